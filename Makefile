@@ -1,0 +1,70 @@
+# Everything a clone needs: `make demo` and `make test`. All that they make stands in .venv and in
+# the caches of the tools; the only thing outside the checkout is what scripts/system-packages says
+# that it installs (as root on Debian or Ubuntu, and nowhere else).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCKS := requirements/dev.txt
+CODE := $(wildcard src tests benchmarks examples scripts/*.py)
+TYPED := $(wildcard src tests benchmarks examples/people)
+# Longer than the tests on a slow machine need, shorter than a day: a test that hangs must not.
+PYTEST ?= $(BIN)/python -m pytest
+
+export PYTHONDONTWRITEBYTECODE ?=
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-check test lint types imports tests conformance bench docs locks clean system-packages
+
+help:
+	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
+	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
+	@echo 'make test         lint, types, import contract and all tests: what CI runs'
+	@echo 'make lint types imports tests conformance bench docs locks clean'
+
+$(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
+	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
+	@touch $@
+
+system-packages:
+	@scripts/system-packages
+
+demo: $(STAMP)
+	@$(BIN)/python examples/people/demo.py
+
+demo-check: $(STAMP)
+	@$(BIN)/python examples/people/demo.py --check
+
+test: system-packages lint types imports tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+
+types: $(STAMP)
+	$(BIN)/mypy $(TYPED)
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+tests: $(STAMP)
+	$(PYTEST) tests
+
+conformance: $(STAMP)
+	$(PYTEST) tests/conformance
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+docs: $(STAMP)
+	@$(BIN)/python scripts/builtin_table.py --check docs/builtins.md
+
+# The locks are made again only when somebody asks for it; CONTRIBUTING.md says how to read the diff.
+locks: $(STAMP)
+	scripts/make-locks $(BIN)/uv
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site .coverage
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
