@@ -1,0 +1,38 @@
+"""What every test may ask for: where the shared data lies, and whether it is there.
+
+OPA's conformance suite and the recorded answers belong to other projects: they are read by path,
+never copied. Tests that need them skip with the reason where they are missing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared data (`DOORWARD_SHARED`, default `../shared`)."""
+    folder = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
+    if not folder.is_dir():
+        pytest.skip(f"no shared data at `{folder}`: set DOORWARD_SHARED")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def opa_cases() -> Path:
+    """OPA's conformance suite (`OPA_CASES`, default `../shared/data/rego-v1.jsonl.gz`)."""
+    file = ROOT / os.environ.get("OPA_CASES", "../shared/data/rego-v1.jsonl.gz")
+    if not file.is_file():
+        pytest.skip(f"no conformance suite at `{file}`: set OPA_CASES")
+    return file

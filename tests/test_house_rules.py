@@ -1,0 +1,162 @@
+"""The rules of the house that no linter knows, each as one short test.
+
+A rule about a part that is not built yet comes alive by itself when the part appears: it looks at
+what is there, and never at a list of what should be.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+MODULES = sorted(SOURCE.rglob("*.py"))
+PUBLIC = sorted([SOURCE / "doorward/__init__.py", *SOURCE.glob("doorward/*/__init__.py")])
+HEAVY = {
+    "cryptography",
+    "google.protobuf",
+    "graphql",
+    "grpc",
+    "httpx",
+    "jsonschema",
+    "starlette",
+    "uvicorn",
+    "yaml",
+}
+VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "handler", "misc"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tracked() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [path for name in listing.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def python(code: str, **environment: str) -> str:
+    """What a fresh interpreter prints for `code`."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return done.stdout
+
+
+def bound_names(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+@pytest.mark.parametrize("path", PUBLIC, ids=named)
+def test_all_names_everything_public_in_order(path: Path) -> None:
+    package = importlib.import_module(".".join(path.parent.relative_to(SOURCE).parts))
+    exported = list(getattr(package, "__all__", []))
+    public = {name for name in bound_names(ast.parse(path.read_text())) if name[0] != "_"}
+    assert public == {name for name in exported if not name.startswith("_")}
+
+    def rank(name: str) -> tuple[int, str]:
+        return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
+
+    assert exported == sorted(exported, key=rank)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_a_module_says_what_it_is(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), "no module docstring"
+    if len(tree.body) > 1:
+        assert "from __future__ import annotations" in path.read_text()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_a_module_has_a_telling_name(path: Path) -> None:
+    assert VAGUE.isdisjoint(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_nothing_catches_everything(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ExceptHandler):
+            caught = node.type and ast.unparse(node.type)
+            assert caught not in {None, "Exception", "BaseException"}, f"line {node.lineno}"
+
+
+def test_the_language_alone_brings_no_server_and_no_cryptography() -> None:
+    if find_spec("doorward.rego") is None:
+        pytest.skip("doorward.rego is not there yet")
+    loaded = python("import doorward.rego, sys; print(*sys.modules, sep='\\n')").split()
+    assert not HEAVY & set(loaded)
+
+
+def test_files_hold_one_thing_each() -> None:
+    for path in tracked():
+        if path.suffix == ".py":
+            assert len(path.read_text().splitlines()) <= 1000, named(path)
+
+
+def test_every_exception_to_a_rule_has_its_reason() -> None:
+    bare = re.compile(r"#\s*(noqa(: ?[A-Z0-9, ]+)?|type: ?ignore(\[[\w, -]+\])?|pragma: no cover)")
+    for path in tracked():
+        if path.suffix == ".py":
+            for number, line in enumerate(path.read_text().splitlines(), start=1):
+                found = bare.search(line)
+                reason = line[found.end() :].strip(" #-:") if found else "none needed"
+                assert reason or path == Path(__file__), f"{named(path)}:{number}"
+
+
+def test_no_tracked_file_names_a_registry_or_this_machine() -> None:
+    # Put together here, so that this file passes its own test.
+    hosts = "|".join([r"py" + r"pi\.org", r"python" + r"hosted\.org", r"npm" + r"js\.org"])
+    index = r"https?://\S+/(simple|packages)/|https?://" + r"registry[.]"
+    folders = r"(?<![\w.])/(" + "|".join(["work", "farm", "tmp/" + "brief"]) + ")/"
+    wrong = re.compile(f"{hosts}|{index}|{folders}")
+    for path in tracked():
+        found = wrong.search(path.read_bytes().decode("utf-8", errors="replace"))
+        assert not found, f"{named(path)}: {found}"
+
+
+def test_locks_hold_hashes_and_nothing_that_says_where_from() -> None:
+    line = re.compile(r"[\w.\[\]-]+==[\w.+!]+( ; [^\\]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        for number, text in enumerate(lock.read_text().splitlines(), start=1):
+            assert line.fullmatch(text), f"{named(lock)}:{number}: {text}"
+
+
+def test_the_locks_hold_every_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    declared = list(project["project"]["dependencies"]) + project["dependency-groups"]["dev"]
+    for extra in project["project"]["optional-dependencies"].values():
+        declared += extra
+    lock = (ROOT / "requirements/dev.txt").read_text()
+    for requirement in declared:
+        name = re.split(r"[\[<>=!~ ]", requirement)[0].lower()
+        assert name == "doorward" or re.search(rf"^{name}==", lock, re.MULTILINE), name
+
+
+def test_the_first_screen_of_the_readme_holds_the_two_commands() -> None:
+    screen = (ROOT / "README.md").read_text().splitlines()[:30]
+    assert {"make demo", "make test"} <= {line.split("#")[0].strip() for line in screen}
