@@ -1,0 +1,72 @@
+"""What a built-in may know of the world: the clock, randomness, the environment, caches.
+
+`Environment` is shared by all decisions of an engine; a `Context` lives for one decision, so that
+`time.now_ns` and the random built-ins give one answer however often a policy asks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from doorward.rego.source import Span
+    from doorward.rego.values import Value
+
+__all__ = ["Context", "Environment", "HTTPSender", "TokenCache"]
+
+
+class TokenCache(Protocol):
+    """Verified tokens: bounded, never asked past a token's `exp`; see `builtins.tokens`."""
+
+    def get(self, key: tuple[object, ...]) -> Any: ...
+
+    def put(self, key: tuple[object, ...], value: Any) -> None: ...
+
+
+class HTTPSender(Protocol):
+    """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds)."""
+
+    def send(self, request: dict[str, Any], deadline: float | None) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The world that an engine's decisions share; every part can be replaced in a test."""
+
+    clock: Callable[[], int] = time.time_ns
+    random: Callable[[int], bytes] = os.urandom
+    runtime: Mapping[str, Any] = field(default_factory=dict)
+    """What `opa.runtime()` returns; holds no secrets unless the caller put them there."""
+    tokens: TokenCache | None = None
+    http: HTTPSender | None = None
+    on_print: Callable[[str, Span], None] | None = None
+    """Receives each `print`; None: print calls are not evaluated at all."""
+
+
+class Context:
+    """One decision's view of the world."""
+
+    __slots__ = ("_now_ns", "cache", "deadline", "environment")
+
+    def __init__(
+        self,
+        environment: Environment,
+        now_ns: int | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        self.environment = environment
+        self.deadline = deadline
+        self._now_ns = now_ns
+        self.cache: dict[object, Value] = {}
+        """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
+
+    @property
+    def now_ns(self) -> int:
+        """Nanoseconds since the epoch, read once."""
+        if self._now_ns is None:
+            self._now_ns = self.environment.clock()
+        return self._now_ns

@@ -1,0 +1,198 @@
+"""The one list of built-ins: declaration beside code, operands checked once, in OPA's words.
+
+A built-in's body takes Rego values and returns one, returns `UNDEFINED`, or raises
+`BuiltinError(text)`; the caller adds name and position. Its operands have already been checked
+for their outermost kind.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from doorward.rego.builtins.signature import AnyOf, Function, Type, kinds
+from doorward.rego.errors import OperandError
+from doorward.rego.values import Value, classes_of, kind_name
+
+__all__ = ["REGISTRY", "Builtin", "Registry", "builtin", "operand_error"]
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """One built-in: its declaration, and `call`, the body behind the operand check.
+
+    `call` takes the `Context` first where `context` is set. A `relation` (walk) returns an
+    iterable of values, one for each solution.
+    """
+
+    name: str
+    signature: Function
+    body: Callable[..., Any]
+    call: Callable[..., Any]
+    category: str
+    pure: bool = True
+    context: bool = False
+    relation: bool = False
+    deprecated: str | None = None
+    infix: str | None = None
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.body) or ""
+
+
+class Registry:
+    """Built-ins by name. A copy can be extended with one's own: `Registry(REGISTRY)`."""
+
+    def __init__(self, base: Registry | None = None) -> None:
+        self._builtins: dict[str, Builtin] = dict(base._builtins) if base else {}
+
+    def builtin(
+        self,
+        name: str,
+        *args: Type,
+        returns: Type | None,
+        variadic: Type | None = None,
+        pure: bool = True,
+        context: bool = False,
+        relation: bool = False,
+        deprecated: str | None = None,
+        infix: str | None = None,
+    ) -> Callable[[Body], Body]:
+        """Declare the decorated function as `name`. It is returned unchanged.
+
+        `pure=False`: the answer can differ between two decisions on the same input.
+        ValueError for a name that is taken or a body whose parameters do not fit the operands.
+        """
+
+        def register(body: Body) -> Body:
+            if name in self._builtins:
+                raise ValueError(f"built-in `{name}` is declared twice")
+            _check_parameters(name, body, len(args) + context, variadic is not None)
+            signature = Function(args, returns, variadic)
+            self._builtins[name] = Builtin(
+                name=name,
+                signature=signature,
+                body=body,
+                call=_checked(body, signature, context=context),
+                category=body.__module__.rpartition(".")[2],
+                pure=pure,
+                context=context,
+                relation=relation,
+                deprecated=deprecated,
+                infix=infix,
+            )
+            return body
+
+        return register
+
+    def __getitem__(self, name: str) -> Builtin:
+        return self._builtins[name]
+
+    def get(self, name: str) -> Builtin | None:
+        return self._builtins.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtins
+
+    def __iter__(self) -> Iterator[Builtin]:
+        return iter(sorted(self._builtins.values(), key=lambda b: b.name))
+
+    def __len__(self) -> int:
+        return len(self._builtins)
+
+
+def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:
+    parameters = inspect.signature(body).parameters.values()
+    positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    rest = len(positional) != len(parameters)
+    if len(positional) != count or rest != variadic:
+        raise ValueError(f"built-in `{name}` takes {count} parameters, its body {len(positional)}")
+
+
+def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
+    """OPA's words for operand `position` (from 1) that is not of a wanted kind."""
+    want = wanted[0] if len(wanted) == 1 else "one of {" + ", ".join(wanted) + "}"
+    return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
+
+
+def _checked(body: Callable[..., Any], signature: Function, *, context: bool) -> Callable[..., Any]:
+    """`body` behind the check of its operands' kinds."""
+    wanted = [_classes(type_) for type_ in signature.args]
+    if not any(wanted):
+        return body
+    if context:
+        return _with_context(body, signature)
+    if len(wanted) == 1:
+        return _unary(body, signature, wanted[0])
+    if len(wanted) == 2:
+        return _binary(body, signature, wanted[0], wanted[1])
+
+    def call(*operands: Value) -> Any:
+        for want, operand in zip(wanted, operands, strict=False):
+            if want and type(operand) not in want:
+                _refuse(signature, operands)
+        return body(*operands)
+
+    return call
+
+
+def _with_context(body: Callable[..., Any], signature: Function) -> Callable[..., Any]:
+    wanted = [_classes(type_) for type_ in signature.args]
+
+    def call(context: object, *operands: Value) -> Any:
+        for want, operand in zip(wanted, operands, strict=False):
+            if want and type(operand) not in want:
+                _refuse(signature, operands)
+        return body(context, *operands)
+
+    return call
+
+
+def _unary(
+    body: Callable[..., Any], signature: Function, want: frozenset[type]
+) -> Callable[..., Any]:
+    def call(operand: Value) -> Any:
+        if type(operand) not in want:
+            _refuse(signature, (operand,))
+        return body(operand)
+
+    return call
+
+
+def _binary(
+    body: Callable[..., Any],
+    signature: Function,
+    first: frozenset[type],
+    second: frozenset[type],
+) -> Callable[..., Any]:
+    def call(a: Value, b: Value) -> Any:
+        if (first and type(a) not in first) or (second and type(b) not in second):
+            _refuse(signature, (a, b))
+        return body(a, b)
+
+    return call
+
+
+def _refuse(signature: Function, operands: tuple[Value, ...]) -> None:
+    for position, (type_, operand) in enumerate(
+        zip(signature.args, operands, strict=False), start=1
+    ):
+        wanted = kinds(type_)
+        if wanted and kind_name(operand) not in wanted:
+            raise operand_error(position, operand, *wanted)
+
+
+def _classes(type_: Type) -> frozenset[type]:
+    """The Python classes of the values that `type_` admits; empty for any."""
+    if isinstance(type_, AnyOf) and not type_.options:
+        return frozenset()
+    return frozenset(c for kind in kinds(type_) for c in classes_of(kind))
+
+
+REGISTRY: Final = Registry()
+builtin: Final = REGISTRY.builtin

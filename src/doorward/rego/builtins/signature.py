@@ -1,0 +1,129 @@
+"""Types, as built-ins declare them and as the type checker computes with them (OPA's lattice).
+
+`array(any_)`, `set_(string)`, `object_(any_, any_)`, `any_of(string, number)`: the words of a
+declaration. Checking operands at run time needs only the outermost kind of each
+(`Type.kinds`); the rest is for the compiler, the docs and the capabilities file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+__all__ = [
+    "AnyOf",
+    "ArrayType",
+    "Function",
+    "ObjectType",
+    "ScalarType",
+    "SetType",
+    "Type",
+    "any_",
+    "any_of",
+    "array",
+    "boolean",
+    "kinds",
+    "null",
+    "number",
+    "object_",
+    "set_",
+    "string",
+    "tuple_",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """null, boolean, number or string."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """`items` at fixed places, then any number of `rest` (None: no more)."""
+
+    items: tuple[Type, ...] = ()
+    rest: Type | None = None
+    kind: str = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    """`fields` with constant keys (a Rego value in key form and its type), then `rest` pairs."""
+
+    fields: tuple[tuple[object, Type], ...] = ()
+    rest: tuple[Type, Type] | None = None
+    kind: str = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class SetType:
+    of: Type
+    kind: str = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of `options`, in the order errors name them; without options, any value at all."""
+
+    options: tuple[Type, ...] = ()
+    kind: str = "any"
+
+
+Type: TypeAlias = ScalarType | ArrayType | ObjectType | SetType | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """Operand types and result type; `variadic` is the type of any number of further operands.
+
+    `result` None: the call has no result (`print`).
+    """
+
+    args: tuple[Type, ...]
+    result: Type | None
+    variadic: Type | None = None
+
+
+null: Final = ScalarType("null")
+boolean: Final = ScalarType("boolean")
+number: Final = ScalarType("number")
+string: Final = ScalarType("string")
+any_: Final = AnyOf()
+
+
+def array(of: Type) -> ArrayType:
+    """An array of any length whose items are `of`."""
+    return ArrayType((), of)
+
+
+def tuple_(*items: Type) -> ArrayType:
+    """An array of exactly these items."""
+    return ArrayType(items)
+
+
+def set_(of: Type) -> SetType:
+    return SetType(of)
+
+
+def object_(key: Type, value: Type, **fields: Type) -> ObjectType:
+    """An object with `fields` of known names, and any other keys of type `key`."""
+    return ObjectType(tuple(fields.items()), (key, value))
+
+
+def any_of(*options: Type) -> AnyOf:
+    return AnyOf(options)
+
+
+def kinds(type_: Type) -> tuple[str, ...]:
+    """The kinds of value that `type_` admits, in the order errors name them; () for any."""
+    if not isinstance(type_, AnyOf):
+        return (type_.kind,)
+    found: list[str] = []
+    for option in type_.options:
+        inner = kinds(option)
+        if not inner:
+            return ()
+        found += [kind for kind in inner if kind not in found]
+    return tuple(found)

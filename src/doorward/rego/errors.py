@@ -1,0 +1,151 @@
+"""What can go wrong: diagnostics with OPA's codes and texts, and the exceptions around them.
+
+Rendering for people happens here and nowhere else. Which diagnostic applies is decided by the
+stage that found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.rego.source import NOWHERE, Span
+
+__all__ = [
+    "BUILTIN_ERROR",
+    "CANCEL_ERROR",
+    "COMPILE_ERROR",
+    "CONFLICT_ERROR",
+    "PARSE_ERROR",
+    "RECURSION_ERROR",
+    "TYPE_ERROR",
+    "UNSAFE_VAR_ERROR",
+    "WITH_MERGE_ERROR",
+    "BuiltinError",
+    "CompileError",
+    "Diagnostic",
+    "EvalError",
+    "HaltError",
+    "InternalError",
+    "OperandError",
+    "ParseError",
+    "RegoError",
+    "render",
+]
+
+PARSE_ERROR: Final = "rego_parse_error"
+COMPILE_ERROR: Final = "rego_compile_error"
+TYPE_ERROR: Final = "rego_type_error"
+UNSAFE_VAR_ERROR: Final = "rego_unsafe_var_error"
+RECURSION_ERROR: Final = "rego_recursion_error"
+
+BUILTIN_ERROR: Final = "eval_builtin_error"
+CANCEL_ERROR: Final = "eval_cancel_error"
+CONFLICT_ERROR: Final = "eval_conflict_error"
+EVAL_TYPE_ERROR: Final = "eval_type_error"
+WITH_MERGE_ERROR: Final = "eval_with_merge_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: OPA's `code` and `message`, where, and what to do about it."""
+
+    code: str
+    message: str
+    span: Span = NOWHERE
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        """OPA's one-line form, `file:row: code: message`."""
+        place = f"{self.span}: " if self.span.row else ""
+        return f"{place}{self.code}: {self.message}"
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """The form for people: place, code, message, the source line with a caret, the hint."""
+    span = diagnostic.span
+    place = f"{span.file or '<query>'}:{span.row}:{span.col}: " if span.row else ""
+    lines = [f"{place}{diagnostic.code}: {diagnostic.message}"]
+    text = span.source.line(span.row)
+    if text:
+        number = str(span.row)
+        first = span.source.text.rfind("\n", 0, span.start) + 1
+        lead = "".join("\t" if c == "\t" else " " for c in text[: span.start - first])
+        width = max(1, min(span.end - span.start, len(text) - len(lead)))
+        lines += [f" {number} | {text}", f" {' ' * len(number)} | {lead}{'^' * width}"]
+    if diagnostic.hint:
+        lines.append(f"hint: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+class RegoError(Exception):
+    """A policy or query that cannot be compiled or evaluated; `diagnostics` says why."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        """OPA's text for a list of errors."""
+        lines = [str(d) for d in self.diagnostics]
+        if len(lines) == 1:
+            return f"1 error occurred: {lines[0]}"
+        return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
+
+    def render(self) -> str:
+        """Every diagnostic with its source line, for people."""
+        return "\n".join(render(d) for d in self.diagnostics)
+
+
+class ParseError(RegoError):
+    """The text is not Rego."""
+
+
+class CompileError(RegoError):
+    """The modules do not make a program; carries every diagnostic found (parse errors too)."""
+
+
+class EvalError(RegoError):
+    """Evaluation stopped. One diagnostic: OPA's code, message and the place in the policy."""
+
+    def __init__(self, code: str, message: str, span: Span = NOWHERE) -> None:
+        super().__init__((Diagnostic(code, message, span),))
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code
+
+    @property
+    def message(self) -> str:
+        return self.diagnostics[0].message
+
+    @property
+    def span(self) -> Span:
+        return self.diagnostics[0].span
+
+    def __str__(self) -> str:
+        return str(self.diagnostics[0])
+
+
+class InternalError(RegoError):
+    """A fault of ours, never of the policy."""
+
+
+class BuiltinError(Exception):
+    """Raised by a built-in's body; the caller adds the name, the position and the consequence.
+
+    Without strict errors the expression becomes undefined; with them, `EvalError`.
+    """
+
+    code: str = BUILTIN_ERROR
+
+
+class OperandError(BuiltinError):
+    """An operand of the wrong kind or value; OPA's code for these is eval_type_error."""
+
+    code = EVAL_TYPE_ERROR
+
+
+class HaltError(BuiltinError):
+    """A built-in error that stops the whole evaluation even when errors are not strict."""

@@ -1,0 +1,201 @@
+"""Rego's numbers: text that is computed with as OPA computes.
+
+Integers are plain `int`, exact at any size (OPA rounds them to 64 bits of mantissa; ours is
+right). Everything else is a `Number`, which keeps the text it was written with until it is
+computed with. Results that are not integers are rounded to a binary mantissa of 64 bits, half to
+even, and printed with the fewest digits that read back to the same value: OPA's `big.Float`.
+
+What a number *means* lives here; how it compares with other values lives in `values`.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+__all__ = [
+    "MAX_DIGITS",
+    "AnyNumber",
+    "Number",
+    "exact",
+    "from_fraction",
+    "number_text",
+    "parse_number",
+]
+
+MAX_DIGITS: Final = 4096
+"""Longest number text, and largest decimal exponent, that is read; more is an error."""
+
+MANTISSA_BITS: Final = 64
+_SHAPE: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
+
+
+class Number(float):
+    """A number that is not a plain integer text: `1.5`, `1.0`, `1e3`, `-0`.
+
+    A `float` to Python's libraries (nearest value, `json.dumps` works), its own text to Rego.
+    Equality and hash are by exact value, so that `Number("1.0") == 1`.
+    """
+
+    __slots__ = ("_exact", "text")
+
+    text: str
+    _exact: int | Fraction | None
+
+    def __new__(cls, text: str) -> Number:
+        self = float.__new__(cls, text)
+        self.text = text
+        self._exact = None
+        return self
+
+    @property
+    def exact(self) -> int | Fraction:
+        """The value computed with: an `int` where integral, else rounded to the mantissa."""
+        if self._exact is None:
+            self._exact = _read(self.text)
+        return self._exact
+
+    def __eq__(self, other: object) -> bool:
+        return self.exact == (other.exact if type(other) is Number else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.exact)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type[Number], tuple[str]]:
+        return Number, (self.text,)
+
+    __str__ = __repr__
+
+
+AnyNumber: TypeAlias = int | float
+"""`int` (never `bool`), `Number`, or a plain `float` that came in with Python data."""
+
+
+def parse_number(text: str) -> int | Number:
+    """The number that a JSON or Rego number text stands for; ValueError if it is none or too large.
+
+    `-0` keeps its sign as text, as in OPA.
+    """
+    if len(text) > MAX_DIGITS:
+        raise ValueError("number has too many digits")
+    if text.isdecimal() and text.isascii():
+        return int(text)
+    if not _SHAPE.match(text):
+        raise ValueError("not a number")
+    mantissa, _, exponent = text.lower().partition("e")
+    if exponent:
+        if len(exponent) > 6 or abs(int(exponent)) > MAX_DIGITS:
+            raise ValueError("number exponent is out of range")
+    elif "." not in mantissa and text != "-0":
+        return int(text)
+    return Number(text)
+
+
+def exact(number: AnyNumber) -> int | Fraction:
+    """The exact value to compute with; ValueError for a float that is not finite."""
+    if type(number) is int:
+        return number
+    if type(number) is Number:
+        return number.exact
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError("number is not finite")
+    return _read(repr(number))
+
+
+def from_fraction(value: int | Fraction) -> int | Number:
+    """The number for a computed value: an `int` where integral, else rounded, shortest text."""
+    if type(value) is int:
+        return value
+    rounded = round_mantissa(Fraction(value))
+    if rounded.denominator == 1:
+        return rounded.numerator
+    number = Number(_shortest(rounded))
+    number._exact = rounded
+    return number
+
+
+def number_text(number: AnyNumber) -> str:
+    """The number as Rego and JSON print it."""
+    if type(number) is int:
+        return str(number)
+    if type(number) is Number:
+        return number.text
+    value = exact(number)
+    return repr(number) if type(value) is int else _shortest(Fraction(value))
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> int | Fraction:
+    value = Fraction(text)
+    if value.denominator == 1:
+        return value.numerator
+    return round_mantissa(value)
+
+
+def round_mantissa(value: Fraction) -> Fraction:
+    """`value` rounded to 64 bits of mantissa, half to even."""
+    n, d = abs(value.numerator), value.denominator
+    if n == 0:
+        return Fraction(0)
+    shift = MANTISSA_BITS - (n.bit_length() - d.bit_length())
+    mantissa = _divide(n, d, shift)
+    if mantissa.bit_length() > MANTISSA_BITS:
+        shift -= 1
+        mantissa = _divide(n, d, shift)
+    if value < 0:
+        mantissa = -mantissa
+    return Fraction(mantissa << -shift) if shift <= 0 else Fraction(mantissa, 1 << shift)
+
+
+def _divide(n: int, d: int, shift: int) -> int:
+    """n * 2**shift / d, rounded half to even."""
+    if shift >= 0:
+        n <<= shift
+    else:
+        d <<= -shift
+    quotient, rest = divmod(n, d)
+    if rest * 2 > d or (rest * 2 == d and quotient & 1):
+        quotient += 1
+    return quotient
+
+
+def _shortest(value: Fraction) -> str:
+    """Fewest digits that round back to `value`, laid out as Go's `Text('g', -1)`."""
+    magnitude = abs(value)
+    # exponent10 such that 10**exponent10 <= magnitude < 10**(exponent10 + 1)
+    exponent10 = len(str(magnitude.numerator)) - len(str(magnitude.denominator))
+    if magnitude < Fraction(10) ** exponent10:
+        exponent10 -= 1
+    digits = ""
+    for count in range(1, 24):
+        scale = count - 1 - exponent10
+        scaled = magnitude * 10**scale if scale >= 0 else magnitude / 10**-scale
+        mantissa = _divide(scaled.numerator, scaled.denominator, 0)
+        back = Fraction(mantissa, 10**scale) if scale >= 0 else Fraction(mantissa * 10**-scale)
+        if round_mantissa(back) == magnitude:
+            digits = str(mantissa)
+            exponent10 += len(digits) - count
+            break
+    digits = digits.rstrip("0") or "0"
+    sign = "-" if value < 0 else ""
+    return sign + _layout(digits, exponent10)
+
+
+def _layout(digits: str, exponent10: int) -> str:
+    """Exponent form below 1e-4 and, since the digits are the shortest, from 1e6 on."""
+    if exponent10 < -4 or exponent10 >= 6:
+        point = "." + digits[1:] if len(digits) > 1 else ""
+        return f"{digits[0]}{point}e{'-' if exponent10 < 0 else '+'}{abs(exponent10):02d}"
+    if exponent10 < 0:
+        return "0." + "0" * (-exponent10 - 1) + digits
+    if len(digits) <= exponent10 + 1:
+        return digits + "0" * (exponent10 + 1 - len(digits))
+    return digits[: exponent10 + 1] + "." + digits[exponent10 + 1 :]

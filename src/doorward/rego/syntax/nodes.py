@@ -1,0 +1,307 @@
+"""The syntax tree, in the order of the grammar: what the parser makes and every later stage reads.
+
+Nodes are frozen and know where they stand (`span`, left out of comparisons). Facts about nodes
+(what a name refers to, which type a term has) never go onto them. Sugar stays visible so that the
+tree can be printed again: infix operators are calls with `infix` set, a grouping is a term with
+`parens`-free shape because calls nest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from doorward.rego.numbers import Number
+from doorward.rego.source import NOWHERE, Span
+
+__all__ = [
+    "Annotations",
+    "Array",
+    "ArrayComprehension",
+    "Body",
+    "Call",
+    "Comment",
+    "Every",
+    "Expr",
+    "Head",
+    "Import",
+    "Module",
+    "Object",
+    "ObjectComprehension",
+    "Package",
+    "Ref",
+    "Rule",
+    "Scalar",
+    "Set",
+    "SetComprehension",
+    "SomeDecl",
+    "SomeIn",
+    "TemplateString",
+    "Term",
+    "Var",
+    "With",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One `# …` comment; `text` is what follows the `#`."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """null, true, false, a number or a string (raw strings too)."""
+
+    value: bool | int | Number | str | None
+    span: Span = field(default=NOWHERE, compare=False)
+    raw: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A variable. A wildcard `_` gets a name of its own, `$0`, `$1`, …, as in OPA."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.name.startswith("$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """`head.a["b"][c]`: a head (variable, call or composite value) and at least one operand.
+
+    `.a` and `["a"]` are both the operand `Scalar("a")`. A lone variable is a `Var`, never a `Ref`,
+    except as the operator of a `Call` and in `Head.ref`, where a `Ref` may have no operands.
+    """
+
+    head: Term
+    args: tuple[Term, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function or built-in: `operator` is a `Ref`, `args` the operands.
+
+    Infix operators and assignments are calls too, of the built-in's name, with `infix` set:
+    `x + 1` plus, `-` minus, `*` mul, `/` div, `%` rem, `&` and, `|` or, `==` equal, `!=` neq,
+    `<` lt, `<=` lte, `>` gt, `>=` gte, `=` eq, `:=` assign; `x in xs` is internal.member_2,
+    `k, v in xs` internal.member_3.
+    """
+
+    operator: Ref
+    args: tuple[Term, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    infix: bool = field(default=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The operator's dotted name: `io.jwt.decode`; only for ground operators."""
+        head = self.operator.head
+        first = head.name if isinstance(head, Var) else "?"
+        return ".".join(
+            [first, *(str(a.value) if isinstance(a, Scalar) else "?" for a in self.operator.args)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: tuple[Term, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """Key and value terms in the order written; a key may stand twice."""
+
+    items: tuple[tuple[Term, Term], ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Member terms in the order written; `set()` has none."""
+
+    items: tuple[Term, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayComprehension:
+    term: Term
+    body: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetComprehension:
+    term: Term
+    body: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectComprehension:
+    key: Term
+    value: Term
+    body: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateString:
+    """`$"…{expr}…"`: text parts as `str`, expressions as `Expr` (they may have `with`)."""
+
+    parts: tuple[str | Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    multi_line: bool = field(default=False, compare=False)
+
+
+Term: TypeAlias = (
+    Scalar
+    | Var
+    | Ref
+    | Call
+    | Array
+    | Object
+    | Set
+    | ArrayComprehension
+    | SetComprehension
+    | ObjectComprehension
+    | TemplateString
+)
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    """`with target as value`; the target is a `Ref` or a lone `Var` (`input`, a function)."""
+
+    target: Ref | Var
+    value: Term
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SomeDecl:
+    """`some x, y`."""
+
+    symbols: tuple[Var, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SomeIn:
+    """`some x in xs`, `some k, v in xs`; key and value may be patterns."""
+
+    key: Term | None
+    value: Term
+    domain: Term
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """`every x in xs { … }`, `every k, v in xs { … }`."""
+
+    key: Var | None
+    value: Var
+    domain: Term
+    body: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """One expression of a body: a term or declaration, perhaps negated, perhaps `with`."""
+
+    term: Term | SomeDecl | SomeIn | Every
+    negated: bool = False
+    withs: tuple[With, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Body: TypeAlias = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """`package a.b["c"]`: the path below `data`."""
+
+    path: tuple[str, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`import data.a.b as c`, `import rego.v1`, `import future.keywords.in`.
+
+    `path` starts with `data`, `input`, `rego` or `future`.
+    """
+
+    path: Ref | Var
+    alias: str | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a rule defines.
+
+    `ref`: the name and what follows it as written (`p`, `a.b[x].c`); its head is a `Var`.
+    `args`: parameters of a function, else None (`f()` has `()`).
+    `key`: the member of `p contains key`, or None.
+    `value`: the term after `:=` or `=`; None where none was written.
+    `assign`: `:=` was written.
+    In v0, `p[x]` without a value is `key`, with the ref `p`, as the language has it there.
+    """
+
+    ref: Ref
+    args: tuple[Term, ...] | None = None
+    key: Term | None = None
+    value: Term | None = None
+    assign: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """One METADATA block: its YAML as parsed data, and the scope it has."""
+
+    scope: str
+    fields: dict[str, object]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `body` is () where none was written; `else_rule` continues the chain.
+
+    Several bodies after one head (`p if {…} {…}` of v0) are several rules with the same head.
+    The head of an `else` rule repeats the name and arguments of the first.
+    """
+
+    head: Head
+    body: Body = ()
+    default: bool = False
+    else_rule: Rule | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    annotations: tuple[Annotations, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One policy file. `v1` says which syntax it was read as (`import rego.v1` makes it true)."""
+
+    package: Package
+    imports: tuple[Import, ...]
+    rules: tuple[Rule, ...]
+    comments: tuple[Comment, ...] = field(default=(), compare=False)
+    annotations: tuple[Annotations, ...] = field(default=(), compare=False)
+    v1: bool = field(default=True, compare=False)
+    span: Span = field(default=NOWHERE, compare=False)

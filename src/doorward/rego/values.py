@@ -1,0 +1,407 @@
+"""Rego values as Python objects: kinds, equality, order, keys, and the way in and out as JSON.
+
+    null     None          number   int, Number (or float)     array   list
+    boolean  True, False   string   str                        object  dict     set  frozenset
+
+JSON that was parsed by Python is a value as it stands: no conversion on the way into a decision.
+Two things Python would get wrong are kept right here. First, `True == 1` in Python: `equal` and
+`compare` know that a boolean is not a number. Second, dict keys and set members must be hashable:
+they are held in *key form*, which is the value itself for null, strings and numbers, and a
+`Boxed` value for booleans and composites (`to_key`, `from_key`).
+
+INVARIANT: a value is never changed once it can be seen by anyone else; lists and dicts included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cmp_to_key
+from typing import Any, Final, TypeAlias, Union
+
+from doorward.rego.numbers import AnyNumber, Number, exact, number_text, parse_number
+
+__all__ = [
+    "UNDEFINED",
+    "Boxed",
+    "Key",
+    "Number",
+    "Undefined",
+    "Value",
+    "classes_of",
+    "compare",
+    "equal",
+    "from_json",
+    "from_key",
+    "from_python",
+    "iterate",
+    "kind_name",
+    "make_object",
+    "make_set",
+    "sorted_keys",
+    "sorted_values",
+    "to_json",
+    "to_key",
+    "to_python",
+    "to_rego",
+]
+
+
+class Undefined:
+    """The type of `UNDEFINED`: no value at all, which is not `null`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "UNDEFINED"
+
+
+UNDEFINED: Final = Undefined()
+
+Value: TypeAlias = Union[
+    bool, int, float, str, "list[Value]", "dict[Key, Value]", "frozenset[Key]", None
+]
+
+
+class Boxed:
+    """A boolean, array, object or set in key form: hashable, equal as Rego values are equal."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self._hash = _hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Boxed and self._hash == other._hash and equal(self.value, other.value)
+
+    def __repr__(self) -> str:
+        return f"Boxed({self.value!r})"
+
+
+Key: TypeAlias = int | float | str | Boxed | None
+
+_TRUE: Final = Boxed.__new__(Boxed)
+_FALSE: Final = Boxed.__new__(Boxed)
+_TRUE.value, _TRUE._hash = True, hash("rego true")
+_FALSE.value, _FALSE._hash = False, hash("rego false")
+
+
+def to_key(value: Value) -> Key:
+    """`value` as a dict key or set member."""
+    if type(value) is str:
+        return value
+    if value is True:
+        return _TRUE
+    if value is False:
+        return _FALSE
+    if value is None or isinstance(value, (int, float)):
+        return value
+    return Boxed(value)
+
+
+def from_key(key: Key) -> Value:
+    """The value that a dict key or set member stands for."""
+    return key.value if type(key) is Boxed else key  # type: ignore[return-value]
+
+
+def _hash(value: Value) -> int:
+    if isinstance(value, list):
+        return hash(("array", tuple([to_key(item) for item in value])))
+    if isinstance(value, dict):
+        return hash(("object", frozenset([(k, to_key(v)) for k, v in value.items()])))
+    return hash(("set", value))
+
+
+def make_set(items: Iterable[Value]) -> frozenset[Key]:
+    """A Rego set; of equal members the first one stays."""
+    return frozenset([to_key(item) for item in items])
+
+
+def make_object(items: Iterable[tuple[Value, Value]]) -> dict[Key, Value]:
+    """A Rego object; of equal keys the last value wins, as in an object literal."""
+    return {to_key(key): value for key, value in items}
+
+
+_RANK: Final[dict[type, int]] = {
+    type(None): 0,
+    bool: 1,
+    int: 2,
+    float: 2,
+    Number: 2,
+    str: 3,
+    list: 4,
+    dict: 5,
+    frozenset: 6,
+}
+_NAMES: Final = ("null", "boolean", "number", "string", "array", "object", "set")
+
+
+def kind_name(value: Value) -> str:
+    """OPA's name of the value's type: null, boolean, number, string, array, object or set."""
+    return _NAMES[_RANK[type(value)]]
+
+
+def classes_of(kind: str) -> tuple[type, ...]:
+    """The Python classes whose instances are values of OPA's `kind`."""
+    rank = _NAMES.index(kind)
+    return tuple(cls for cls, number in _RANK.items() if number == rank)
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are the same value: `1` and `1.0` are, `1` and `true` are not."""
+    if a is b:
+        return True
+    kind = type(a)
+    if kind is str:
+        return a == b
+    if kind is bool or a is None or type(b) is bool or b is None:
+        return False
+    if a != b:
+        return False
+    if kind is list:
+        return type(b) is list and all(map(equal, a, b))  # type: ignore[arg-type]
+    if kind is dict:
+        return all([equal(v, b[k]) for k, v in a.items()])  # type: ignore[union-attr, index]
+    return True
+
+
+def compare(a: Value, b: Value) -> int:
+    """-1, 0 or 1 in Rego's order: null < boolean < number < string < array < object < set."""
+    rank, other = _RANK[type(a)], _RANK[type(b)]
+    if rank != other:
+        return -1 if rank < other else 1
+    order: int = _COMPARE[rank](a, b)
+    return order
+
+
+def _compare_plain(a: Any, b: Any) -> int:
+    return (a > b) - (a < b)
+
+
+def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
+    return _compare_plain(exact(a), exact(b))
+
+
+def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
+    for x, y in zip(a, b, strict=False):
+        order = compare(x, y)
+        if order:
+            return order
+    return (len(a) > len(b)) - (len(a) < len(b))
+
+
+def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
+    for k, m in zip(sorted_keys(a), sorted_keys(b), strict=False):
+        order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
+        if order:
+            return order
+    return (len(a) > len(b)) - (len(a) < len(b))
+
+
+def _compare_sets(a: frozenset[Key], b: frozenset[Key]) -> int:
+    return _compare_arrays(sorted_values(a), sorted_values(b))
+
+
+_COMPARE: Final[tuple[Callable[[Any, Any], int], ...]] = (
+    lambda _a, _b: 0,
+    _compare_plain,
+    _compare_numbers,
+    _compare_plain,
+    _compare_arrays,
+    _compare_objects,
+    _compare_sets,
+)
+_ORDER: Final = cmp_to_key(compare)
+
+
+def _key_order(key: Key) -> Any:
+    return _ORDER(from_key(key))
+
+
+def sorted_values(items: Iterable[Key]) -> list[Value]:
+    """Set members (or values in key form) as values in Rego's order."""
+    return [from_key(key) for key in sorted_keys(items)]
+
+
+def sorted_keys(items: Iterable[Key]) -> list[Key]:
+    """Keys of an object or members of a set in Rego's order, still in key form."""
+    keys = list(items)
+    if len(keys) < 2:
+        return keys
+    kinds = set(map(type, keys))
+    if len(kinds) == 1 and kinds <= _PLAIN:
+        return sorted(keys)  # type: ignore[type-var]
+    return sorted(keys, key=_key_order)
+
+
+_PLAIN: Final = frozenset({str, int})
+
+
+def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
+    """(key, value) pairs of an array, object or set in Rego's order; of anything else, none."""
+    if isinstance(collection, list):
+        yield from enumerate(collection)
+    elif isinstance(collection, dict):
+        for key in sorted_keys(collection):
+            yield from_key(key), collection[key]
+    elif isinstance(collection, frozenset):
+        for item in sorted_values(collection):
+            yield item, item
+
+
+def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
+    """The value of a JSON text, numbers with their text kept.
+
+    ValueError for anything that is not one JSON value, for NaN and Infinity, for numbers past
+    `MAX_DIGITS`, for nesting that Python cannot follow and, with `unique_keys`, for an object
+    that names a key twice.
+    """
+    try:
+        return _UNIQUE_DECODER.decode(_text(text)) if unique_keys else _DECODER.decode(_text(text))  # type: ignore[no-any-return]
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+
+
+def _text(text: str | bytes) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {json.dumps(twice)}")
+    return result
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=parse_number, parse_float=parse_number, parse_constant=_refuse_constant
+)
+_UNIQUE_DECODER: Final = json.JSONDecoder(
+    parse_int=parse_number,
+    parse_float=parse_number,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique,
+)
+
+
+def from_python(value: object) -> Value:
+    """A Rego value made from Python data: tuples become arrays, sets become sets.
+
+    TypeError names what has no Rego value.
+    """
+    if value is None or isinstance(value, (bool, str, Number)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        exact(value)
+        return value
+    if isinstance(value, Mapping):
+        return {to_key(from_python(k)): from_python(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [from_python(item) for item in value]
+    if isinstance(value, AbstractSet):
+        return make_set(from_python(item) for item in value)
+    raise TypeError(f"{type(value).__name__} has no Rego value")
+
+
+def to_python(value: Value) -> Any:
+    """The JSON-ready form: sets as lists in Rego's order, keys as strings, numbers as they are."""
+    if isinstance(value, dict):
+        if all(map(_is_str, value)):
+            return {k: to_python(v) for k, v in value.items()}
+        return {_json_key(k): to_python(value[k]) for k in sorted_keys(value)}
+    if isinstance(value, list):
+        return [to_python(item) for item in value]
+    if isinstance(value, frozenset):
+        return [to_python(item) for item in sorted_values(value)]
+    return value
+
+
+def _is_str(key: object) -> bool:
+    return type(key) is str
+
+
+def _json_key(key: Key) -> str:
+    return key if type(key) is str else to_json(from_key(key))
+
+
+def to_json(value: Value) -> str:
+    """Compact JSON, keys in order, number texts kept, text outside ASCII as it is."""
+    out: list[str] = []
+    _write(value, out.append, ",", ":", _write_json_set, _json_object_key)
+    return "".join(out)
+
+
+def to_rego(value: Value) -> str:
+    """The value as Rego text, as OPA's `%v` prints it: `{"a": {1, 2}}`, `set()`."""
+    out: list[str] = []
+    _write(value, out.append, ", ", ": ", _write_rego_set, to_rego)
+    return "".join(out)
+
+
+_Put: TypeAlias = Callable[[str], None]
+_quote: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _write(
+    value: Value,
+    put: _Put,
+    comma: str,
+    colon: str,
+    write_set: Callable[[frozenset[Key], _Put], None],
+    write_key: Callable[[Value], str],
+) -> None:
+    if isinstance(value, str):
+        put(_quote(value))
+    elif value is None or isinstance(value, bool):
+        put({None: "null", True: "true", False: "false"}[value])
+    elif isinstance(value, list):
+        put("[")
+        for n, item in enumerate(value):
+            if n:
+                put(comma)
+            _write(item, put, comma, colon, write_set, write_key)
+        put("]")
+    elif isinstance(value, dict):
+        put("{")
+        for n, key in enumerate(sorted_keys(value)):
+            put((comma if n else "") + write_key(from_key(key)) + colon)
+            _write(value[key], put, comma, colon, write_set, write_key)
+        put("}")
+    elif isinstance(value, frozenset):
+        write_set(value, put)
+    else:
+        put(number_text(value))
+
+
+def _write_json_set(value: frozenset[Key], put: _Put) -> None:
+    put(to_json(sorted_values(value)))
+
+
+def _write_rego_set(value: frozenset[Key], put: _Put) -> None:
+    if not value:
+        put("set()")
+    else:
+        put("{" + ", ".join([to_rego(item) for item in sorted_values(value)]) + "}")
+
+
+def _json_object_key(key: Value) -> str:
+    return _quote(key if type(key) is str else to_json(key))
