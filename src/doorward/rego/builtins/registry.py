@@ -62,10 +62,12 @@ class Registry:
         relation: bool = False,
         deprecated: str | None = None,
         infix: str | None = None,
+        checked: bool = True,
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
 
         `pure=False`: the answer can differ between two decisions on the same input.
+        `checked=False`: the body takes operands of any kind (the `is_valid` family).
         ValueError for a name that is taken or a body whose parameters do not fit the operands.
         """
 
@@ -78,7 +80,7 @@ class Registry:
                 name=name,
                 signature=signature,
                 body=body,
-                call=_checked(body, signature, context=context),
+                call=_checked(body, signature, context=context) if checked else body,
                 category=body.__module__.rpartition(".")[2],
                 pure=pure,
                 context=context,
