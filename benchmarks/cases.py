@@ -1,0 +1,189 @@
+"""The five measured decisions: policy, data, input, query and the answer that is right.
+
+A policy is a file in `policies/`; data and input are made here, so that a reader sees their size.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks import twins
+
+__all__ = ["CASES", "Case", "checkrequest_input", "signed_token"]
+
+HERE = Path(__file__).resolve().parent
+EXAMPLE = HERE.parent / "examples/people/policy.rego"
+SECRET = "a secret that only the benchmark knows"
+RULES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One decision; `twins` are the same logic by hand: label -> function of the data."""
+
+    name: str
+    source: str
+    query: str
+    data: Mapping[str, Any]
+    input: Any
+    expected: object
+    twins: Mapping[str, Any] = field(default_factory=dict)
+
+
+def policy(name: str) -> str:
+    return (HERE / "policies" / f"{name}.rego").read_text()
+
+
+def signed_token(claims: Mapping[str, Any], secret: str) -> str:
+    """An HS256 token, made with the standard library alone."""
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
+        for part in ({"alg": "HS256", "typ": "JWT"}, claims)
+    ]
+    signature = hmac.digest(secret.encode(), b".".join(parts), "sha256")
+    return b".".join([*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")]).decode()
+
+
+def checkrequest_input(token: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a policy sees of a POST that Envoy asks about: every attribute that Envoy fills in."""
+    text = json.dumps(body, separators=(",", ":"))
+    headers = {
+        ":authority": "127.0.0.1:18000",
+        ":method": "POST",
+        ":path": "/people",
+        ":scheme": "http",
+        "accept": "*/*",
+        "authorization": f"Bearer {token}",
+        "content-length": str(len(text)),
+        "content-type": "application/json",
+        "user-agent": "curl/7.88.1",
+        "x-envoy-auth-partial-body": "false",
+        "x-forwarded-proto": "http",
+        "x-request-id": "f011920e-24c5-4b9d-adb5-746fe38c85ab",
+    }
+    http = {
+        "id": "7841960863415274046",
+        "method": "POST",
+        "headers": headers,
+        "path": "/people",
+        "host": "127.0.0.1:18000",
+        "scheme": "http",
+        "size": len(text),
+        "protocol": "HTTP/1.1",
+        "body": text,
+    }
+    return {
+        "attributes": {
+            "source": {"address": {"socketAddress": {"address": "127.0.0.1", "portValue": 41326}}},
+            "destination": {
+                "address": {"socketAddress": {"address": "127.0.0.1", "portValue": 18000}}
+            },
+            "request": {"time": {"seconds": int(time.time()), "nanos": 216003000}, "http": http},
+            "metadataContext": {},
+            "routeMetadataContext": {},
+        },
+        "parsed_path": ["people"],
+        "parsed_query": {},
+        "parsed_body": dict(body),
+        "truncated_body": False,
+        "version": {"encoding": "protojson", "ext_authz": "v3"},
+    }
+
+
+def people() -> Case:
+    now = int(time.time())
+    subject = base64.urlsafe_b64encode(b"alice").rstrip(b"=").decode()
+    claims = {"nbf": now - 3600, "exp": now + 86400, "role": "admin", "sub": subject}
+    return Case(
+        name="people",
+        source=EXAMPLE.read_text() if EXAMPLE.is_file() else policy("people"),
+        query="data.envoy.authz.allow",
+        data={"secrets": {"jwt": SECRET}},
+        input=checkrequest_input(
+            signed_token(claims, SECRET), {"firstname": "Bob", "lastname": "Rego"}
+        ),
+        expected=True,
+        twins={"by hand": twins.people, "by hand, token cached": twins.people_cached},
+    )
+
+
+def rbac() -> Case:
+    kinds = ["doc", "dataset", "job", "secret", "user"]
+    roles = {
+        f"role{n}": [{"action": action, "type": kinds[n % 5]} for action in ("read", "list", "use")]
+        for n in range(20)
+    }
+    bindings = {f"user{n}": [f"role{(n + k) % 20}" for k in range(4)] for n in range(200)}
+    return Case(
+        name="rbac",
+        source=policy("rbac"),
+        query="data.rbac.allow",
+        data={"roles": roles, "bindings": bindings},
+        input={"user": "user17", "action": "use", "type": "doc"},
+        expected=True,
+        twins={"by hand": twins.rbac},
+    )
+
+
+def lookup() -> Case:
+    lines = policy("lookup").splitlines(keepends=True)
+    one = next(line for line in lines if line.startswith("service :="))
+    rules = "".join(one.replace("0000", f"{number:04}") for number in range(RULES))
+    return Case(
+        name="lookup",
+        source="".join(line for line in lines if line is not one) + rules,
+        query="data.lookup.service",
+        data={"rules": RULES},
+        input={"method": "GET", "host": "host-0777", "port": 443},
+        expected="service-0777",
+        twins={"by hand": twins.lookup},
+    )
+
+
+def iteration() -> Case:
+    containers = [
+        {
+            "name": f"container-{n}",
+            "image": f"registry.internal/team/app-{n}:1.{n}",
+            "privileged": False,
+            "volumes": [{"path": f"/srv/{n}"}, {"path": "/tmp"}],
+        }
+        for n in range(30)
+    ]
+    return Case(
+        name="iteration",
+        source=policy("iteration"),
+        query="data.iteration.allow",
+        data={},
+        input={"containers": containers},
+        expected=True,
+        twins={"by hand": twins.iteration},
+    )
+
+
+def text() -> Case:
+    return Case(
+        name="text",
+        source=policy("text"),
+        query="data.text.allow",
+        data={},
+        input={
+            "path": "/v1/tenants/Acme-Corp/reports/2026/11",
+            "host": "ACME-corp.example.com",
+            "agent": "billing/2.4 (linux)",
+            "request_id": "f011920e-24c5-4b9d-adb5-746fe38c85ab",
+            "tag": "ACME-CORP-f011920e",
+        },
+        expected=True,
+        twins={"by hand": twins.text},
+    )
+
+
+CASES = {case.__name__: case for case in (people, rbac, lookup, iteration, text)}
