@@ -1,0 +1,130 @@
+"""The built-ins against OPA's recorded answers: same value, number texts included; same error.
+
+One test id per built-in. Queries that are more than one call go through the engine, elsewhere.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.rego.builtins.calls import NotACall, parse_call
+from tests.rego.builtins.differences import DIFFERENCES, Difference, Row
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import UNDEFINED, from_json, to_json, to_python, to_rego
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/builtins.jsonl.gz"
+NO_DATA = f"no recorded answers at `{GOLDEN}`: set DOORWARD_SHARED"
+
+
+class Answer(NamedTuple):
+    """A result and its Rego text, or an error's code and message; all None: undefined."""
+
+    json: str | None = None
+    rego: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+@cache
+def rows_by_group() -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            try:
+                row: Any = from_json(line)
+            except ValueError:
+                continue  # an answer of 1e99999: past MAX_DIGITS, which we refuse to read
+            if not is_refused_before_the_call(row):
+                groups.setdefault(row["group"], []).append(row)
+    return groups
+
+
+def is_refused_before_the_call(row: Row) -> bool:
+    """The compiler's errors are not the built-ins'."""
+    return str(row.get("error", {}).get("code")).startswith("rego_")
+
+
+def group_names() -> list[str]:
+    return sorted(rows_by_group()) if GOLDEN.is_file() else []
+
+
+def recorded(row: Row) -> Answer:
+    if "error" in row:
+        return Answer(None, None, row["error"].get("code"), row["error"]["message"])
+    if not row["result"]:
+        return Answer()
+    value = row["result"][0]["x"]
+    rego = row["repr"][0] if "repr" in row else None
+    return Answer(to_json(value), rego)
+
+
+def answered(row: Row) -> Answer:
+    """What Doorward says to `row`; NotACall where it takes more than a built-in."""
+    if "data" in row or "modules" in row:
+        raise NotACall(row["query"])
+    call = parse_call(row["query"])
+    if call.name not in REGISTRY:
+        raise NotACall(call.name)
+    context = Context(Environment(), now_ns=row.get("now_ns", 0))
+    try:
+        value = call.answer(row.get("input", UNDEFINED), context)
+    except BuiltinError as error:
+        return Answer(None, None, error.code, str(error)) if row.get("strict") else Answer()
+    if value is UNDEFINED:
+        return Answer()
+    rego = to_rego(value) if "repr" in row else None  # type: ignore[arg-type] # defined by now
+    return Answer(to_json(to_python(value)), rego)  # type: ignore[arg-type] # defined by now
+
+
+def differing(group: str) -> Iterator[tuple[Row, Answer, Answer]]:
+    """Rows whose answer is not the recorded one."""
+    for row in rows_by_group()[group]:
+        try:
+            got = answered(row)
+        except NotACall:
+            continue
+        want = recorded(row)
+        if got != want:
+            yield row, got, want
+
+
+def show(row: Row, got: Answer, want: Answer) -> str:
+    given = to_json(row["input"]) if "input" in row else "undefined"
+    return f"{row['id']}: {row['query']} on {given}\n    got  {got}\n    want {want}"
+
+
+def covered(difference: Difference, row: Row, got: Answer, want: Answer) -> bool:
+    return difference.covers(row, same_code=got.code is not None and got.code == want.code)
+
+
+@pytest.mark.parametrize("group", group_names())
+def test_answers_as_recorded(group: str) -> None:
+    wrong = [
+        show(*found)
+        for found in differing(group)
+        if not any(covered(d, *found) for d in DIFFERENCES)
+    ]
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
+
+
+@pytest.mark.skipif(not GOLDEN.is_file(), reason=NO_DATA)
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda d: d.groups)
+def test_a_declared_difference_is_one(difference: Difference) -> None:
+    assert any(
+        covered(difference, *found) for group in rows_by_group() for found in differing(group)
+    )
+
+
+def test_there_are_recorded_answers() -> None:
+    if not GOLDEN.is_file():
+        pytest.skip(NO_DATA)
+    assert len(rows_by_group()) > 150
