@@ -1,0 +1,214 @@
+"""One CheckRequest, many times -> CPU microseconds per Check in the server process.
+
+Two server processes with the same transport: one decides, the other answers a constant. A third
+process keeps so many calls outstanding, to each server in turn, round by round. What the first
+costs more than the second is Doorward's own part: decode, input, decision, encode. The decision
+log is off.
+
+    python benchmarks/check_server.py [--callers 16] [--calls 4000] [--rounds 5] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.cases import CASES, Case
+from benchmarks.contenders import Missing
+
+METHOD = "/envoy.service.auth.v3.Authorization/Check"
+READY_SECONDS = 20
+Check = Callable[[bytes], bytes]
+
+
+def request_bytes(case: Case) -> bytes:
+    """The CheckRequest from which Envoy's attributes in the case's input come."""
+    from envoy.service.auth.v3 import external_auth_pb2
+
+    request = external_auth_pb2.CheckRequest()
+    attributes = case.input["attributes"]
+    for side in ("source", "destination"):
+        address = attributes[side]["address"]["socketAddress"]
+        socket_address = getattr(request.attributes, side).address.socket_address
+        socket_address.address = address["address"]
+        socket_address.port_value = address["portValue"]
+    request.attributes.request.time.seconds = attributes["request"]["time"]["seconds"]
+    request.attributes.request.time.nanos = attributes["request"]["time"]["nanos"]
+    http = dict(attributes["request"]["http"])
+    target = request.attributes.request.http
+    target.headers.update(http.pop("headers"))
+    for name, value in http.items():
+        setattr(target, name, value)
+    request.attributes.metadata_context.SetInParent()
+    request.attributes.route_metadata_context.SetInParent()
+    return bytes(request.SerializeToString())
+
+
+def constant_check() -> Check:
+    from envoy.service.auth.v3 import external_auth_pb2
+
+    response = external_auth_pb2.CheckResponse()
+    response.ok_response.SetInParent()
+    response.dynamic_metadata["decision_id"] = "00000000-0000-4000-8000-000000000000"
+    answer = bytes(response.SerializeToString())
+    return lambda _: answer
+
+
+def doorward_check(case: Case) -> Check:
+    raise Missing("doorward.envoy has no check yet")
+
+
+def serve(check: Check, socket: str) -> None:
+    """Answers on the socket until standard input ends; tells its CPU time for every line read."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+
+    server = grpc.server(ThreadPoolExecutor(max_workers=10))
+    handler = grpc.unary_unary_rpc_method_handler(lambda request, _: check(request))
+    service, _, method = METHOD.strip("/").partition("/")
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {method: handler}),)
+    )
+    server.add_insecure_port(f"unix:{socket}")
+    server.start()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(time.process_time_ns(), flush=True)
+    server.stop(grace=0.5).wait()
+
+
+class Server:
+    """A server process, and its CPU clock."""
+
+    def __init__(self, kind: str, socket: Path) -> None:
+        self.socket = socket
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", kind, "--socket", str(socket)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def cpu_ns(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.write("cpu\n")
+        self.process.stdin.flush()
+        return int(self.line())
+
+
+@contextmanager
+def started(kind: str, folder: Path) -> Iterator[Server]:
+    server = Server(kind, folder / f"{kind}.sock")
+    try:
+        if (said := server.line()) != "ready":
+            raise Missing(said or f"the {kind} server ended with {server.process.wait(5)}")
+        yield server
+    finally:
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+        server.process.wait(timeout=READY_SECONDS)
+
+
+def call(socket: Path, request: bytes, calls: int, callers: int) -> None:
+    """`calls` calls over one connection, as from one Envoy worker, `callers` outstanding."""
+    import grpc
+
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        check = channel.unary_unary(METHOD, request_serializer=bytes, response_deserializer=bytes)
+
+        def caller(share: int) -> None:
+            for _ in range(share):
+                check(request, timeout=5)
+
+        threads = [
+            threading.Thread(target=caller, args=(calls // callers,)) for _ in range(callers)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def measure(calls: int, rounds: int, callers: int) -> dict[str, list[float]]:
+    """CPU microseconds per Check of each round, by kind of server."""
+    request = request_bytes(CASES["people"]())
+    costs: dict[str, list[float]] = {"doorward": [], "constant": []}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        servers = {kind: stack.enter_context(started(kind, folder)) for kind in costs}
+        for number in range(rounds + 1):
+            for kind, server in servers.items():
+                before = server.cpu_ns()
+                call(server.socket, request, calls, callers)
+                if number:  # the first round only warms up
+                    costs[kind].append(
+                        (server.cpu_ns() - before) / (calls - calls % callers) / 1000
+                    )
+    return costs
+
+
+def in_process(check: Check, request: bytes, calls: int) -> float:
+    """CPU microseconds per Check without any transport."""
+    for _ in range(calls // 10):
+        check(request)
+    begin = time.process_time_ns()
+    for _ in range(calls):
+        check(request)
+    return (time.process_time_ns() - begin) / calls / 1000
+
+
+def report(costs: dict[str, list[float]], alone: float, callers: int) -> None:
+    print(f"CPU microseconds per Check in the server process, {callers} callers")
+    for kind, rounds in costs.items():
+        print(f"  {kind:12} min {min(rounds):8.1f}   median {statistics.median(rounds):8.1f}")
+    least = min(costs["doorward"]) - min(costs["constant"])
+    middle = statistics.median(costs["doorward"]) - statistics.median(costs["constant"])
+    print(f"  {'difference':12} min {least:8.1f}   median {middle:8.1f}")
+    print(f"  {'check alone':12}     {alone:8.1f}   (no transport)")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="CPU time per Check in the gRPC server")
+    parser.add_argument("--callers", type=int, default=16)
+    parser.add_argument("--calls", type=int, default=4000, help="calls in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--serve", choices=["constant", "doorward"], help=argparse.SUPPRESS)
+    parser.add_argument("--socket", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    case = CASES["people"]()
+    try:
+        if options.serve:
+            constant = options.serve == "constant"
+            serve(constant_check() if constant else doorward_check(case), options.socket)
+            return 0
+        alone = in_process(doorward_check(case), request_bytes(case), options.calls)
+        costs = measure(options.calls, options.rounds, options.callers)
+    except (Missing, ImportError) as reason:
+        print(f"cannot be measured: {reason}", flush=True)
+        return 1
+    if options.json:
+        print(json.dumps({"callers": options.callers, "check": alone, **costs}, indent=1))
+    else:
+        report(costs, alone, options.callers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
