@@ -1,0 +1,234 @@
+"""Policies and data from files and folders, as `opa run FILES…` reads them.
+
+A folder is walked: `*.rego` are policies, `*.json`, `*.yaml` and `*.yml` are data below the name
+of the folder they lie in. A file named by itself is data at the root; `a.b:file` puts it at
+`data.a.b`.
+Two files may not define the same data. What is read here is text and values: nothing is compiled.
+
+Names that begin with `..` are passed over: that is where Kubernetes keeps the versions of a
+mounted ConfigMap, whose files show up once more under their own names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from doorward.pdp.go_json import JSONError, read_json
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Key, Value
+
+__all__ = ["Limits", "LoadError", "Loaded", "list_files", "load", "read_document"]
+
+_DATA = (".json", ".yaml", ".yml")
+_POLICY = re.compile(rb"(?:\s|#[^\n]*\n)*package\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is too much to load: bytes of one file, files altogether, depth of folders."""
+
+    policy_bytes: int = 16 << 20
+    data_bytes: int = 512 << 20
+    files: int = 100_000
+    depth: int = 64
+
+
+class LoadError(Exception):
+    """Files that cannot be read, or data that cannot be merged; one message for each."""
+
+    def __init__(self, messages: Iterable[str]) -> None:
+        self.messages = tuple(messages)
+        super().__init__(self.messages)
+
+    def __str__(self) -> str:
+        if len(self.messages) == 1:
+            return f"1 error occurred during loading: {self.messages[0]}"
+        head = f"{len(self.messages)} errors occurred during loading:"
+        return "\n".join([head, *self.messages])
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Policy texts by file name, one data document, and every file that was read."""
+
+    modules: dict[str, str] = field(default_factory=dict)
+    data: dict[Key, Value] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One file to read: where it is, and the path of its document below `data`."""
+
+    path: str
+    prefix: tuple[str, ...]
+    named: bool
+    """Whether the user named this very file, so that its kind may be guessed."""
+
+
+def load(
+    paths: Sequence[str],
+    *,
+    ignore: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> Loaded:
+    """Everything at `paths`. LoadError carries a message for each file that cannot be used."""
+    limits = limits or Limits()
+    modules: dict[str, str] = {}
+    data: dict[Key, Value] = {}
+    messages: list[str] = []
+    files: list[str] = []
+    for found in _find(paths, ignore, limits, messages):
+        files.append(found.path)
+        try:
+            _take(found, limits, modules, data)
+        except LoadError as error:
+            messages += error.messages
+    if messages:
+        raise LoadError(messages)
+    return Loaded(modules, data, tuple(files))
+
+
+def list_files(
+    paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
+) -> tuple[str, ...]:
+    """The files that `load` would read, without reading them; what is missing is left out."""
+    return tuple(found.path for found in _find(paths, ignore, limits or Limits(), []))
+
+
+def read_document(path: str, text: str | bytes) -> Value:
+    """The value of a JSON or YAML document. LoadError names `path` and what is wrong."""
+    try:
+        return read_json(text)
+    except JSONError as error:
+        if path.endswith(".json"):
+            raise LoadError([f"{path}: {error}"]) from None
+    return _read_yaml(path, text)
+
+
+def _read_yaml(path: str, text: str | bytes) -> Value:
+    # The built-in brings the YAML library, which a policy without YAML data need not pay for.
+    from doorward.rego.builtins import REGISTRY
+
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", errors="replace")
+    try:
+        value: Value = REGISTRY["yaml.unmarshal"].call(text)
+    except BuiltinError as error:
+        raise LoadError([f"{path}: {error}"]) from None
+    return value
+
+
+def _find(
+    paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str]
+) -> Iterator[_Found]:
+    count = 0
+    for given in paths:
+        prefix, path = _split_prefix(given)
+        if not os.path.exists(path):
+            messages.append(f"stat {path}: no such file or directory")
+            continue
+        for found in _walk(str(PurePosixPath(path)), prefix, ignore, limits, ()):
+            count += 1
+            if count > limits.files:
+                raise LoadError([f"{given}: more than {limits.files} files"])
+            yield found
+
+
+def _split_prefix(given: str) -> tuple[tuple[str, ...], str]:
+    """`a.b:file` -> (("a", "b"), "file"); `file://` is taken off."""
+    if given.startswith("file://"):
+        return (), given.removeprefix("file://")
+    prefix, colon, path = given.partition(":")
+    if colon and prefix and not os.path.exists(given):
+        return tuple(prefix.split(".")), path.removeprefix("file://")
+    return (), given
+
+
+def _walk(
+    path: str,
+    prefix: tuple[str, ...],
+    ignore: Sequence[str],
+    limits: Limits,
+    above: tuple[str, ...],
+) -> Iterator[_Found]:
+    if not os.path.isdir(path):
+        if not above or path.endswith((".rego", *_DATA)):
+            yield _Found(path, prefix, named=not above)
+        return
+    real = os.path.realpath(path)
+    if real in above:  # a link to a folder that it lies in
+        return
+    if len(above) > limits.depth:
+        raise LoadError([f"{path}: folders are nested deeper than {limits.depth}"])
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise LoadError([_io_message("open", path, error)]) from None
+    for name in names:
+        if name.startswith("..") or any(_matches(name, pattern) for pattern in ignore):
+            continue
+        inner = os.path.join(path, name)
+        below = (*prefix, name) if os.path.isdir(inner) else prefix
+        yield from _walk(inner, below, ignore, limits, (*above, real))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Go's `filepath.Match` on a single name: negated classes are written `[^…]`."""
+    return fnmatchcase(name, pattern.replace("[^", "[!"))
+
+
+def _take(found: _Found, limits: Limits, modules: dict[str, str], data: dict[Key, Value]) -> None:
+    path = found.path
+    content = _read(path, limits.policy_bytes if path.endswith(".rego") else limits.data_bytes)
+    if path.endswith(".rego") or (
+        found.named and not path.endswith(_DATA) and _POLICY.match(content)
+    ):
+        modules[path] = _text(path, content)
+        return
+    document = read_document(path, content)
+    for name in reversed(found.prefix):
+        document = {name: document}
+    if not isinstance(document, dict):
+        raise LoadError([f"{path}: document must be of type object"])
+    if not _merge(data, document):
+        raise LoadError([f"{path}: merge error"])
+
+
+def _read(path: str, limit: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise LoadError([_io_message("open", path, error)]) from None
+    if len(content) > limit:
+        raise LoadError([f"{path}: file is larger than {limit} bytes"])
+    return content
+
+
+def _text(path: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LoadError([f"{path}: policy is not UTF-8 at byte {error.start}"]) from None
+
+
+def _io_message(verb: str, path: str, error: OSError) -> str:
+    return f"{verb} {path}: {(error.strerror or 'failed').lower()}"
+
+
+def _merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
+    """Put `document` into `into`; False, with `into` half changed, where both define a value."""
+    for key, value in document.items():
+        if key not in into:
+            into[key] = value
+            continue
+        present = into[key]
+        if not (isinstance(present, dict) and isinstance(value, dict) and _merge(present, value)):
+            return False
+    return True
