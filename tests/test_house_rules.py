@@ -160,3 +160,28 @@ def test_the_locks_hold_every_declared_dependency() -> None:
 def test_the_first_screen_of_the_readme_holds_the_two_commands() -> None:
     screen = (ROOT / "README.md").read_text().splitlines()[:30]
     assert {"make demo", "make test"} <= {line.split("#")[0].strip() for line in screen}
+
+
+def registered() -> list[str]:
+    """The names of all built-ins; none while there is no registry."""
+    if (
+        find_spec("doorward") is None
+        or not (SOURCE / "doorward/rego/builtins/registry.py").is_file()
+    ):
+        return []
+    importlib.import_module("doorward.rego.builtins")
+    registry = importlib.import_module("doorward.rego.builtins.registry").REGISTRY
+    return [builtin.name for builtin in registry]
+
+
+def test_every_builtin_says_what_you_get() -> None:
+    registry = importlib.import_module("doorward.rego.builtins.registry").REGISTRY
+    mute = [name for name in registered() if not registry[name].doc]
+    assert not mute
+
+
+def test_the_page_of_builtins_is_what_the_registry_says() -> None:
+    if (ROOT / "docs/builtins.md").is_file():
+        script = [sys.executable, "scripts/builtin_table.py", "--check"]
+        done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

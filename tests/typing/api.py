@@ -1,0 +1,41 @@
+"""The public types, pinned: mypy reads this file, nothing runs it.
+
+A line that stops type-checking is a change that users of the library will notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Engine,
+    EvalError,
+    parse_term,
+)
+
+
+def engine_and_query(source: str, data: dict[str, Any]) -> None:
+    engine = Engine(modules={"authz.rego": source}, data=data)
+    assert_type(engine, Engine)
+    assert_type(engine.with_data({"roles": {}}), Engine)
+    assert_type(engine.with_modules({"authz.rego": source}), Engine)
+    Engine(modules={"old.rego": source}, data={}, v0=True)
+
+    query = engine.prepare("data.envoy.authz.allow", strict_builtin_errors=True)
+    value = query.value({"user": "ann"})
+    if value is UNDEFINED:
+        return
+    assert_type(query.results({"user": "ann"}), list[dict[str, Any]])
+    query.results(parse_term('{"a": {1, 2}}'))
+
+
+def errors(source: str) -> list[str]:
+    try:
+        Engine(modules={"authz.rego": source}, data={}).prepare("data.p.q").value({})
+    except CompileError as error:
+        return [f"{found.code} {found.message} {found.span.row}" for found in error.diagnostics]
+    except EvalError as error:
+        return [error.code, error.message, str(error.span.row)]
+    return []
