@@ -15,6 +15,7 @@ INVARIANT: a value is never changed once it can be seen by anyone else; lists an
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cmp_to_key
@@ -261,20 +262,39 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
-    """The value of a JSON text, numbers with their text kept.
+    """The value of a JSON text, numbers with their text kept, lone surrogates as U+FFFD.
 
     ValueError for anything that is not one JSON value, for NaN and Infinity, for numbers past
     `MAX_DIGITS`, for nesting that Python cannot follow and, with `unique_keys`, for an object
     that names a key twice.
     """
+    decoder = _UNIQUE_DECODER if unique_keys else _DECODER
+    text = text if isinstance(text, str) else text.decode("utf-8")
     try:
-        return _UNIQUE_DECODER.decode(_text(text)) if unique_keys else _DECODER.decode(_text(text))  # type: ignore[no-any-return]
+        value: Value = decoder.decode(text)
+        return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
 
 
-def _text(text: str | bytes) -> str:
-    return text if isinstance(text, str) else text.decode("utf-8")
+def _scrub(text: str) -> str:
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def _scrubbed(value: Value) -> Value:
+    if isinstance(value, str):
+        return _scrub(value)
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {_scrub(k) if type(k) is str else k: _scrubbed(v) for k, v in value.items()}
+    return value
+
+
+# A lone surrogate in a string stands for a byte that is no UTF-8 (`builtins.octets`), so none may
+# come in by its escape, and none goes out.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _refuse_constant(name: str) -> None:
@@ -346,14 +366,14 @@ def _json_key(key: Key) -> str:
 def to_json(value: Value) -> str:
     """Compact JSON, keys in order, number texts kept, text outside ASCII as it is."""
     out: list[str] = []
-    _write(value, out.append, ",", ":", _write_json_set, _json_object_key)
-    return "".join(out)
+    _write(value, out.append, _quote, ",", ":", _write_json_set, _json_object_key)
+    return _scrub("".join(out))
 
 
 def to_rego(value: Value) -> str:
     """The value as Rego text, as OPA's `%v` prints it: `{"a": {1, 2}}`, `set()`."""
     out: list[str] = []
-    _write(value, out.append, ", ", ": ", _write_rego_set, to_rego)
+    _write(value, out.append, _quote_rego, ", ", ": ", _write_rego_set, to_rego)
     return "".join(out)
 
 
@@ -364,13 +384,14 @@ _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 def _write(
     value: Value,
     put: _Put,
+    quote: Callable[[str], str],
     comma: str,
     colon: str,
     write_set: Callable[[frozenset[Key], _Put], None],
     write_key: Callable[[Value], str],
 ) -> None:
     if isinstance(value, str):
-        put(_quote(value))
+        put(quote(value))
     elif value is None or isinstance(value, bool):
         put({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, list):
@@ -378,18 +399,49 @@ def _write(
         for n, item in enumerate(value):
             if n:
                 put(comma)
-            _write(item, put, comma, colon, write_set, write_key)
+            _write(item, put, quote, comma, colon, write_set, write_key)
         put("]")
     elif isinstance(value, dict):
         put("{")
         for n, key in enumerate(sorted_keys(value)):
             put((comma if n else "") + write_key(from_key(key)) + colon)
-            _write(value[key], put, comma, colon, write_set, write_key)
+            _write(value[key], put, quote, comma, colon, write_set, write_key)
         put("}")
     elif isinstance(value, frozenset):
         write_set(value, put)
     else:
         put(number_text(value))
+
+
+def _quote_rego(text: str) -> str:
+    """A string literal as Go's `strconv.Quote` writes it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return (
+        '"' + "".join([c if c.isprintable() and c not in '"\\' else _escape(c) for c in text]) + '"'
+    )
+
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x80:
+        return _ESCAPES.get(character, f"\\x{code:02x}")
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _write_json_set(value: frozenset[Key], put: _Put) -> None:

@@ -5,6 +5,9 @@ A category is imported here by name; nothing is found by scanning.
 
 from __future__ import annotations
 
+from doorward.rego.builtins import (
+    encoding as encoding,
+)
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.builtins.registry import REGISTRY, Builtin, Registry, builtin
 

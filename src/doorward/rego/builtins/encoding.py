@@ -1,0 +1,285 @@
+"""Encodings: base64, hex, JSON, URL queries, URIs, YAML.
+
+Declares and checks; the formats that are Go's own ways of writing stand in `go_json`, `go_url`
+and `go_yaml`. Strings are bytes here (`octets`). Bounds: JSON nesting (what Python's
+stack can follow, about 1,000 levels), the indentation of `json.marshal_with_options` (`MAX_INDENT`
+characters each), YAML's size and alias expansion (`go_yaml`).
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from doorward.rego.builtins import go_json, go_url
+from doorward.rego.builtins.octets import from_bytes, scrub, to_bytes
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import (
+    ObjectType,
+    any_,
+    any_of,
+    array,
+    boolean,
+    object_,
+    set_,
+    string,
+)
+from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_rego
+
+MAX_INDENT: Final = 64
+"""Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
+
+_STANDARD: Final = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+_URL: Final = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
+_TO_URL: Final = bytes.maketrans(b"+/", b"-_")
+_FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
+
+
+@builtin("base64.encode", string, returns=string)
+def base64_encode(x: str) -> str:
+    """The bytes of `x` in standard base64, padded."""
+    return binascii.b2a_base64(to_bytes(x), newline=False).decode()
+
+
+@builtin("base64.decode", string, returns=string)
+def base64_decode(x: str) -> str:
+    """The string whose standard base64 is `x`; line ends in it do not count."""
+    return from_bytes(_decode(to_bytes(x), _STANDARD))
+
+
+@builtin("base64.is_valid", string, returns=boolean, checked=False)
+def base64_is_valid(x: Value) -> bool:
+    """Whether `x` is a string that base64.decode can decode."""
+    if not isinstance(x, str):
+        return False
+    octets = to_bytes(x).translate(None, b"\r\n")
+    return len(octets) % 4 == 0 and _STANDARD.fullmatch(octets) is not None
+
+
+@builtin("base64url.encode", string, returns=string)
+def base64url_encode(x: str) -> str:
+    """The bytes of `x` in URL-safe base64, padded."""
+    return _url_encoded(x).decode()
+
+
+@builtin("base64url.encode_no_pad", string, returns=string)
+def base64url_encode_no_pad(x: str) -> str:
+    """The bytes of `x` in URL-safe base64 without padding."""
+    return _url_encoded(x).rstrip(b"=").decode()
+
+
+@builtin("base64url.decode", string, returns=string)
+def base64url_decode(x: str) -> str:
+    """The string whose URL-safe base64 is `x`, padded or not."""
+    octets = to_bytes(x)
+    if not octets.endswith(b"="):
+        rest = len(octets) % 4
+        if rest == 1:
+            raise BuiltinError(f"illegal base64url string: {x}")
+        octets += b"=" * (-rest % 4)
+    return from_bytes(_decode(octets, _URL))
+
+
+def _url_encoded(x: str) -> bytes:
+    return binascii.b2a_base64(to_bytes(x), newline=False).translate(_TO_URL)
+
+
+def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
+    digits = octets.translate(None, b"\r\n")
+    if len(digits) % 4 or not alphabet.fullmatch(digits):
+        place = _corrupt_at(octets, alphabet)
+        raise BuiltinError(f"illegal base64 data at input byte {place}")
+    return binascii.a2b_base64(digits.translate(_FROM_URL) if alphabet is _URL else digits)
+
+
+def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
+    """Where Go's decoder gives up: it reads four digits at a time."""
+    count = 0
+    start = 0
+    for place, octet in enumerate(octets):
+        if octet in b"\r\n":
+            continue
+        if octet != 0x3D and alphabet.fullmatch(octets, place, place + 1):
+            if count % 4 == 0:
+                start = place
+            count += 1
+            continue
+        if octet != 0x3D or count % 4 < 2:
+            return place
+        return _corrupt_padding(octets, place, count % 4)
+    return max(len(octets) - count % 4, start) if count % 4 else len(octets)
+
+
+def _corrupt_padding(octets: bytes, place: int, digits: int) -> int:
+    following = [n for n in range(place + 1, len(octets)) if octets[n] not in b"\r\n"]
+    if digits == 3:
+        return following[0] if following else len(octets)
+    if not following:
+        return len(octets)
+    if octets[following[0]] != 0x3D:
+        return following[0] - 1
+    return following[1] if len(following) > 1 else len(octets)
+
+
+@builtin("hex.encode", string, returns=string)
+def hex_encode(x: str) -> str:
+    """The bytes of `x` as lower-case hexadecimal digits."""
+    return to_bytes(x).hex()
+
+
+@builtin("hex.decode", string, returns=string)
+def hex_decode(x: str) -> str:
+    """The string whose bytes `x` spells in hexadecimal digits of either case."""
+    octets = to_bytes(x)
+    bad = re.search(rb"[^0-9A-Fa-f]", octets)
+    if bad:
+        code = bad[0][0]
+        character = chr(code)
+        shown = f" '{character}'" if character.isprintable() else ""
+        raise BuiltinError(f"encoding/hex: invalid byte: U+{code:04X}{shown}")
+    if len(octets) % 2:
+        raise BuiltinError("encoding/hex: odd length hex string")
+    return from_bytes(binascii.unhexlify(octets))
+
+
+@builtin("json.marshal", any_, returns=string)
+def json_marshal(x: Value) -> str:
+    """The compact JSON text of `x`; sets become arrays, keys that are no strings their text."""
+    return go_json.marshal(x)
+
+
+_MARSHAL_OPTIONS: Final = ObjectType(
+    fields=(("pretty", boolean), ("indent", string), ("prefix", string)), rest=(string, any_)
+)
+
+
+@builtin("json.marshal_with_options", any_, _MARSHAL_OPTIONS, returns=string)
+def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
+    """The JSON text of `x`, over several lines if `pretty`, or if `indent` or `prefix` is given."""
+    texts = {"indent": "\t", "prefix": ""}
+    pretty = "indent" in opts or "prefix" in opts
+    for place, key in enumerate(sorted_keys(opts)):
+        option = opts[key]
+        if type(key) is not str:
+            kind = kind_name(from_key(key))
+            raise OperandError(
+                f"operand 2 failed to stringify key {to_rego(from_key(key))} at index {place}: "
+                f"operand 0 must be string but got {kind}"
+            )
+        if key == "pretty":
+            if not isinstance(option, bool):
+                raise OperandError('operand 2 key "pretty" failed cast to bool')
+            pretty = option
+        elif key in texts:
+            texts[key] = _marshal_text(key, option)
+        else:
+            raise OperandError(f'operand 2 object contained unknown key "{scrub(key)}"')
+    compact = go_json.marshal(x)
+    if not pretty:
+        return compact
+    return texts["prefix"] + go_json.indent(compact, texts["prefix"], texts["indent"])
+
+
+def _marshal_text(key: str, option: Value) -> str:
+    if not isinstance(option, str):
+        raise OperandError(
+            f'operand 2 key "{key}" failed cast to string: '
+            f"operand 0 must be string but got {kind_name(option)}"
+        )
+    if len(option) > MAX_INDENT:
+        raise BuiltinError(f'operand 2 key "{key}" is longer than {MAX_INDENT} characters')
+    return option
+
+
+@builtin("json.unmarshal", string, returns=any_)
+def json_unmarshal(x: str) -> Value:
+    """The value of the JSON text `x`; numbers keep their text, of equal keys the last wins."""
+    return go_json.unmarshal(x)
+
+
+@builtin("json.is_valid", string, returns=boolean, checked=False)
+def json_is_valid(x: Value) -> bool:
+    """Whether `x` is a string that holds one JSON text."""
+    if not isinstance(x, str):
+        return False
+    try:
+        go_json.unmarshal(x)
+    except BuiltinError:
+        return False
+    return True
+
+
+@builtin("urlquery.encode", string, returns=string)
+def urlquery_encode(x: str) -> str:
+    """`x` escaped for use as a name or value in a URL query; a space becomes `+`."""
+    return go_url.query_escape(x)
+
+
+@builtin("urlquery.decode", string, returns=string)
+def urlquery_decode(x: str) -> str:
+    """`x` with `+` and `%xx` undone."""
+    return go_url.query_unescape(x)
+
+
+_QUERY_VALUE: Final = any_of(string, array(string), set_(string))
+
+
+@builtin("urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string)
+def urlquery_encode_object(object: dict[Key, Value]) -> str:
+    """The URL query of an object's names and values, sorted by name."""
+    pairs: list[str] = []
+    names = {_query_name(key): value for key, value in object.items()}
+    for name in sorted(names, key=to_bytes):
+        for value in _query_values(names[name]):
+            pairs.append(f"{go_url.query_escape(name)}={go_url.query_escape(value)}")
+    return "&".join(pairs)
+
+
+def _query_name(key: Key) -> str:
+    if type(key) is not str:
+        raise OperandError(f"operand 1 must be string but got {kind_name(from_key(key))}")
+    return key
+
+
+def _query_values(value: Value) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items: Iterable[Value] = ()
+    if isinstance(value, list):
+        items = value
+    elif isinstance(value, frozenset):
+        items = [from_key(key) for key in sorted_keys(value)]
+    texts = [item for item in items if isinstance(item, str)]
+    if not isinstance(value, (list, frozenset)) or len(texts) != len(value):
+        raise OperandError("operand 1 values must be string, array[string], or set[string]")
+    return texts
+
+
+@builtin("urlquery.decode_object", string, returns=object_(string, array(string)))
+def urlquery_decode_object(x: str) -> dict[str, list[str]]:
+    """The names of a URL query, each with its values in order."""
+    return go_url.parse_query(x)
+
+
+_URI: Final = ObjectType(rest=(string, string))
+
+
+@builtin("uri.parse", string, returns=_URI)
+def uri_parse(uri: str) -> dict[str, str]:
+    """The parts that `uri` has of scheme, hostname, port, path, raw_path, raw_query, fragment."""
+    return go_url.parse(uri)
+
+
+@builtin("uri.is_valid", string, returns=boolean, checked=False)
+def uri_is_valid(uri: Value) -> bool:
+    """Whether `uri` is a string that uri.parse can read, and not empty."""
+    if not isinstance(uri, str) or not uri:
+        return False
+    try:
+        go_url.parse(uri)
+    except BuiltinError:
+        return False
+    return True

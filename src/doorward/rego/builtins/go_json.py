@@ -1,0 +1,108 @@
+"""JSON byte for byte as Go's `encoding/json` writes it, and read as Go reads it.
+
+Differs from `values.to_json` in what Go's encoder does for the sake of HTML (`<`, `>`, `&`,
+U+2028 and U+2029 are escaped) and in object keys: they are made text first and sorted after, and
+of two keys with one text the last in Rego's order wins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
+from doorward.rego.builtins.octets import SURROGATES, scrub
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import number_text
+from doorward.rego.values import Key, Value, from_json, from_key, sorted_keys, sorted_values
+
+__all__ = ["indent", "marshal", "quote", "unmarshal"]
+
+_plain: Final = json.JSONEncoder(ensure_ascii=False).encode
+_SPECIAL: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def quote(text: str) -> str:
+    """`text` as a JSON string."""
+    quoted: str = _plain(text)
+    return _SPECIAL.sub(_escape, quoted) if _SPECIAL.search(quoted) else quoted
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return "\\ufffd" if SURROGATES.match(character) else f"\\u{ord(character):04x}"
+
+
+def marshal(value: Value) -> str:
+    """The JSON text of `value`, compact."""
+    out: list[str] = []
+    try:
+        _write(value, out.append)
+    except RecursionError:
+        raise BuiltinError("value is nested too deeply for JSON") from None
+    return "".join(out)
+
+
+def _write(value: Value, put: Callable[[str], None]) -> None:
+    if isinstance(value, str):
+        put(quote(value))
+    elif value is None or isinstance(value, bool):
+        put({None: "null", True: "true", False: "false"}[value])
+    elif isinstance(value, dict):
+        _write_object(value, put)
+    elif isinstance(value, (list, frozenset)):
+        put("[")
+        for n, item in enumerate(value if isinstance(value, list) else sorted_values(value)):
+            if n:
+                put(",")
+            _write(item, put)
+        put("]")
+    else:
+        put(number_text(value))
+
+
+def _write_object(value: dict[Key, Value], put: Callable[[str], None]) -> None:
+    texts: dict[str, Value] = {}
+    for key in sorted_keys(value):
+        texts[key if type(key) is str else marshal(from_key(key))] = value[key]
+    put("{")
+    for n, text in enumerate(sorted(texts)):
+        put(f"{',' if n else ''}{quote(text)}:")
+        _write(texts[text], put)
+    put("}")
+
+
+def unmarshal(text: str) -> Value:
+    """The value of a JSON text; BuiltinError if it is none."""
+    try:
+        return from_json(scrub(text))
+    except ValueError as error:
+        why = str(error)
+        raise BuiltinError(f"invalid JSON: {why[:1].lower()}{why[1:]}") from None
+
+
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+
+
+def indent(compact: str, prefix: str, step: str) -> str:
+    """Compact JSON laid out as Go's `MarshalIndent`: no prefix on the first line."""
+    out: list[str] = []
+    depth, after_open = 0, False
+    for match in _TOKENS.finditer(compact):
+        token = match[0]
+        if token in "]}":
+            depth -= 1
+            if not after_open:
+                out.append(f"\n{prefix}{step * depth}")
+            after_open = False
+            out.append(token)
+            continue
+        if after_open:
+            out.append(f"\n{prefix}{step * depth}")
+        after_open = token in "[{"
+        depth += after_open
+        out.append(": " if token == ":" else token)
+        if token == ",":
+            out.append(f"\n{prefix}{step * depth}")
+    return "".join(out)

@@ -1,0 +1,207 @@
+"""URLs as Go's `net/url` reads and writes them.
+
+Text becomes parts and back. Never used to judge a request's path: for that, no URL parser is
+safe. Error texts are Go's, less the parts that could hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote_from_bytes
+
+from doorward.rego.builtins.octets import from_bytes, to_bytes
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["parse", "parse_query", "query_escape", "query_unescape"]
+
+MAX_PAIRS: Final = 10_000
+"""Most name and value pairs read from one query."""
+
+_ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
+_USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
+_HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
+_PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
+
+
+def query_escape(text: str) -> str:
+    """`text` as a name or value of a query."""
+    return quote_from_bytes(to_bytes(text), safe=" ").replace(" ", "+")
+
+
+def query_unescape(text: str) -> str:
+    """The text that a name or value of a query stands for."""
+    return from_bytes(_unescape(to_bytes(text).replace(b"+", b" ")))
+
+
+def parse_query(query: str) -> dict[str, list[str]]:
+    """Names with their values in order; the first fault is the error."""
+    values: dict[str, list[str]] = {}
+    fault: BuiltinError | None = None
+    pairs = query.split("&", MAX_PAIRS)
+    if len(pairs) > MAX_PAIRS:
+        raise BuiltinError(f"query has more than {MAX_PAIRS} pairs")
+    for pair in pairs:
+        if ";" in pair:
+            fault = fault or BuiltinError("invalid semicolon separator in query")
+        elif pair:
+            name, _, value = pair.partition("=")
+            values.setdefault(query_unescape(name), []).append(query_unescape(value))
+    if fault:
+        raise fault
+    return values
+
+
+def _unescape(octets: bytes) -> bytes:
+    if b"%" not in octets:
+        return octets
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        if match[1] is None:
+            shown = octets[match.start() : match.start() + 3]
+            raise BuiltinError(f"invalid URL escape {_quoted(from_bytes(shown))}")
+        return bytes([int(match[1], 16)])
+
+    return _ESCAPE.sub(replace, octets)
+
+
+def parse(url: str) -> dict[str, str]:
+    """The parts of `url` that are not empty."""
+    address, _, fragment = url.partition("#")
+    try:
+        parts = _parse(address)
+    except BuiltinError as error:
+        raise BuiltinError(f"parse {_quoted(address)}: {error}") from None
+    if fragment:
+        try:
+            parts["fragment"] = _text(fragment)
+        except BuiltinError as error:
+            raise BuiltinError(f"parse {_quoted(url)}: {error}") from None
+    return {name: part for name, part in parts.items() if part}
+
+
+def _text(text: str) -> str:
+    return from_bytes(_unescape(to_bytes(text)))
+
+
+def _quoted(text: str) -> str:
+    shown = text.replace("\\", "\\\\").replace('"', '\\"')
+    shown = _CONTROL.sub(lambda m: _CONTROL_NAMES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
+    return f'"{shown}"'
+
+
+_CONTROL_NAMES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def _parse(address: str) -> dict[str, str]:
+    if _CONTROL.search(address):
+        raise BuiltinError("net/url: invalid control character in URL")
+    if address == "*":
+        return {"path": "*", "raw_path": "*"}
+    scheme, rest = _split_scheme(address)
+    rest, _, query = rest.partition("?")
+    parts = {"scheme": scheme.lower(), "raw_query": query}
+    if not rest.startswith("/"):
+        if scheme:
+            return parts  # opaque: no host, no path
+        segment = rest.partition("/")[0]
+        if ":" in segment:
+            raise BuiltinError("first path segment in URL cannot contain colon")
+    if rest.startswith("//") and (scheme or not rest.startswith("///")):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+        parts["hostname"], parts["port"] = _split_host(_check_authority(authority))
+    return {**parts, "path": _text(rest), "raw_path": rest}
+
+
+def _split_scheme(address: str) -> tuple[str, str]:
+    for place, character in enumerate(address):
+        if character.isascii() and character.isalpha():
+            continue
+        if character == ":":
+            if place == 0:
+                raise BuiltinError("missing protocol scheme")
+            return address[:place], address[place + 1 :]
+        if place == 0 or character not in "0123456789+-.":
+            break
+    return "", address
+
+
+def _check_authority(authority: str) -> str:
+    user, at, host = authority.rpartition("@")
+    host = _check_host(host)
+    if at:
+        if not _USERINFO.match(user):
+            raise BuiltinError("net/url: invalid userinfo")
+        _text(user)
+    return host
+
+
+def _check_host(host: str) -> str:
+    """The host and port as they stand, escapes undone."""
+    if "[" in host:
+        if not host.startswith("["):
+            raise BuiltinError("invalid IP-literal")
+        end = host.rfind("]")
+        if end < 0:
+            raise BuiltinError("missing ']' in host")
+        _check_port(host[end + 1 :])
+        literal, zone, name = host[:end].partition("%25")
+        if zone:
+            return _host_text(literal) + _zone_text("%25" + name) + _host_text(host[end:])
+    elif ":" in host:
+        _check_port(host[host.rfind(":") :])
+    return _host_text(host)
+
+
+def _check_port(port: str) -> None:
+    if not _PORT.match(port):
+        raise BuiltinError(f"invalid port {_quoted(port)} after host")
+
+
+def _host_text(host: str) -> str:
+    octets = to_bytes(host)
+    for match in _ESCAPE.finditer(octets):
+        # A host name's escapes may only stand for bytes outside ASCII.
+        if match[1] is not None and (int(match[1], 16) < 0x80 and match[0] != b"%25"):
+            raise BuiltinError(f"invalid URL escape {_quoted(match[0].decode())}")
+    _check_host_bytes(octets)
+    return from_bytes(_unescape(octets))
+
+
+def _zone_text(zone: str) -> str:
+    octets = to_bytes(zone)
+    for match in _ESCAPE.finditer(octets):
+        if match[1] is not None:
+            code = int(match[1], 16)
+            plain = chr(code).isalnum() or code in _HOST_BYTES
+            if match[0] != b"%25" and code != 0x20 and code < 0x80 and not plain:
+                raise BuiltinError(f"invalid URL escape {_quoted(match[0].decode())}")
+    _check_host_bytes(octets)
+    return from_bytes(_unescape(octets))
+
+
+def _check_host_bytes(octets: bytes) -> None:
+    for code in octets.replace(b"%", b""):
+        if code < 0x80 and not (chr(code).isalnum() or code in _HOST_BYTES):
+            raise BuiltinError(f"invalid character {_quoted(chr(code))} in host name")
+
+
+def _split_host(host: str) -> tuple[str, str]:
+    colon = host.rfind(":")
+    port = ""
+    if colon >= 0 and _PORT.match(host[colon:]):
+        host, port = host[:colon], host[colon + 1 :]
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return host, port

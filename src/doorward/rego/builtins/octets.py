@@ -1,0 +1,34 @@
+"""Strings as the bytes they are in Go, and back.
+
+A Go string is any bytes at all, a Python `str` is not. Bytes that are no UTF-8 live in a `str` as
+lone surrogates (PEP 383), one for each byte, so that `base64.encode(base64.decode(x))` gives `x`
+back. Wherever text leaves the engine such a character is U+FFFD, as it is for Go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["SURROGATES", "from_bytes", "scrub", "to_bytes"]
+
+SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes of a Rego string; a lone surrogate that stands for no byte is U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        escaped = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text)
+        return escaped.encode("utf-8", "surrogateescape")
+
+
+def from_bytes(octets: bytes) -> str:
+    """The Rego string of any bytes."""
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def scrub(text: str) -> str:
+    """`text` as it leaves the engine: U+FFFD for each byte that is no UTF-8."""
+    return text if text.isascii() else SURROGATES.sub("\ufffd", text)

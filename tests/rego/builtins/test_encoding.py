@@ -1,0 +1,89 @@
+"""Encodings, where the recorded answers are silent: bytes that are no text, bounds, odd keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.values import Value, make_object, make_set
+
+
+def call(name: str, *operands: Value) -> Value:
+    answer: Value = REGISTRY[name].call(*operands)
+    return answer
+
+
+def test_bytes_that_are_no_text_survive_a_round_trip() -> None:
+    decoded = call("base64.decode", "/w==")
+    assert call("base64.encode", decoded) == "/w=="
+    assert call("hex.encode", decoded) == "ff"
+    assert call("urlquery.encode", decoded) == "%FF"
+
+
+def test_bytes_that_are_no_text_leave_as_the_replacement_character() -> None:
+    assert call("json.marshal", call("hex.decode", "ff")) == '"\\ufffd"'
+    assert call("json.unmarshal", '"' + str(call("hex.decode", "ff")) + '"') == "\ufffd"
+
+
+def test_a_lone_surrogate_is_no_byte() -> None:
+    assert call("hex.encode", "\ud800") == "efbfbd"
+    assert call("json.unmarshal", '"\\udcff"') == "\ufffd"
+
+
+@pytest.mark.parametrize("text", ["YQ", "YQ=", "Y===", "YQ==YQ==", "Y-Q=", "é==="])
+def test_base64_that_is_not_whole_is_refused(text: str) -> None:
+    assert call("base64.is_valid", text) is False
+    with pytest.raises(BuiltinError, match="illegal base64 data at input byte"):
+        call("base64.decode", text)
+
+
+def test_of_two_keys_with_one_text_the_later_one_stays() -> None:
+    assert call("json.marshal", make_object([(1, 2), ("1", 3)])) == '{"1":3}'
+
+
+def test_pretty_json_leaves_text_alone() -> None:
+    value: Value = {"a,b": ['{"x": [1]}', [], {}]}
+    pretty = '{\n  "a,b": [\n    "{\\"x\\": [1]}",\n    [],\n    {}\n  ]\n}'
+    assert call("json.marshal_with_options", value, {"indent": "  "}) == pretty
+
+
+def test_indentation_is_bounded() -> None:
+    with pytest.raises(BuiltinError, match="longer than 64"):
+        call("json.marshal_with_options", [], {"indent": " " * 65})
+
+
+def test_nesting_is_bounded_both_ways() -> None:
+    deep: Value = []
+    for _ in range(600):
+        deep = [deep]
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        call("json.marshal", deep)
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        call("json.unmarshal", "[" * 200_000)
+    assert call("json.is_valid", "[" * 200_000) is False
+
+
+def test_a_query_object_holds_strings_only() -> None:
+    assert call("urlquery.encode_object", {"b": make_set(["2", "1"]), "a": "é"}) == (
+        "a=%C3%A9&b=1&b=2"
+    )
+    with pytest.raises(OperandError, match="values must be string"):
+        call("urlquery.encode_object", {"a": [1]})
+
+
+def test_a_query_of_too_many_pairs_is_refused() -> None:
+    with pytest.raises(BuiltinError, match="more than 10000 pairs"):
+        call("urlquery.decode_object", "a&" * 10_001)
+
+
+def test_a_uri_gives_up_no_password_in_its_parts() -> None:
+    assert call("uri.parse", "https://u:secret@h:1/p?q#f") == {
+        "scheme": "https",
+        "hostname": "h",
+        "port": "1",
+        "path": "/p",
+        "raw_path": "/p",
+        "raw_query": "q",
+        "fragment": "f",
+    }
