@@ -1,0 +1,537 @@
+"""`Bootstrap` options become a hardened Envoy configuration: a document, and YAML that explains it.
+
+What is set here is what stands between a client and an application that checks nothing itself, so
+everything that has a default is written out all the same: a reader sees the decision, and a newer
+Envoy cannot change it. This module knows no policy and opens nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+__all__ = ["Bootstrap", "render", "to_document"]
+
+Document = dict[str, Any]
+
+_KIB: Final = 1024
+_TYPE: Final = "type.googleapis.com/envoy."
+_FILTER: Final = "envoy.filters.http.ext_authz"
+
+# Headers by which a client could tell the application another method, path, host or user than the
+# one that was decided on. Envoy guards most of its own `x-envoy-*`; these came through (1.40).
+_OVERRIDES: Final = (
+    "x-envoy-attempt-count",
+    "x-envoy-auth-partial-body",
+    "x-envoy-original-host",
+    "x-envoy-original-path",
+    "x-envoy-peer-metadata",
+    "x-envoy-peer-metadata-id",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-uri",
+    "x-original-url",
+    "x-rewrite-url",
+)
+_IDENTITIES: Final = (
+    "remote-user",
+    "x-auth-request-email",
+    "x-auth-request-groups",
+    "x-auth-request-user",
+    "x-forwarded-email",
+    "x-forwarded-groups",
+    "x-forwarded-preferred-username",
+    "x-forwarded-user",
+    "x-remote-group",
+    "x-remote-user",
+)
+# What proxies in front say of the client; where there are none, the client says it of itself.
+_ORIGINS: Final = (
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-real-ip",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """What differs from one sidecar to the next; the defaults are those of `examples/people`.
+
+    Addresses are `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH` (also `unix:///PATH`, and `unix://@NAME`
+    for an abstract socket). Several decision points share the checks in turn.
+    """
+
+    listen: str = "127.0.0.1:8000"
+    upstream: str = "127.0.0.1:8080"
+    pdp: tuple[str, ...] = ("unix:doorward.sock",)
+    admin: str | None = None
+    """Where the administration interface listens, on this host only. None: it is off."""
+    timeout: float = 0.5
+    """Seconds that a decision may take; later it is a denial."""
+    upstream_timeout: float = 15.0
+    """Seconds that the application may take for a whole answer."""
+    max_body: int = 8 * _KIB
+    """Bytes of a request body that the policy sees; 0 sends none."""
+    max_connections: int = 1000
+    max_heap: int = 512 * _KIB * _KIB
+    trusted_hops: int = 0
+    """Proxies in front whose `x-forwarded-…` headers are believed; 0 takes those headers away."""
+    forward_authorization: bool = False
+    """Whether the application receives the `authorization` header, too."""
+    strip_headers: tuple[str, ...] = _OVERRIDES + _IDENTITIES
+    """Request headers that no client may send to the application or the policy."""
+
+    def __post_init__(self) -> None:
+        _check_options(self)
+
+
+def render(options: Bootstrap) -> str:
+    """The configuration as YAML, with comments that say why."""
+    return "\n".join([*_HEAD, *_emit(to_document(options), 0)]) + "\n"
+
+
+def to_document(options: Bootstrap) -> Document:
+    """The configuration as the value that the YAML holds."""
+    document: Document = {}
+    if options.admin is not None:
+        document["admin"] = {"address": _to_address(options.admin)}
+    document["static_resources"] = {
+        "listeners": [_to_listener(options)],
+        "clusters": [_to_application(options), _to_decision_points(options)],
+    }
+    document["overload_manager"] = _to_overload_manager(options)
+    document["layered_runtime"] = {
+        "layers": [
+            {
+                "name": "limits",
+                "static_layer": {
+                    "envoy.resource_limits.listener.ingress.connection_limit": (
+                        options.max_connections
+                    )
+                },
+            }
+        ]
+    }
+    return document
+
+
+def _check_options(options: Bootstrap) -> None:
+    for address in (options.listen, options.upstream, *options.pdp):
+        _to_address(address)
+    if not options.pdp:
+        raise ValueError("a decision point is needed")
+    kinds = {_to_kind(_to_address(address)) for address in options.pdp}
+    if kinds == {"pipe", "name"}:
+        raise ValueError("decision points by name and by Unix socket cannot share one cluster")
+    if options.admin is not None and not _is_local(_to_address(options.admin)):
+        raise ValueError(f"`{options.admin}` would show the administration interface to others")
+    if _to_kind(_to_address(options.listen)) == "name":
+        raise ValueError(f"`{options.listen}` has a name; Envoy listens on IP addresses")
+    for name in ("timeout", "upstream_timeout", "max_connections", "max_heap"):
+        if not getattr(options, name) > 0:
+            raise ValueError(f"`{name}` must be greater than 0")
+    for name in ("max_body", "trusted_hops"):
+        if getattr(options, name) < 0:
+            raise ValueError(f"`{name}` must not be negative")
+    for header in options.strip_headers:
+        if re.fullmatch(r"[a-z0-9-]+", header) is None:
+            raise ValueError(f"`{header}` is not a header name in lower case")
+
+
+def _is_local(address: Document) -> bool:
+    match _to_kind(address):
+        case "ip":
+            return ipaddress.ip_address(address["socket_address"]["address"]).is_loopback
+        case kind:
+            return kind == "pipe"
+
+
+def _to_kind(address: Document) -> Literal["pipe", "ip", "name"]:
+    if "pipe" in address:
+        return "pipe"
+    try:
+        ipaddress.ip_address(address["socket_address"]["address"])
+    except ValueError:
+        return "name"
+    return "ip"
+
+
+def _to_address(text: str) -> Document:
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:").removeprefix("//")
+        if not path or "\0" in path:
+            raise ValueError(f"`{text}` names no socket")
+        return {"pipe": {"path": path}}
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        ipaddress.IPv6Address(host)
+    elif re.fullmatch(r"[A-Za-z0-9._-]+", host) is None:
+        raise ValueError(f"`{text}` is not HOST:PORT, [IPv6]:PORT or unix:PATH")
+    if re.fullmatch(r"[0-9]{1,5}", port) is None or not 0 < int(port) < 65536:
+        raise ValueError(f"`{text}` does not end in a port")
+    return {"socket_address": {"address": host, "port_value": int(port)}}
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def _typed(name: str, kind: str, fields: Mapping[str, Any]) -> Document:
+    return {"name": name, "typed_config": {"@type": _TYPE + kind, **fields}}
+
+
+def _to_listener(options: Bootstrap) -> Document:
+    return {
+        "name": "ingress",
+        "address": _to_address(options.listen),
+        "per_connection_buffer_limit_bytes": max(32 * _KIB, options.max_body),
+        "filter_chains": [{"filters": [_to_connection_manager(options)]}],
+    }
+
+
+def _to_connection_manager(options: Bootstrap) -> Document:
+    return _typed(
+        "envoy.filters.network.http_connection_manager",
+        "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        {
+            "stat_prefix": "ingress",
+            "codec_type": "AUTO",
+            "normalize_path": True,
+            "merge_slashes": True,
+            "path_with_escaped_slashes_action": "REJECT_REQUEST",
+            "use_remote_address": True,
+            "xff_num_trusted_hops": options.trusted_hops,
+            "internal_address_config": {
+                "unix_sockets": False,
+                # An empty list would mean loopback and all private networks (Envoy 1.40), so this
+                # is an address that no peer can have.
+                "cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}],
+            },
+            "early_header_mutation_extensions": _to_header_removals(options),
+            "strip_trailing_host_dot": True,
+            "server_header_transformation": "OVERWRITE",
+            "max_request_headers_kb": 32,
+            "request_headers_timeout": "10s",
+            "request_timeout": "300s",
+            "stream_idle_timeout": "300s",
+            "stream_error_on_invalid_http_message": False,
+            "common_http_protocol_options": {
+                "idle_timeout": "3600s",
+                "max_headers_count": 100,
+                "headers_with_underscores_action": "REJECT_REQUEST",
+            },
+            "http_protocol_options": {"accept_http_10": False, "allow_chunked_length": False},
+            "http2_protocol_options": {
+                "allow_connect": False,
+                "max_concurrent_streams": 100,
+                "initial_stream_window_size": 64 * _KIB,
+                "initial_connection_window_size": 1024 * _KIB,
+            },
+            "access_log": [_to_access_log()],
+            "route_config": _to_routes(options),
+            "http_filters": [
+                _to_ext_authz(options),
+                _typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {}),
+            ],
+        },
+    )
+
+
+def _to_header_removals(options: Bootstrap) -> list[Document]:
+    headers = options.strip_headers + (() if options.trusted_hops else _ORIGINS)
+    if not headers:  # Envoy refuses an empty list
+        return []
+    return [
+        _typed(
+            "envoy.http.early_header_mutation.header_mutation",
+            "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            {"mutations": [{"remove": header} for header in headers]},
+        )
+    ]
+
+
+def _to_access_log() -> Document:
+    return _typed(
+        "envoy.access_loggers.stdout",
+        "extensions.access_loggers.stream.v3.StdoutAccessLog",
+        {
+            "log_format": {
+                "json_format": {
+                    "time": "%START_TIME%",
+                    "client": "%DOWNSTREAM_REMOTE_ADDRESS%",
+                    "protocol": "%PROTOCOL%",
+                    "method": "%REQ(:METHOD)%",
+                    "host": "%REQ(:AUTHORITY)%",
+                    "path": "%REQ_WITHOUT_QUERY(:PATH)%",
+                    "request_id": "%REQ(X-REQUEST-ID)%",
+                    "decision_id": f"%DYNAMIC_METADATA({_FILTER}:decision_id)%",
+                    "status": "%RESPONSE_CODE%",
+                    "details": "%RESPONSE_CODE_DETAILS%",
+                    "flags": "%RESPONSE_FLAGS%",
+                    "bytes_received": "%BYTES_RECEIVED%",
+                    "bytes_sent": "%BYTES_SENT%",
+                    "duration_ms": "%DURATION%",
+                    "upstream": "%UPSTREAM_HOST%",
+                },
+                "formatters": [
+                    _typed(
+                        "envoy.formatter.req_without_query",
+                        "extensions.formatter.req_without_query.v3.ReqWithoutQuery",
+                        {},
+                    )
+                ],
+            }
+        },
+    )
+
+
+def _to_routes(options: Bootstrap) -> Document:
+    routes: Document = {
+        "name": "ingress",
+        "virtual_hosts": [
+            {
+                "name": "application",
+                "domains": ["*"],
+                "routes": [
+                    {
+                        "match": {"prefix": "/"},
+                        "route": {
+                            "cluster": "application",
+                            "timeout": _seconds(options.upstream_timeout),
+                        },
+                    }
+                ],
+            }
+        ],
+    }
+    if not options.forward_authorization:
+        routes["request_headers_to_remove"] = ["authorization"]
+    return routes
+
+
+def _to_ext_authz(options: Bootstrap) -> Document:
+    fields: Document = {
+        "transport_api_version": "V3",
+        "stat_prefix": "doorward",
+        "failure_mode_allow": False,
+        "status_on_error": {"code": "Forbidden"},
+        "deny_at_disable": {
+            "default_value": True,
+            "runtime_key": "doorward.deny_at_disable",
+        },
+        "validate_mutations": True,
+        "clear_route_cache": False,
+        "encode_raw_headers": False,
+        "grpc_service": {
+            "envoy_grpc": {"cluster_name": "doorward"},
+            "timeout": _seconds(options.timeout),
+        },
+    }
+    if options.max_body:
+        fields["with_request_body"] = {
+            "max_request_bytes": options.max_body,
+            "allow_partial_message": True,
+            "pack_as_bytes": True,
+        }
+    return _typed(_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", fields)
+
+
+def _to_application(options: Bootstrap) -> Document:
+    return _to_cluster(
+        "application",
+        (options.upstream,),
+        {
+            "common_http_protocol_options": {"idle_timeout": "4s"},
+            "explicit_http_config": {"http_protocol_options": {}},
+        },
+    )
+
+
+def _to_decision_points(options: Bootstrap) -> Document:
+    return _to_cluster(
+        "doorward",
+        options.pdp,
+        {
+            "explicit_http_config": {
+                "http2_protocol_options": {
+                    "connection_keepalive": {"interval": "30s", "timeout": "5s"}
+                }
+            }
+        },
+    )
+
+
+def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Document:
+    endpoints = [_to_address(address) for address in addresses]
+    named = any(_to_kind(address) == "name" for address in endpoints)
+    return {
+        "name": name,
+        "type": "STRICT_DNS" if named else "STATIC",
+        "connect_timeout": "1s",
+        "lb_policy": "ROUND_ROBIN",
+        "per_connection_buffer_limit_bytes": 32 * _KIB,
+        "circuit_breakers": {
+            "thresholds": [
+                {"max_connections": 100, "max_pending_requests": 200, "max_requests": 1000}
+            ]
+        },
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": _TYPE + "extensions.upstreams.http.v3.HttpProtocolOptions",
+                **protocol,
+            }
+        },
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [
+                {"lb_endpoints": [{"endpoint": {"address": address}} for address in endpoints]}
+            ],
+        },
+    }
+
+
+def _to_overload_manager(options: Bootstrap) -> Document:
+    def act(name: str, threshold: float) -> Document:
+        heap = {"name": "envoy.resource_monitors.fixed_heap", "threshold": {"value": threshold}}
+        return {"name": f"envoy.overload_actions.{name}", "triggers": [heap]}
+
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            _typed(
+                "envoy.resource_monitors.fixed_heap",
+                "extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
+                {"max_heap_size_bytes": options.max_heap},
+            ),
+            _typed(
+                "envoy.resource_monitors.global_downstream_max_connections",
+                "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+                {"max_active_downstream_connections": options.max_connections},
+            ),
+        ],
+        "actions": [
+            act("shrink_heap", 0.9),
+            act("disable_http_keepalive", 0.92),
+            act("stop_accepting_requests", 0.95),
+            act("stop_accepting_connections", 0.98),
+        ],
+    }
+
+
+_HEAD: Final = (
+    "# Envoy in front of an application that does no authorization of its own.",
+    "# Made by `doorward envoy bootstrap`, which has an option for what differs between sidecars.",
+)
+
+# Comments by key, or by parent and key where a key stands in several places.
+_WHY: Final[Mapping[str, str]] = {
+    "admin": "The administration interface shows and changes everything: this host only.",
+    "listeners.per_connection_buffer_limit_bytes": (
+        "A slow or greedy client costs this much memory, not more."
+    ),
+    "normalize_path": (
+        "The policy and the application see one spelling of a path: `.` and `..` are resolved, "
+        "needless percent-encoding is undone, slashes are merged; `%2F` and `%5C`, which some "
+        "applications take for slashes and others do not, are refused."
+    ),
+    "use_remote_address": (
+        "Clients cannot choose their own address, nor count as internal and send `x-envoy-*`: "
+        "nobody is internal (an empty list would make private networks and loopback so)."
+    ),
+    "early_header_mutation_extensions": (
+        "Headers that name another method, path or user than the one that is decided on are "
+        "taken away before anybody reads them."
+    ),
+    "strip_trailing_host_dot": "One host has one name.",
+    "max_request_headers_kb": "Limits on size, number and patience.",
+    "stream_error_on_invalid_http_message": (
+        "A message that breaks the protocol ends its connection: what follows is not trusted."
+    ),
+    "headers_with_underscores_action": (
+        "Many applications take `a_b` and `a-b` for one header; the policy does not."
+    ),
+    "typed_config.http_protocol_options": (
+        "Content-Length together with Transfer-Encoding is refused: it smuggles requests."
+    ),
+    "typed_config.http2_protocol_options": (
+        "No CONNECT, and bounds on what one connection may ask for at a time."
+    ),
+    "access_log": (
+        "What Envoy and the policy decided. Queries are left out: they may hold secrets."
+    ),
+    "route_config": (
+        "There are no upgrade_configs: after an upgrade a stream passes no policy any more."
+    ),
+    "request_headers_to_remove": "Nobody behind the policy needs the token.",
+    "http_filters": "The check is the last filter before the router: nothing changes what it saw.",
+    "failure_mode_allow": (
+        "No answer, a late answer and a broken answer are denials, and so is a disabled filter."
+    ),
+    "validate_mutations": "Header changes that are not valid HTTP are refused, not forwarded.",
+    "clear_route_cache": "The route that was decided on is the route that is taken.",
+    "encode_raw_headers": "Policies read `headers`; repeated ones arrive joined by commas.",
+    "with_request_body": (
+        "The policy sees a body up to this size, as the bytes that came. A longer one is marked as "
+        "truncated, and the policy must deny it."
+    ),
+    "circuit_breakers": "More than this at a time is refused, not queued.",
+    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions.common_http_protocol_options": (
+        "Less than the 5 s after which many servers close an idle connection: a request is never "
+        "sent into a closing one."
+    ),
+    "explicit_http_config.http2_protocol_options": (
+        "A decision point that hangs loses its connection, so that a new one is made."
+    ),
+    "overload_manager": "Envoy sheds load before it runs out of memory.",
+}
+
+
+def _emit(value: Any, depth: int, parent: str = "") -> Iterator[str]:
+    pad = "  " * depth
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _comment(_WHY.get(f"{parent}.{key}") or _WHY.get(key, ""), pad)
+            head = f"{pad}{_scalar(key)}:"
+            if _is_branch(item):
+                yield head
+                yield from _emit(item, depth + 1, key)
+            else:
+                yield f"{head} {_scalar(item)}"
+        return
+    for item in value:
+        lines = list(_emit(item, depth + 1, parent)) if _is_branch(item) else [_scalar(item)]
+        # A comment over the first key of an item stands over its dash.
+        while lines[0].lstrip().startswith("#"):
+            yield f"{pad}{lines.pop(0).lstrip()}"
+        yield f"{pad}- {lines[0].lstrip()}"
+        yield from lines[1:]
+
+
+def _is_branch(value: Any) -> bool:
+    return isinstance(value, dict | list) and bool(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value)
+
+
+# Text that YAML reads as the same text without quotes: words, paths, and durations such as 0.5s.
+_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*|[0-9.]+s")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def _comment(text: str, pad: str) -> Iterator[str]:
+    if text:
+        yield from textwrap.wrap(text, 98, initial_indent=f"{pad}# ", subsequent_indent=f"{pad}# ")
