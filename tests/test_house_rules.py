@@ -119,7 +119,8 @@ def test_files_hold_one_thing_each() -> None:
 
 
 def test_every_exception_to_a_rule_has_its_reason() -> None:
-    bare = re.compile(r"#\s*(noqa(: ?[A-Z0-9, ]+)?|type: ?ignore(\[[\w, -]+\])?|pragma: no cover)")
+    # mypy itself refuses a `type: ignore` without its code; these say nothing without a reason.
+    bare = re.compile(r"#\s*(noqa(: ?[A-Z0-9, ]+)?|pragma: no (cover|branch))")
     for path in tracked():
         if path.suffix == ".py":
             for number, line in enumerate(path.read_text().splitlines(), start=1):

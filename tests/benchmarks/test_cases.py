@@ -1,0 +1,99 @@
+"""The measured policies and their twins by hand say the same, or the ratio says nothing."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from benchmarks.cases import CASES, SECRET, Case, signed_token
+from benchmarks.contenders import contenders
+
+Change = Callable[[Any], object]
+
+
+def http(value: Any) -> Any:
+    return value["attributes"]["request"]["http"]
+
+
+def token(**claims: object) -> str:
+    now = int(time.time())
+    return signed_token(
+        {"nbf": now - 60, "exp": now + 60, "role": "admin", "sub": "YWxpY2U", **claims}, SECRET
+    )
+
+
+def bearer(value: Any, text: str) -> None:
+    http(value)["headers"]["authorization"] = text
+
+
+PEOPLE: dict[str, Change] = {
+    "no header": lambda value: http(value)["headers"].pop("authorization"),
+    "one part": lambda value: bearer(value, token()),
+    "three parts": lambda value: bearer(value, f"Bearer {token()} x"),
+    "not a token": lambda value: bearer(value, "Bearer x.y.z"),
+    "wrong signature": lambda value: bearer(value, f"Bearer {token()[:-4]}AAAA"),
+    "expired": lambda value: bearer(value, f"Bearer {token(exp=int(time.time()) - 1)}"),
+    "not yet": lambda value: bearer(value, f"Bearer {token(nbf=int(time.time()) + 50)}"),
+    "guest may not": lambda value: bearer(value, f"Bearer {token(role='guest')}"),
+    "own name": lambda value: value["parsed_body"].update(firstname="Alice"),
+    "no body": lambda value: value.update(parsed_body={}),
+    "other path": lambda value: http(value).update(path="/people/1"),
+    "delete": lambda value: http(value).update(method="DELETE"),
+}
+OTHERS: dict[str, dict[str, Change]] = {
+    "rbac": {
+        "unknown user": lambda value: value.update(user="nobody"),
+        "other action": lambda value: value.update(action="delete"),
+    },
+    "lookup": {"unknown host": lambda value: value.update(host="elsewhere")},
+    "iteration": {
+        "privileged": lambda value: value["containers"][3].update(privileged=True),
+        "foreign image": lambda value: value["containers"][4].update(image="evil/x"),
+        "forbidden mount": lambda value: value["containers"][5]["volumes"][0].update(path="/etc"),
+    },
+    "text": {
+        "other host": lambda value: value.update(host="other.example.com"),
+        "dots": lambda value: value.update(path="/v1/tenants/Acme-Corp/../x"),
+        "agent": lambda value: value.update(agent="billing/2.4 (windows)"),
+    },
+}
+DENIALS = [
+    pytest.param(name, change, id=f"{name}: {label}")
+    for name, changes in {"people": PEOPLE, **OTHERS}.items()
+    for label, change in changes.items()
+]
+
+
+def twins(case: Case) -> list[Callable[[Any], object]]:
+    return [make() for name, make in contenders(case) if name in case.twins]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_twins_give_the_right_answer(name: str) -> None:
+    case = CASES[name]()
+    assert [twin(case.input) for twin in twins(case)] == [case.expected] * len(case.twins)
+
+
+@pytest.mark.parametrize(("name", "change"), DENIALS)
+def test_twins_refuse_what_the_policy_refuses(name: str, change: Change) -> None:
+    case = CASES[name]()
+    value = copy.deepcopy(case.input)
+    change(value)
+    refused = "none" if name == "lookup" else False
+    assert [twin(value) for twin in twins(case)] == [refused] * len(case.twins)
+
+
+@pytest.mark.skipif(find_spec("doorward.rego.engine") is None, reason="no engine yet")
+@pytest.mark.parametrize(("name", "change"), DENIALS)
+def test_the_engine_refuses_it_too(name: str, change: Change) -> None:
+    case = CASES[name]()
+    decide = next(make() for label, make in contenders(case) if label == "doorward")
+    assert decide(case.input) == case.expected
+    value = copy.deepcopy(case.input)
+    change(value)
+    assert decide(value) == ("none" if name == "lookup" else False)
