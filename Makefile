@@ -14,13 +14,14 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check test lint types imports tests conformance bench docs locks clean system-packages
+.PHONY: help demo demo-check test lint types imports tests conformance coverage bench docs locks \
+	clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
 	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make lint types imports tests conformance bench docs locks clean'
+	@echo 'make lint types imports tests conformance coverage bench docs locks clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
@@ -52,6 +53,10 @@ tests: $(STAMP)
 
 conformance: $(STAMP)
 	$(PYTEST) tests/conformance
+
+coverage: $(STAMP)
+	$(BIN)/coverage run -m pytest -q tests/rego tests/conformance
+	$(BIN)/coverage report --include='src/doorward/rego/*' --show-missing
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py

@@ -97,6 +97,19 @@ def test_a_module_has_a_telling_name(path: Path) -> None:
     assert VAGUE.isdisjoint(path.relative_to(SOURCE).with_suffix("").parts)
 
 
+def test_every_package_has_its_tests() -> None:
+    packages = {
+        path.parent for path in tracked() if path.suffix == ".py" and SOURCE in path.parents
+    }
+    mirrored = {
+        folder: ROOT / "tests" / folder.relative_to(SOURCE / "doorward") for folder in packages
+    }
+    untested = [
+        named(folder) for folder, tests in mirrored.items() if not list(tests.glob("test_*"))
+    ]
+    assert not untested
+
+
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_nothing_catches_everything(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
