@@ -1,0 +1,215 @@
+"""The configuration file: YAML with OPA's keys becomes one frozen `Config`.
+
+A key that nobody reads is a warning that names it; a value of the wrong type is an error that names
+file and line. What a plugin's block means is for the plugin: it gets the block as it stands.
+How the file is read, and what `${VAR}` does in it, is `yaml_block`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
+
+__all__ = [
+    "Block",
+    "Config",
+    "ConfigError",
+    "DecisionLogs",
+    "Server",
+    "parse_config",
+    "read_config",
+]
+
+MAX_BYTES: Final = 4 << 20
+_ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
+_REFUSED: Final = ("bundles", "discovery")
+_LATER: Final = (
+    "caching",
+    "distributed_tracing",
+    "keys",
+    "nd_builtin_cache",
+    "persistence_directory",
+    "services",
+    "status",
+    "storage",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLogs:
+    """`decision_logs`: what is logged, where, and what is left out of it."""
+
+    console: bool = False
+    mask_decision: str = "system/log/mask"
+    drop_decision: str = "system/log/drop"
+    headers: tuple[str, ...] = ()
+    """`request_context.http.headers`: request headers to log, by name."""
+    mask_authorization: bool = True
+    """Take authorization headers and cookies out of every event (not OPA's: it logs them)."""
+    buffer_size: int = 10_000
+    """`reporting.buffer_size_limit_events`: events that may wait to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`server`: limits of the HTTP API, in bytes."""
+
+    max_length: int = 256 << 20
+    gzip_max_length: int = 512 << 20
+    gzip_min_length: int = 1024
+    gzip_level: int = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything the file says, checked, with defaults for what it leaves out."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    default_decision: str = "system/main"
+    default_authorization_decision: str = "system/authz/allow"
+    decision_logs: DecisionLogs = field(default_factory=DecisionLogs)
+    server: Server = field(default_factory=Server)
+    plugins: Mapping[str, Block] = field(default_factory=dict)
+    """The block of each plugin under its newest name."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The whole file as plain values."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_config(
+    path: str | None, *, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration in the file at `path` (None: no file) with `--set` overrides applied."""
+    text = ""
+    if path is not None:
+        try:
+            with open(path, "rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise ConfigError(f"open {path}: {(error.strerror or 'failed').lower()}") from None
+        if len(content) > MAX_BYTES:
+            raise ConfigError(f"{path}: file is larger than {MAX_BYTES} bytes")
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    return parse_config(text, file=path or "", overrides=overrides, environment=environment)
+
+
+def parse_config(
+    text: str,
+    *,
+    file: str = "",
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration in `text`. ConfigError for anything that cannot be meant."""
+    environment = os.environ if environment is None else environment
+    top = read_block(text, file=file, environment=environment)
+    for setting in overrides:
+        top = override(top, setting, environment=environment)
+    return _config(top)
+
+
+def _config(top: Block) -> Config:
+    for key in _REFUSED:
+        if top.values.get(key):
+            raise ConfigError(
+                f"{top.place(key)} is not supported yet: give the policies as files or folders"
+            )
+    warnings = [
+        f"{top.place(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
+    ]
+    known = {
+        "labels",
+        "default_decision",
+        "default_authorization_decision",
+        "decision_logs",
+        "server",
+        "plugins",
+    }
+    warnings += top.unknown([*known, *_LATER, *_REFUSED])
+    return Config(
+        labels=_labels(top),
+        default_decision=_path(top, "default_decision", "/system/main"),
+        default_authorization_decision=_path(
+            top, "default_authorization_decision", "/system/authz/allow"
+        ),
+        decision_logs=_decision_logs(top.block("decision_logs"), warnings),
+        server=_server(top.block("server"), warnings),
+        plugins=_plugins(top.block("plugins")),
+        document=top.plain(),
+        warnings=tuple(warnings),
+    )
+
+
+def _labels(top: Block) -> dict[str, str]:
+    block = top.block("labels")
+    return {key: block.get(key, str, "") for key in block.values}
+
+
+def _path(block: Block, key: str, default: str) -> str:
+    return block.get(key, str, default).strip("/")
+
+
+def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
+    context = block.block("request_context")
+    http = context.block("http")
+    reporting = block.block("reporting")
+    warnings += block.unknown(
+        [
+            "console",
+            "drop_decision",
+            "mask_authorization",
+            "mask_decision",
+            "reporting",
+            "request_context",
+        ]
+    )
+    warnings += reporting.unknown(["buffer_size_limit_events"])
+    warnings += context.unknown(["http"]) + http.unknown(["headers"])
+    default = DecisionLogs()
+    return DecisionLogs(
+        console=block.get("console", bool, False),
+        mask_decision=_path(block, "mask_decision", default.mask_decision),
+        drop_decision=_path(block, "drop_decision", default.drop_decision),
+        headers=http.strings("headers"),
+        mask_authorization=block.get("mask_authorization", bool, True),
+        buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
+    )
+
+
+def _server(block: Block, warnings: list[str]) -> Server:
+    decoding, encoding = block.block("decoding"), block.block("encoding")
+    unzip, zip_ = decoding.block("gzip"), encoding.block("gzip")
+    warnings += block.unknown(["decoding", "encoding"])
+    warnings += decoding.unknown(["gzip", "max_length"]) + encoding.unknown(["gzip"])
+    warnings += unzip.unknown(["max_length"]) + zip_.unknown(["compression_level", "min_length"])
+    default = Server()
+    return Server(
+        max_length=_positive(decoding, "max_length", default.max_length),
+        gzip_max_length=_positive(unzip, "max_length", default.gzip_max_length),
+        gzip_min_length=_positive(zip_, "min_length", default.gzip_min_length),
+        gzip_level=_positive(zip_, "compression_level", default.gzip_level),
+    )
+
+
+def _positive(block: Block, key: str, default: int) -> int:
+    value = block.get(key, int, default)
+    if value <= 0:
+        raise ConfigError(f"{block.place(key)} must be greater than 0 but is {value}")
+    return value
+
+
+def _plugins(block: Block) -> dict[str, Block]:
+    plugins: dict[str, Block] = {}
+    for key in block.values:
+        name = _ALIASES.get(key, key)
+        if name in plugins:
+            raise ConfigError(f"{block.place(key)} is configured twice: `{key}` is `{name}`")
+        plugins[name] = block.block(key)
+    return plugins

@@ -1,0 +1,84 @@
+"""What comes out of a decision: an immutable record that carries its own id.
+
+A `Decision` says what was decided, never what to answer: that an error or an undefined result is a
+denial is for the adapter to say on its wire.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Any, Final, NamedTuple
+
+from doorward.rego.errors import Diagnostic, RegoError
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["Decision", "DecisionError", "error_document", "new_decision_id"]
+
+
+class DecisionError(Exception):
+    """A decision that failed before or after the policy: no code, only a message."""
+
+
+class Decision(NamedTuple):
+    """One answered question. `result` is `UNDEFINED` where there is none, or where `error` is.
+
+    An adapter that cannot use the result says so with `decision._replace(error=…)`, and hands that
+    to the decision log.
+    """
+
+    decision_id: str
+    path: str
+    """As OPA logs it: no leading slash."""
+    result: Value | Undefined = UNDEFINED
+    error: Exception | None = None
+    revision: str = ""
+    """Which policies and data decided."""
+    eval_ns: int = 0
+    query: str | None = None
+    """The query, where no path was asked for."""
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Timers under OPA's names, in nanoseconds."""
+        return {"timer_rego_query_eval_ns": self.eval_ns}
+
+
+def error_document(error: Exception) -> Any:
+    """The error as OPA's logs and API write it: an object, or a list of them."""
+    if not isinstance(error, RegoError):
+        return {"message": str(error)}
+    documents = [_diagnostic_document(diagnostic) for diagnostic in error.diagnostics]
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
+    document: dict[str, Any] = {"code": diagnostic.code, "message": diagnostic.message}
+    span = diagnostic.span
+    if span.row:
+        document["location"] = {"file": span.file, "row": span.row, "col": span.col}
+    return document
+
+
+_BATCH: Final = 64
+_VARIANT: Final = "89ab" * 4
+_ready: Final[deque[str]] = deque()
+# A child process must not hand out the ids that its parent has ready.
+os.register_at_fork(after_in_child=_ready.clear)
+
+
+def new_decision_id() -> str:
+    """A random UUID (version 4). Made in batches: one call to the system for each would cost more
+    than all the rest."""
+    try:
+        return _ready.pop()
+    except IndexError:
+        digits = os.urandom(16 * _BATCH).hex()
+    ids = [_format(digits[n : n + 32]) for n in range(0, 32 * _BATCH, 32)]
+    _ready.extend(ids[1:])
+    return ids[0]
+
+
+def _format(h: str) -> str:
+    variant = _VARIANT[int(h[16], 16)]
+    return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}"

@@ -1,0 +1,210 @@
+"""YAML with its lines kept: mappings that can say where each of their keys stands.
+
+`${VAR}` inside a value is replaced by the environment variable. A variable that is set to nothing
+gives nothing; one that is not set is an error, since an empty secret or address in its place would
+be a hole that nobody sees. The text of a variable stays text inside its value: it can never add
+keys to the file. A value that is not quoted is read again as YAML after that (`port: ${PORT}`).
+
+What the keys mean is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import yaml
+
+__all__ = ["Block", "ConfigError", "override", "read_block"]
+
+MAX_DEPTH: Final = 32
+MAX_NODES: Final = 100_000
+_VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
+# While the file is parsed, marks stand for the variables: braces mean something to YAML.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARK: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+
+T = TypeVar("T")
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; the message names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One mapping of the file: its values, and the line of each key for whoever checks them."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    file: str = ""
+    path: str = ""
+
+    def place(self, key: str) -> str:
+        """`file:line: path.key`, as far as it is known."""
+        line = self.lines.get(key)
+        where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
+        return where + (f"{self.path}.{key}" if self.path else key)
+
+    def block(self, key: str) -> Block:
+        """The mapping at `key`; empty where there is none. ConfigError where it is no mapping."""
+        value = self.values.get(key)
+        if value is None:
+            return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
+        if not isinstance(value, Block):
+            raise ConfigError(f"{self.place(key)} must be an object but is {kind_of(value)}")
+        return value
+
+    def get(self, key: str, kind: type[T], default: T) -> T:
+        """The value at `key`, which must be of `kind`; `default` where there is none."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(f"{self.place(key)} must be {_KINDS[kind]} but is {kind_of(value)}")
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """The list of strings at `key`; () where there is none."""
+        value = self.get(key, list, [])
+        for item in value:
+            if not isinstance(item, str):
+                raise ConfigError(f"{self.place(key)} must be a list of strings")
+        return tuple(value)
+
+    def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
+        """A warning for each key that is not `known`."""
+        return tuple(
+            f"{self.place(key)}: unknown key, ignored" for key in self.values if key not in known
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """The mapping and all below it as plain dicts."""
+        return {key: _plain(value) for key, value in self.values.items()}
+
+
+def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block:
+    """The mapping that `text` is; ConfigError where it is none, or not YAML."""
+    return _Reader(file, environment).top(text)
+
+
+def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Block:
+    """`top` with `a.b=value` on top of it; the value is read as YAML, `\\.` is a dot in a key."""
+    path, equals, text = setting.partition("=")
+    keys = [part.replace("\0", ".") for part in path.replace("\\.", "\0").split(".")]
+    if not equals or not all(keys):
+        raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
+    value = _Reader("--set", environment).top_value(text, path) if text else ""
+    return _put(top, keys, value)
+
+
+class _Reader:
+    """YAML nodes to blocks that know their lines."""
+
+    def __init__(self, file: str, environment: Mapping[str, str]) -> None:
+        self.file = file
+        self.environment = environment
+        self.nodes = 0
+
+    def top(self, text: str) -> Block:
+        value = self.top_value(text, "")
+        if value is None:
+            return Block(file=self.file)
+        if not isinstance(value, Block):
+            raise ConfigError(f"{self.file}:1: must be an object but is {kind_of(value)}")
+        return value
+
+    def top_value(self, text: str, path: str) -> Any:
+        text = _VARIABLE.sub(rf"{_OPEN}\1{_CLOSE}", text)
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 0
+            raise ConfigError(f"{self.file}:{line}: {error.problem or 'not YAML'}") from None
+        except (yaml.YAMLError, RecursionError):
+            raise ConfigError(f"{self.file}: not YAML") from None
+        return None if node is None else self.value(node, path, 0)
+
+    def value(self, node: yaml.Node, path: str, depth: int) -> Any:
+        self.nodes += 1  # aliases are followed, so that a small file can be a large tree
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise ConfigError(f"{self.place(node, path)} is nested too deeply or too large")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, path, depth + 1) for item in node.value]
+        return self.scalar(node, path)
+
+    def mapping(self, node: yaml.MappingNode, path: str, depth: int) -> Block:
+        values: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError(f"{self.place(key_node, path)}: a key must be a string")
+            key = str(key_node.value)
+            inner = f"{path}.{key}" if path else key
+            if key in values:
+                raise ConfigError(f"{self.place(key_node, inner)} is given twice")
+            values[key] = self.value(value_node, inner, depth + 1)
+            lines[key] = key_node.start_mark.line + 1
+        return Block(values, lines, self.file, path)
+
+    def scalar(self, node: yaml.Node, path: str) -> Any:
+        text = str(node.value)
+        tag = node.tag
+        replaced = _MARK.sub(lambda found: self.variable(found, node, path), text)
+        if replaced != text and isinstance(node, yaml.ScalarNode) and node.style is None:
+            tag = yaml.SafeLoader("").resolve(  # type: ignore[no-untyped-call]  # the stubs' gap
+                yaml.ScalarNode, replaced, (True, False)
+            )
+        scalar = yaml.ScalarNode(tag, replaced, node.start_mark, node.end_mark)
+        try:
+            value = yaml.SafeLoader("").construct_object(scalar)
+        except (yaml.YAMLError, ValueError):
+            raise ConfigError(f"{self.place(node, path)} cannot be read as a value") from None
+        return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
+
+    def variable(self, found: re.Match[str], node: yaml.Node, path: str) -> str:
+        name = found[1].strip()
+        if name not in self.environment:
+            raise ConfigError(f"{self.place(node, path)}: environment variable `{name}` is not set")
+        return self.environment[name]
+
+    def place(self, node: yaml.Node, path: str) -> str:
+        return f"{self.file}:{node.start_mark.line + 1}: {path}"
+
+
+def _put(block: Block, keys: Sequence[str], value: Any) -> Block:
+    key, rest = keys[0], keys[1:]
+    if rest:
+        inner = block.values.get(key)
+        value = _put(inner if isinstance(inner, Block) else block.block(key), rest, value)
+    lines = {name: line for name, line in block.lines.items() if name != key or rest}
+    return Block({**block.values, key: value}, lines, block.file, block.path)
+
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+}
+
+
+def kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Block):
+        return "an object"
+    return _KINDS.get(type(value), "something else")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Block):
+        return value.plain()
+    return [_plain(item) for item in value] if isinstance(value, list) else value

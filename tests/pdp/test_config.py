@@ -1,0 +1,160 @@
+"""The configuration file becomes a frozen Config, or an error that names file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doorward.pdp.config import Config, ConfigError, DecisionLogs, parse_config, read_config
+
+QUICK_START = """\
+plugins:
+  envoy_ext_authz_grpc:
+    addr: :9191
+    path: envoy/authz/allow
+decision_logs:
+  console: true
+"""
+
+
+def parse(text: str, *overrides: str, **environment: str) -> Config:
+    return parse_config(text, file="c.yaml", overrides=overrides, environment=environment)
+
+
+def test_the_quick_start_is_understood_without_a_warning() -> None:
+    config = parse(QUICK_START)
+    assert config.warnings == ()
+    assert config.decision_logs.console
+    assert config.plugins["envoy_ext_authz_grpc"].plain() == {
+        "addr": ":9191",
+        "path": "envoy/authz/allow",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "null"])
+def test_an_empty_file_gives_the_defaults(text: str) -> None:
+    config = parse(text)
+    assert config.default_decision == "system/main"
+    assert config.decision_logs == DecisionLogs()
+    assert config.decision_logs.mask_authorization
+
+
+def test_json_is_yaml() -> None:
+    assert parse('{"labels": {"app": "demo"}}').labels == {"app": "demo"}
+
+
+def test_the_old_name_of_the_plugin_is_the_new_one() -> None:
+    config = parse("plugins:\n  envoy.ext_authz.grpc:\n    path: a/b\n")
+    assert config.plugins["envoy_ext_authz_grpc"].values == {"path": "a/b"}
+
+
+def test_an_unknown_key_is_a_warning_that_names_it_and_its_line() -> None:
+    config = parse("labels: {}\nlables:\n  a: b\ndecision_logs:\n  consol: true\n")
+    assert config.warnings == (
+        "c.yaml:2: lables: unknown key, ignored",
+        "c.yaml:5: decision_logs.consol: unknown key, ignored",
+    )
+
+
+def test_what_comes_later_is_a_warning_and_what_would_be_missed_an_error() -> None:
+    assert parse("status:\n  console: true\n").warnings == (
+        "c.yaml:1: status: not supported yet, ignored",
+    )
+    with pytest.raises(ConfigError, match=r"^c.yaml:1: bundles is not supported yet"):
+        parse("bundles:\n  a: {resource: b.tar.gz}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "c.yaml:1: "),
+        ("- 1", "c.yaml:1: must be an object but is a list"),
+        ("decision_logs: 1", "c.yaml:1: decision_logs must be an object but is an integer"),
+        (
+            "decision_logs:\n\n  console: 'true'",
+            "c.yaml:3: decision_logs.console must be true or false but is a string",
+        ),
+        ("labels:\n  a: 1", "c.yaml:2: labels.a must be a string but is an integer"),
+        ("default_decision: [1]", "c.yaml:1: default_decision must be a string but is a list"),
+        ("labels: {}\nlabels: {}", "c.yaml:2: labels is given twice"),
+        (
+            "server:\n  decoding: {max_length: 0}",
+            "c.yaml:2: server.decoding.max_length must be greater than 0 but is 0",
+        ),
+        (
+            "decision_logs: {request_context: {http: {headers: [1]}}}",
+            "c.yaml:1: decision_logs.request_context.http.headers must be a list of strings",
+        ),
+        (
+            "plugins: {envoy_ext_authz_grpc: {}, envoy.ext_authz.grpc: {}}",
+            "c.yaml:1: plugins.envoy.ext_authz.grpc is configured twice",
+        ),
+        ("? [a]\n: 1", "c.yaml:1: : a key must be a string"),
+        ("[" * 100_000, "c.yaml: not YAML"),
+        ("a: " + "[" * 40 + "]" * 40, "c.yaml:1: a is nested too deeply"),
+    ],
+)
+def test_a_wrong_type_is_an_error_that_names_the_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_that_unfolds_without_end_is_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigError, match="too large"):
+        parse("\n".join(lines))
+
+
+def test_a_variable_is_replaced_by_the_environment() -> None:
+    text = "default_decision: /a/${NAME}/allow\nlabels: {region: '${REGION}'}\n"
+    config = parse(text, NAME="b", REGION="")
+    assert config.default_decision == "a/b/allow"
+    assert config.labels == {"region": ""}
+
+
+def test_a_variable_that_is_not_set_is_an_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("labels:\n  region: ${REGION}\n")
+    assert str(caught.value) == "c.yaml:2: labels.region: environment variable `REGION` is not set"
+
+
+def test_a_variable_is_read_as_yaml_only_where_it_is_not_quoted() -> None:
+    text = "decision_logs: {console: ${ON}}\nlabels: {on: '${ON}'}\n"
+    config = parse(text, ON="true")
+    assert config.decision_logs.console
+    assert config.labels == {"on": "true"}
+
+
+def test_a_variable_can_never_add_a_key() -> None:
+    config = parse("labels: {a: ${X}}\n", X="b, admin: yes\nmore: c")
+    assert config.labels == {"a": "b, admin: yes\nmore: c"}
+
+
+def test_overrides_come_on_top_of_the_file() -> None:
+    config = parse(
+        QUICK_START,
+        "decision_logs.console=false",
+        "plugins.envoy_ext_authz_grpc.addr=:9292",
+        r"labels.a\.b=c",
+    )
+    assert not config.decision_logs.console
+    assert config.plugins["envoy_ext_authz_grpc"].values["addr"] == ":9292"
+    assert config.plugins["envoy_ext_authz_grpc"].values["path"] == "envoy/authz/allow"
+    assert config.labels == {"a.b": "c"}
+
+
+@pytest.mark.parametrize("setting", ["decision_logs.console", "=1", "a..b=1"])
+def test_an_override_needs_a_key_and_a_value(setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected KEY\.KEY=VALUE"):
+        parse("", setting)
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file or directory"):
+        read_config(str(tmp_path / "missing.yaml"))
+    (tmp_path / "c.yaml").write_bytes(b"a: \xff")
+    with pytest.raises(ConfigError, match="not UTF-8 at byte 3"):
+        read_config(str(tmp_path / "c.yaml"))
