@@ -21,6 +21,21 @@ def _always(row: Row) -> bool:
     return True
 
 
+def _says(*words: str) -> Callable[[Row], bool]:
+    """Rows whose recorded error holds one of `words`."""
+    return lambda row: any(word in row.get("error", {}).get("message", "") for word in words)
+
+
+def _has_wrong_kinds(*kinds: type | tuple[type, ...]) -> Callable[[Row], bool]:
+    """Rows with an operand that is not of the Python type at its place in `kinds`."""
+
+    def applies(row: Row) -> bool:
+        operands = row.get("input")
+        return isinstance(operands, list) and not all(map(isinstance, operands, kinds))
+
+    return applies
+
+
 @dataclass(frozen=True)
 class Difference:
     """`groups` (a regular expression) answer otherwise in the rows that `applies` picks.
@@ -44,5 +59,31 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "json.unmarshal",
         "what is wrong with a JSON text is said in the words of Python's reader, not of Go's",
         message_only=True,
+    ),
+    Difference(
+        r"io\.jwt\..*",
+        "what is wrong with JSON or a key is said in our words, not in those of Go's libraries",
+        applies=_says("JSON", "JWK", "jwk.", "jwsbb", "'alg' header"),
+        message_only=True,
+    ),
+    Difference(
+        "io.jwt.decode_verify",
+        "OPA refuses every PS384 and PS512 token here, though io.jwt.verify_ps384 accepts them",
+        applies=lambda row: re.search(r"eyJhbGciOiJQUz(M4NC|UxMi)I", str(row["input"])) is not None,
+    ),
+    Difference(
+        "io.jwt.decode_verify",
+        "OPA panics when `iss` is wanted and the token's is no string; the token is invalid",
+        applies=lambda row: row.get("error", {}).get("code") == "panic",
+    ),
+    Difference(
+        "io.jwt.decode_verify",
+        "all operands are checked for their kind before any is looked into",
+        applies=_has_wrong_kinds(str, dict),
+    ),
+    Difference(
+        r"io\.jwt\.verify_.*",
+        "all operands are checked for their kind before any is looked into",
+        applies=_has_wrong_kinds(str, str),
     ),
 )

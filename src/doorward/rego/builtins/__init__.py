@@ -6,7 +6,46 @@ A category is imported here by name; nothing is found by scanning.
 from __future__ import annotations
 
 from doorward.rego.builtins import (
+    aggregates as aggregates,
+)
+from doorward.rego.builtins import (
+    arrays as arrays,
+)
+from doorward.rego.builtins import (
+    bits as bits,
+)
+from doorward.rego.builtins import (
+    comparison as comparison,
+)
+from doorward.rego.builtins import (
+    conversions as conversions,
+)
+from doorward.rego.builtins import (
     encoding as encoding,
+)
+from doorward.rego.builtins import (
+    graphs as graphs,
+)
+from doorward.rego.builtins import (
+    internal as internal,
+)
+from doorward.rego.builtins import (
+    json_paths as json_paths,
+)
+from doorward.rego.builtins import (
+    numbers as numbers,
+)
+from doorward.rego.builtins import (
+    objects as objects,
+)
+from doorward.rego.builtins import (
+    sets as sets,
+)
+from doorward.rego.builtins import (
+    tokens as tokens,
+)
+from doorward.rego.builtins import (
+    types as types,
 )
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.builtins.registry import REGISTRY, Builtin, Registry, builtin

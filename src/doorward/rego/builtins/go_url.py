@@ -20,9 +20,9 @@ MAX_PAIRS: Final = 10_000
 
 _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
 _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
+_CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 _PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
 
 
@@ -73,17 +73,22 @@ def parse(url: str) -> dict[str, str]:
     try:
         parts = _parse(address)
     except BuiltinError as error:
-        raise BuiltinError(f"parse {_quoted(address)}: {error}") from None
+        raise BuiltinError(f"parse {_shown(address)}: {error}") from None
     if fragment:
         try:
             parts["fragment"] = _text(fragment)
         except BuiltinError as error:
-            raise BuiltinError(f"parse {_quoted(url)}: {error}") from None
+            raise BuiltinError(f"parse {_shown(url)}: {error}") from None
     return {name: part for name, part in parts.items() if part}
 
 
 def _text(text: str) -> str:
     return from_bytes(_unescape(to_bytes(text)))
+
+
+def _shown(url: str) -> str:
+    """`url` for an error: without user and password, which OPA shows."""
+    return _quoted(_CREDENTIALS.sub("//***@", url, count=1))
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,152 @@
+"""JSON Web Signatures: the algorithms of RFC 7518, each verifying and signing with its own keys.
+
+INVARIANT: an algorithm never works with another one's kind of key. A public key is no HMAC
+secret and a secret no public key, whatever a token's header says; `none` does not exist.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["ALGORITHMS", "Algorithm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One JWS algorithm: `verify(key, signed, signature)` and `sign(key, signed)`.
+
+    `verify` is False for a key of another kind; `sign` raises BuiltinError.
+    """
+
+    name: str
+    verify: Callable[[Any, bytes, bytes], bool]
+    sign: Callable[[Any, bytes], bytes]
+
+
+def _hmac(name: str, digest: str) -> Algorithm:
+    def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        if not isinstance(key, bytes):
+            return False
+        return hmac.compare_digest(hmac.digest(key, signed, digest), signature)
+
+    def sign(key: Any, signed: bytes) -> bytes:
+        if not isinstance(key, bytes):
+            raise BuiltinError(f"{name} needs a key of type oct")
+        return hmac.digest(key, signed, digest)
+
+    return Algorithm(name, verify, sign)
+
+
+def _rsa(name: str, digest: str, *, pss: bool) -> Algorithm:
+    def scheme(*, verifying: bool) -> tuple[Any, Any]:
+        from cryptography.hazmat.primitives import hashes  # loaded by those who use it
+        from cryptography.hazmat.primitives.asymmetric import padding
+
+        hash_ = getattr(hashes, digest.upper())()
+        if not pss:
+            return padding.PKCS1v15(), hash_
+        salt = padding.PSS.AUTO if verifying else padding.PSS.DIGEST_LENGTH
+        return padding.PSS(padding.MGF1(hash_), salt), hash_
+
+    def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature  # loaded by those who use it
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+        if not isinstance(key, RSAPublicKey):
+            return False
+        try:
+            key.verify(signature, signed, *scheme(verifying=True))
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def sign(key: Any, signed: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric.rsa import (  # loaded by those who use it
+            RSAPrivateKey,
+        )
+
+        if not isinstance(key, RSAPrivateKey):
+            raise BuiltinError(f"{name} needs a private key of type RSA")
+        try:
+            return key.sign(signed, *scheme(verifying=False))
+        except ValueError:
+            raise BuiltinError(f"RSA key is too short for {name}") from None
+
+    return Algorithm(name, verify, sign)
+
+
+def _ecdsa(name: str, digest: str) -> Algorithm:
+    def scheme() -> Any:
+        from cryptography.hazmat.primitives import hashes  # loaded by those who use it
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        return ec.ECDSA(getattr(hashes, digest.upper())())
+
+    def verify(key: Any, signed: bytes, signature: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature  # loaded by those who use it
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            return False
+        half = len(signature) // 2
+        r = int.from_bytes(signature[:half], "big")
+        s = int.from_bytes(signature[half:], "big")
+        try:
+            key.verify(utils.encode_dss_signature(r, s), signed, scheme())
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def sign(key: Any, signed: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric import (
+            ec,
+            utils,
+        )  # loaded by those who use it
+
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise BuiltinError(f"{name} needs a private key of type EC")
+        size = (key.curve.key_size + 7) // 8
+        r, s = utils.decode_dss_signature(key.sign(signed, scheme()))
+        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+
+    return Algorithm(name, verify, sign)
+
+
+def _verify_eddsa(key: Any, signed: bytes, signature: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature  # loaded by those who use it
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if not isinstance(key, Ed25519PublicKey):
+        return False
+    try:
+        key.verify(signature, signed)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _sign_eddsa(key: Any, signed: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # loaded by those who use it
+        Ed25519PrivateKey,
+    )
+
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BuiltinError("EdDSA needs a private key of type OKP")
+    return key.sign(signed)
+
+
+ALGORITHMS: Final[dict[str, Algorithm]] = {
+    algorithm.name: algorithm
+    for algorithm in [
+        *[_hmac(f"HS{size}", f"sha{size}") for size in (256, 384, 512)],
+        *[_rsa(f"RS{size}", f"sha{size}", pss=False) for size in (256, 384, 512)],
+        *[_rsa(f"PS{size}", f"sha{size}", pss=True) for size in (256, 384, 512)],
+        *[_ecdsa(f"ES{size}", f"sha{size}") for size in (256, 384, 512)],
+        Algorithm("EdDSA", _verify_eddsa, _sign_eddsa),
+    ]
+}

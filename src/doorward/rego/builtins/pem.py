@@ -1,0 +1,53 @@
+"""PEM as Go's `encoding/pem` reads and writes it: text becomes labelled bytes.
+
+Knows nothing of what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["Block", "decode", "decode_all"]
+
+_BLOCK: Final = re.compile(
+    r"(?:^|\n)-----BEGIN ([^\r\n]*?)-----[ \t\r]*\n"
+    r"((?:[^\n:]+:[^\n]*\n)*)"
+    r"([A-Za-z0-9+/=\s]*?)"
+    r"-----END \1-----[ \t\r]*(?:\n|\Z)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One PEM block: what its label says, and its bytes."""
+
+    label: str
+    octets: bytes
+    headers: str = ""
+
+
+def decode(text: str, start: int = 0) -> tuple[Block | None, int]:
+    """The first block from `start` on and where it ends; text around it does not count."""
+    while match := _BLOCK.search(text, start):
+        label, headers, body = match.groups()
+        digits = "".join(body.split())
+        try:
+            return Block(label, binascii.a2b_base64(digits, strict_mode=True), headers), match.end()
+        except binascii.Error:
+            start = match.end() - 1
+    return None, start
+
+
+def decode_all(text: str) -> tuple[list[Block], str]:
+    """Every block, and the text after the last."""
+    blocks: list[Block] = []
+    end = 0
+    while True:
+        block, after = decode(text, max(end - 1, 0))
+        if block is None:
+            return blocks, text[end:]
+        blocks.append(block)
+        end = after

@@ -1,0 +1,47 @@
+"""Verified tokens, so that a token is verified once and not once a request.
+
+Only tokens that verified are kept, never longer than they are valid: an entry carries the window
+in which its answer holds, and `tokens` asks the clock at every use.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+__all__ = ["VerifiedTokens"]
+
+
+class VerifiedTokens:
+    """A `context.TokenCache`: at most `capacity` entries, safe in any number of threads.
+
+    Two generations: what was not used while `capacity / 2` others came is forgotten. A hit
+    takes no lock.
+    """
+
+    __slots__ = ("_half", "_lock", "_old", "_young")
+
+    def __init__(self, capacity: int = 8192) -> None:
+        self._half = max(capacity // 2, 1)
+        self._lock = Lock()
+        self._young: dict[tuple[object, ...], Any] = {}
+        self._old: dict[tuple[object, ...], Any] = {}
+
+    def get(self, key: tuple[object, ...]) -> Any:
+        """The entry, or None."""
+        entry = self._young.get(key)
+        if entry is None:
+            entry = self._old.get(key)
+            if entry is not None:
+                self.put(key, entry)
+        return entry
+
+    def put(self, key: tuple[object, ...], value: Any) -> None:
+        """Keep an entry; the ones unused for longest may go."""
+        with self._lock:
+            if len(self._young) >= self._half and key not in self._young:
+                self._old, self._young = self._young, {}
+            self._young[key] = value
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)

@@ -1,0 +1,423 @@
+"""JSON Web Tokens: decode, verify, sign (RFC 7515 and 7519, as OPA reads them).
+
+A token becomes header, payload and signature; a verified one becomes `[true, header, payload]`.
+The cryptography is `jws`, the keys are `jwk`. What holds here:
+
+INVARIANT: the key decides. A token is tried against the keys given, with the algorithm its header
+names, and an algorithm refuses keys of another kind: no `none`, no public key as HMAC secret.
+INVARIANT: the cache answers only for the same token, the same key material and constraints, and
+only while `nbf <= now < exp`.
+
+Bounds: a token is at most `MAX_TOKEN` characters and at most `MAX_NESTING` tokens deep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import isfinite
+from typing import Any, Final
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.encoding import base64url_decode, base64url_encode_no_pad
+from doorward.rego.builtins.go_json import marshal, unmarshal
+from doorward.rego.builtins.jwk import VerificationKey, parse_key_set, verification_keys
+from doorward.rego.builtins.jws import ALGORITHMS, Algorithm
+from doorward.rego.builtins.octets import to_bytes
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, boolean, object_, string, tuple_
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import exact
+from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys
+
+MAX_TOKEN: Final = 1024 * 1024
+MAX_NESTING: Final = 8
+MAX_CACHED: Final = 8192
+"""Longest token, in characters, that is kept in the cache of verified tokens."""
+
+Object = dict[Key, Value]
+_DOCUMENT: Final = object_(any_, any_)
+_NAMED: Final = object_(string, any_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """The three parts of a token, still encoded."""
+
+    header: str
+    payload: str
+    signature: str
+
+    @property
+    def signed(self) -> bytes:
+        return to_bytes(f"{self.header}.{self.payload}")
+
+    def decoded_signature(self) -> bytes:
+        return to_bytes(base64url_decode(self.signature))
+
+    def decoded_header(self) -> Object:
+        try:
+            text = base64url_decode(self.header)
+        except BuiltinError as error:
+            raise BuiltinError(f"JWT header had invalid encoding: {error}") from None
+        try:
+            header = _json_object(text)
+        except BuiltinError as error:
+            raise BuiltinError(f"bad JWT header: {error}") from None
+        if "enc" in header:
+            raise BuiltinError("JWT is a JWE object, which is not supported")
+        return header
+
+    def decoded_payload(self) -> str:
+        try:
+            return base64url_decode(self.payload)
+        except BuiltinError as error:
+            raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
+
+
+def _split(text: str) -> _Token:
+    if len(text) > MAX_TOKEN:
+        raise BuiltinError(f"encoded JWT is longer than {MAX_TOKEN} characters")
+    parts = text.split(".", 3)
+    if len(parts) == 1:
+        raise BuiltinError("encoded JWT had no period separators")
+    if len(parts) != 3:
+        found = text.count(".") + 1
+        raise BuiltinError(f"encoded JWT must have 3 sections, found {found}")
+    return _Token(*parts)
+
+
+def _json_object(text: str) -> Object:
+    value = unmarshal(text)
+    if not isinstance(value, dict):
+        raise BuiltinError("decoded JSON type was not an Object")
+    return value
+
+
+def _text(header: Object, name: str) -> str:
+    value = header.get(name, "")
+    if not isinstance(value, str):
+        raise BuiltinError(f"{name}: must be a string")
+    return value
+
+
+@builtin("io.jwt.decode", string, returns=tuple_(_DOCUMENT, _DOCUMENT, string))
+def io_jwt_decode(jwt: str) -> list[Value]:
+    """The header, payload and hexadecimal signature of a token. Nothing is verified."""
+    for _ in range(MAX_NESTING):
+        token = _split(jwt)
+        header = token.decoded_header()
+        payload = token.decoded_payload()
+        if header.get("cty") == "JWT":
+            jwt = payload.strip("\"'")
+            continue
+        claims = _json_object(payload)
+        try:
+            signature = token.decoded_signature()
+        except BuiltinError as error:
+            raise BuiltinError(f"JWT signature had invalid encoding: {error}") from None
+        return [header, claims, signature.hex()]
+    raise BuiltinError(f"more than {MAX_NESTING} JWTs inside each other")
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The fields of a token's header that verification reads."""
+
+    alg: str
+    kid: str
+    cty: str
+    critical: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        # RFC 7515 4.1.11: what must be understood and is not makes a token invalid.
+        return bool(self.alg) and "b64" not in self.critical
+
+
+def _header(fields: Object) -> _Header:
+    critical: tuple[str, ...] = ()
+    for name in sorted(name for name in fields if type(name) is str):
+        if name in {"alg", "kid", "typ", "cty"}:
+            _text(fields, name)
+        elif name == "crit":
+            critical = _critical(fields[name])
+    return _Header(_text(fields, "alg"), _text(fields, "kid"), _text(fields, "cty"), critical)
+
+
+def _critical(value: Value) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BuiltinError("crit: must be a list")
+    if not value:
+        raise BuiltinError("crit: must be a nonempty list")
+    names = [name for name in value if isinstance(name, str)]
+    if len(names) != len(value):
+        raise BuiltinError("crit: must be a list of strings")
+    return tuple(names)
+
+
+def _verified_by_any(
+    algorithm: Algorithm,
+    header: _Header,
+    keys: tuple[VerificationKey, ...],
+    signed: bytes,
+    signature: bytes,
+) -> bool:
+    """Whether the key that the token names verifies it or, if it names none of them, any key."""
+    if header.kid:
+        for key in keys:
+            if key.key_id == header.kid:
+                return algorithm.verify(key.material, signed, signature)
+    return any(
+        algorithm.verify(key.material, signed, signature)
+        for key in keys
+        if not key.algorithm or key.algorithm == header.alg
+    )
+
+
+def _declare_hmac(size: int) -> None:
+    algorithm = ALGORITHMS[f"HS{size}"]
+    name = f"io.jwt.verify_hs{size}"
+
+    def verify(context: Context, jwt: str, secret: str) -> bool:
+        tokens = context.environment.tokens
+        key = (name, jwt, secret)
+        if tokens is not None and tokens.get(key):
+            return True
+        token = _split(jwt)
+        valid = algorithm.verify(to_bytes(secret), token.signed, token.decoded_signature())
+        if valid and tokens is not None and len(jwt) <= MAX_CACHED:
+            tokens.put(key, True)
+        return valid
+
+    verify.__doc__ = f"Whether the token's HS{size} signature is that of `secret`."
+    builtin(name, string, string, returns=boolean, context=True)(verify)
+
+
+def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
+    def verify(context: Context, jwt: str, certificate: str) -> bool:
+        tokens = context.environment.tokens
+        key = (name, jwt, certificate)
+        if tokens is not None and tokens.get(key):
+            return True
+        token = _split(jwt)
+        keys = verification_keys(certificate)
+        signature = token.decoded_signature()
+        header = _header(token.decoded_header())
+        valid = _verified_by_any(algorithm, header, keys, token.signed, signature)
+        if valid and tokens is not None and len(jwt) <= MAX_CACHED:
+            tokens.put(key, True)
+        return valid
+
+    verify.__doc__ = (
+        f"Whether the token's {algorithm.name} signature is that of a PEM certificate or public "
+        "key, a JWK or one key of a JWK set."
+    )
+    builtin(name, string, string, returns=boolean, context=True)(verify)
+
+
+for _size in (256, 384, 512):
+    _declare_hmac(_size)
+    for _family in ("rs", "ps", "es"):
+        _declare_asymmetric(
+            ALGORITHMS[f"{_family.upper()}{_size}"], f"io.jwt.verify_{_family}{_size}"
+        )
+_declare_asymmetric(ALGORITHMS["EdDSA"], "io.jwt.verify_eddsa")
+
+
+@dataclass(frozen=True, slots=True)
+class _Constraints:
+    """What io.jwt.decode_verify asks of a token. Empty texts ask nothing."""
+
+    alg: str = ""
+    iss: str = ""
+    aud: str = ""
+    secret: str = ""
+    keys: tuple[VerificationKey, ...] | None = field(default=None, repr=False)
+    time: float | None = None
+
+    def verifies(self, header: _Header, token: _Token, signature: bytes) -> bool:
+        algorithm = ALGORITHMS.get(header.alg)
+        if algorithm is None:
+            return False
+        if self.keys is None:
+            return algorithm.verify(to_bytes(self.secret), token.signed, signature)
+        return _verified_by_any(algorithm, header, self.keys, token.signed, signature)
+
+
+def _constraints(given: Object) -> _Constraints:
+    found: dict[str, Any] = {}
+    for key in sorted_keys(given):
+        value = given[key]
+        if type(key) is not str:
+            raise BuiltinError(f"token validation constraint must be a string, not {_kind(key)}")
+        if key == "time":
+            found[key] = _constraint_time(value)
+        elif key not in {"alg", "aud", "cert", "iss", "secret"}:
+            raise BuiltinError(f"unknown token validation constraint: {key}")
+        elif not isinstance(value, str):
+            raise BuiltinError(f"{key} constraint: must be a string")
+        elif key == "cert":
+            found["keys"] = verification_keys(value)
+        else:
+            found[key] = value
+    constraints = _Constraints(**found)
+    if constraints.keys is not None and "secret" in found:
+        raise BuiltinError("duplicate key constraints")
+    if constraints.keys is None and not constraints.secret:
+        raise BuiltinError("no key constraint")
+    return constraints
+
+
+def _kind(key: Key) -> str:
+    return kind_name(from_key(key))
+
+
+def _constraint_time(value: Value) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BuiltinError("token time constraint: must be a number")
+    try:
+        time = float(value)
+    except OverflowError:
+        time = float("inf")
+    if not isfinite(time):
+        raise BuiltinError("token time constraint: unvalid float64")
+    if time < 0:
+        raise BuiltinError("token time constraint: must not be negative")
+    return time
+
+
+_ROUNDING_NS: Final = 2048
+"""More than a float64 of nanoseconds is off; the window of a cached answer ends this early."""
+
+_FOREVER: Final = 1 << 64
+
+
+@builtin(
+    "io.jwt.decode_verify",
+    string,
+    _NAMED,
+    returns=tuple_(boolean, _DOCUMENT, _DOCUMENT),
+    context=True,
+    pure=False,
+)
+def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
+    """`[true, header, payload]` of a token that verifies and meets every constraint.
+
+    Constraints: `secret` or `cert`, and `alg`, `iss`, `aud`, `time` (nanoseconds). Any other token
+    is `[false, {}, {}]`; one that cannot be read is an error.
+    """
+    tokens = context.environment.tokens
+    if tokens is None:
+        return _decode_verify(jwt, constraints, context.now_ns)[0]
+    key = (jwt, *constraints.items())
+    try:
+        entry = tokens.get(key)
+    except TypeError:  # a constraint that is no scalar; the text below says what is wrong
+        return _decode_verify(jwt, constraints, context.now_ns)[0]
+    now = context.now_ns
+    if entry is not None and entry[1] <= now < entry[2]:
+        answer: list[Value] = entry[0]
+        return answer
+    answer, start, end = _decode_verify(jwt, constraints, now)
+    cacheable = answer[0] is True and len(jwt) <= MAX_CACHED and start <= now < end
+    if cacheable and all(type(value) is str for value in constraints.values()):
+        tokens.put(key, (answer, start, end))
+    return answer
+
+
+def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
+    """The answer, and from when until when, in nanoseconds, it is the same."""
+    constraints = _constraints(given)
+    invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
+    for _ in range(MAX_NESTING):
+        token = _split(jwt)
+        fields = token.decoded_header()
+        header = _header(fields)
+        if not header.usable or (constraints.alg and constraints.alg != header.alg):
+            return invalid
+        if not constraints.verifies(header, token, token.decoded_signature()):
+            return invalid
+        payload = token.decoded_payload()
+        if header.cty.upper() == "JWT":
+            jwt = payload
+            continue
+        claims = _json_object(payload)
+        seconds = exact((float(now) if constraints.time is None else constraints.time) / 1e9)
+        expires, starts = _claimed(claims, "exp"), _claimed(claims, "nbf")
+        if not _meets(constraints, claims):
+            return invalid
+        if (expires is not None and seconds >= expires) or (
+            starts is not None and seconds < starts
+        ):
+            return invalid
+        begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
+        end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
+        return [True, fields, claims], begin, end
+    raise BuiltinError(f"more than {MAX_NESTING} JWTs inside each other")
+
+
+def _meets(constraints: _Constraints, claims: Object) -> bool:
+    if constraints.iss:
+        issuer = claims.get("iss")
+        if not isinstance(issuer, str) or issuer != constraints.iss:
+            return False
+    if "aud" not in claims:
+        return not constraints.aud
+    audience = claims["aud"]
+    return constraints.aud in (audience if isinstance(audience, list) else [audience])
+
+
+def _claimed(claims: Object, name: str) -> int | Fraction | None:
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BuiltinError(f"{name} value must be a number")
+    return exact(value)
+
+
+@builtin("io.jwt.encode_sign", _NAMED, _NAMED, _NAMED, returns=string, pure=False)
+def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
+    """The signed token of a header and a payload; `key` is a JWK."""
+    return _sign(marshal(headers), marshal(payload), marshal(key))
+
+
+@builtin("io.jwt.encode_sign_raw", string, string, string, returns=string, pure=False)
+def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
+    """The signed token of a header and a payload that are JSON texts; `key` is a JWK's text."""
+    return _sign(headers, payload, key)
+
+
+def _sign(header_text: str, payload: str, key_text: str) -> str:
+    key = _signing_key(key_text)
+    try:
+        header = _json_object(header_text)
+    except BuiltinError as error:
+        raise BuiltinError(f"missing or invalid 'alg' header: {error}") from None
+    name = header.get("alg")
+    if not isinstance(name, str):
+        raise BuiltinError("missing or invalid 'alg' header")
+    algorithm = ALGORITHMS.get(name)
+    if algorithm is None:
+        raise BuiltinError(f"unknown JWS algorithm: {name}")
+    kind = header.get("typ", "JWT")
+    if kind == "" or kind == "JWT":
+        try:
+            unmarshal(payload)
+        except BuiltinError:
+            raise BuiltinError("type is JWT but payload is not JSON") from None
+    signed = f"{base64url_encode_no_pad(header_text)}.{base64url_encode_no_pad(payload)}"
+    signature = algorithm.sign(key.material, signed.encode())
+    return f"{signed}.{_encoded(signature)}"
+
+
+def _signing_key(text: str) -> VerificationKey:
+    keys = parse_key_set(text)
+    if not keys:
+        raise BuiltinError("jwk.Parse: the key set is empty")
+    return keys[0]
+
+
+def _encoded(octets: bytes) -> str:
+    return base64url_encode_no_pad(octets.decode("utf-8", "surrogateescape"))

@@ -1,0 +1,149 @@
+"""Tokens, where the recorded answers are silent: attacks, the cache, the limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+SECOND = 1_000_000_000
+NOW = 1_700_000_000
+SECRET: Value = {"kty": "oct", "k": "c2VjcmV0"}
+
+
+@pytest.fixture(scope="module")
+def public_pem() -> str:
+    key = rsa.generate_private_key(65537, 2048).public_key()
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def context(now: int = NOW, tokens: VerifiedTokens | None = None) -> Context:
+    return Context(Environment(tokens=tokens), now_ns=now * SECOND)
+
+
+def sign(payload: dict[str, Any], key: Value = SECRET, **header: Any) -> str:
+    token: str = REGISTRY["io.jwt.encode_sign"].call({"alg": "HS256", **header}, payload, key)
+    return token
+
+
+def decode_verify(at: Context, token: str, constraints: dict[str, Any]) -> Any:
+    return REGISTRY["io.jwt.decode_verify"].call(at, token, constraints)
+
+
+def encode(value: object) -> str:
+    text: str = REGISTRY["base64url.encode_no_pad"].call(json.dumps(value))
+    return text
+
+
+def test_a_signed_token_verifies_with_its_secret_alone() -> None:
+    token = sign({"sub": "bob"})
+    assert decode_verify(context(), token, {"secret": "secret"})[0] is True
+    assert decode_verify(context(), token, {"secret": "Secret"}) == [False, {}, {}]
+
+
+def test_a_token_without_a_signature_is_never_valid(public_pem: str) -> None:
+    for algorithm in ("none", "None", ""):
+        token = f"{encode({'alg': algorithm})}.{encode({'sub': 'bob'})}."
+        assert decode_verify(context(), token, {"secret": "secret"}) == [False, {}, {}]
+        assert decode_verify(context(), token, {"cert": public_pem}) == [False, {}, {}]
+
+
+def test_a_public_key_is_no_hmac_secret(public_pem: str) -> None:
+    octets = REGISTRY["base64url.encode_no_pad"].call(public_pem)
+    token = sign({"sub": "mallory"}, {"kty": "oct", "k": octets})
+    assert decode_verify(context(), token, {"cert": public_pem}) == [False, {}, {}]
+    for name in ("rs256", "ps256", "es256", "eddsa"):
+        verify = REGISTRY[f"io.jwt.verify_{name}"]
+        assert verify.call(context(), token, public_pem) is False
+
+
+def test_a_shared_secret_verifies_no_asymmetric_token() -> None:
+    token = f"{encode({'alg': 'RS256'})}.{encode({})}.{encode('x')}"
+    assert decode_verify(context(), token, {"secret": "secret"}) == [False, {}, {}]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_token_holds_from_nbf_until_exp(cached: bool) -> None:
+    tokens = VerifiedTokens() if cached else None
+    token = sign({"nbf": NOW, "exp": NOW + 10})
+    for now, valid in [(NOW, True), (NOW + 9, True), (NOW + 10, False), (NOW - 1, False)]:
+        assert decode_verify(context(now, tokens), token, {"secret": "secret"})[0] is valid
+    last = Context(Environment(tokens=tokens), now_ns=(NOW + 10) * SECOND - 10_000)
+    assert decode_verify(last, token, {"secret": "secret"})[0] is True
+
+
+def test_the_cache_answers_only_for_the_same_key_and_constraints() -> None:
+    tokens = VerifiedTokens()
+    token = sign({"iss": "me"})
+    first = decode_verify(context(tokens=tokens), token, {"secret": "secret"})
+    assert decode_verify(context(tokens=tokens), token, {"secret": "secret"}) is first
+    assert decode_verify(context(tokens=tokens), token, {"secret": "other"})[0] is False
+    strict = {"secret": "secret", "iss": "you"}
+    assert decode_verify(context(tokens=tokens), token, strict)[0] is False
+    assert decode_verify(context(tokens=tokens), token + "x", {"secret": "secret"})[0] is False
+    assert REGISTRY["io.jwt.verify_hs384"].call(context(tokens=tokens), token, "secret") is False
+
+
+def test_a_token_that_did_not_verify_is_not_kept() -> None:
+    tokens = VerifiedTokens()
+    decode_verify(context(tokens=tokens), sign({}), {"secret": "other"})
+    REGISTRY["io.jwt.verify_hs256"].call(context(tokens=tokens), sign({}), "other")
+    assert len(tokens) == 0
+
+
+def test_a_time_of_its_own_is_not_cached() -> None:
+    tokens = VerifiedTokens()
+    token = sign({"exp": NOW})
+    for time, valid in [(0, True), (NOW * SECOND, False)]:
+        answer = decode_verify(context(tokens=tokens), token, {"secret": "secret", "time": time})
+        assert answer[0] is valid
+    assert len(tokens) == 0
+
+
+@pytest.mark.parametrize("value", [["x"], {"x": 1}, 1, None, True])
+def test_a_constraint_of_the_wrong_kind_is_an_error_with_a_cache_too(value: Any) -> None:
+    for tokens in (None, VerifiedTokens()):
+        with pytest.raises(BuiltinError, match="iss constraint: must be a string"):
+            decode_verify(context(tokens=tokens), sign({}), {"secret": "secret", "iss": value})
+
+
+def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
+    tokens = VerifiedTokens(capacity=10)
+    tokens.put(("mine",), 1)
+    for n in range(1000):
+        tokens.put((n,), n)
+        assert tokens.get(("mine",)) == 1
+        assert len(tokens) <= 10
+
+
+def test_very_long_and_deeply_nested_tokens_are_refused() -> None:
+    with pytest.raises(BuiltinError, match="longer than"):
+        REGISTRY["io.jwt.decode"].call("a" * (1024 * 1024 + 1))
+    token = sign({})
+    for _ in range(10):
+        header = encode({"alg": "HS256", "cty": "JWT"})
+        token = f"{header}.{REGISTRY['base64url.encode_no_pad'].call(token)}."
+    with pytest.raises(BuiltinError, match="more than 8 JWTs"):
+        REGISTRY["io.jwt.decode"].call(token)
+
+
+def test_no_error_tells_a_key() -> None:
+    with pytest.raises(BuiltinError) as caught:
+        sign({}, {"kty": "oct", "k": "sécret"})
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+def test_what_is_signed_verifies(algorithm: str) -> None:
+    token = sign({"a": 1}, alg=algorithm)
+    verify = REGISTRY[f"io.jwt.verify_{algorithm.lower()}"]
+    assert verify.call(context(), token, "secret") is True
+    assert verify.call(context(), token[:-2] + "AA", "secret") is False
