@@ -1,0 +1,274 @@
+"""Text to tokens, one at a time and only when asked, by offset.
+
+A token is what starts after the gap (blanks, comments) behind an offset; asking again for the same
+offset gives the same token, so that a parser can go back for free. What follows a `}` is either
+ordinary text or the rest of a template string: only the parser knows, so it says which one it
+wants. Keywords are the parser's business too (imports change them): here they are identifiers.
+Lexical faults ride on the token as texts and count only if the token is really reached.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.rego.source import Source, Span
+from doorward.rego.syntax.nodes import Comment
+
+__all__ = ["EOF", "IDENT", "ILLEGAL", "NUMBER", "STRING", "WHITESPACE", "Lexer", "Token"]
+
+EOF: Final = "eof"
+IDENT: Final = "identifier"
+ILLEGAL: Final = "illegal"
+NUMBER: Final = "number"
+STRING: Final = "string"
+WHITESPACE: Final = "whitespace"
+PART: Final = "template-string-part"
+END: Final = "template-string-end"
+RAW_PART: Final = "raw-template-string-part"
+RAW_END: Final = "raw-template-string-end"
+
+_GAP: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_COMMENT: Final = re.compile(r"#[^\n]*")
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<identifier>[A-Za-z_](?:[A-Za-z_]|\d)*)
+    | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z_.]|[0-9]))
+    | (?P<string>"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|`[^`]*`)
+    | (?P<mark>:=|==|>=|<=|!=|[\[\]{}(),:+\-*/%&|=><;.])
+    """,
+    re.VERBOSE,
+)
+_NUMBER: Final = re.compile(
+    r"[0-9]+(?P<point>\.(?P<fraction>[0-9]*))?"
+    r"(?P<e>[eE][+-]?(?P<exponent>[0-9]*))?(?P<rest>[A-Za-z_](?:[A-Za-z_]|\d)*)?"
+)
+_ESCAPES: Final = '\\"/bfnrt'
+_FORBIDDEN: Final = {
+    "\0": "illegal null character",
+    "\ufeff": "illegal byte-order mark",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Token:
+    """One token: its kind, its text without the gap, and what the gap before it held.
+
+    `kind` is the mark itself for operators and brackets. `space` says that blanks stand before it,
+    `newline` that a line break does. `faults` are lexical errors; the kind is then `illegal`.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    space: bool
+    newline: bool
+    faults: tuple[str, ...] = ()
+
+
+class Lexer:
+    """The tokens of one source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.comments: dict[int, str] = {}
+        self._tokens: dict[int, Token] = {}
+        self._rest: dict[int, Token] = {}
+        self._lines = [0, *(m.end() for m in re.finditer("\n", source.text))]
+        self._odd = any(c in source.text[1:] for c in _FORBIDDEN) or source.text[:1] == "\0"
+
+    def first(self) -> Token:
+        """The first token, behind a byte-order mark if there is one."""
+        return self.after(1 if self.text.startswith("\ufeff") else 0)
+
+    def after(self, offset: int) -> Token:
+        """The token behind the gap that starts at `offset`."""
+        token = self._tokens.get(offset)
+        if token is None:
+            token = self._tokens[offset] = self._read(offset)
+        return token
+
+    def template_rest(self, offset: int, *, raw: bool) -> Token:
+        """The next part of a template string, from `offset` (just behind a `}`)."""
+        token = self._rest.get(offset)
+        if token is None:
+            token = self._rest[offset] = self._template(offset, offset, False, False, raw)
+        return token
+
+    def blank(self, offset: int) -> Token:
+        """The blank behind `offset` as a token, for errors that point at it."""
+        start = offset
+        if self.text[start] == "#":
+            start = self.text.index("\n", start)
+        return Token(WHITESPACE, self.text[start], start, start + 1, True, False)
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of two offsets, with OPA's rows and columns.
+
+        The end of the text has the column of its last character, a line break is column 0 of the
+        next row.
+        """
+        row = bisect_right(self._lines, start)
+        col = start - self._lines[row - 1] + 1
+        if start >= len(self.text):
+            col -= 1
+        elif self.text[start] == "\n":
+            row, col = row + 1, 0
+        return Span(self.source, start, end, row, col)
+
+    def comment_nodes(self) -> tuple[Comment, ...]:
+        """Every comment met so far, in order."""
+        return tuple(
+            Comment(text, self.span(offset, offset + 1 + len(text)))
+            for offset, text in sorted(self.comments.items())
+        )
+
+    def _read(self, offset: int) -> Token:
+        gap = _GAP.match(self.text, offset)
+        assert gap is not None
+        start = gap.end()
+        newline = space = False
+        if start > offset:
+            blank = self.text[offset:start]
+            newline = "\n" in blank
+            space = newline or blank[0] != "#"
+            if "#" in blank:
+                self._keep_comments(offset, start)
+            if self._odd and (odd := self._odd_gap(offset, start, space, newline)):
+                return odd
+        match = _TOKEN.match(self.text, start)
+        if match is None:
+            token = self._read_slowly(start, space, newline)
+        else:
+            kind = match.lastgroup or ""
+            text = match.group()
+            if kind == "mark":
+                kind = text
+            token = Token(kind, text, start, match.end(), space, newline)
+        return self._check(token) if self._odd else token
+
+    def _keep_comments(self, start: int, end: int) -> None:
+        for match in _COMMENT.finditer(self.text, start, end):
+            text = match.group()[1:]
+            self.comments[match.start()] = text[:-1] if text.endswith("\r") else text
+
+    def _read_slowly(self, start: int, space: bool, newline: bool) -> Token:
+        """What is rare: the end, template strings, faults."""
+        text = self.text
+        if start >= len(text):
+            return Token(EOF, "", start, start, space, newline)
+        char = text[start]
+        if char == '"':
+            return self._broken_string(start, space, newline)
+        if char == "`":
+            return self._illegal(start, len(text), space, newline, "non-terminated string")
+        if char.isdecimal() and char.isascii():
+            return self._broken_number(start, space, newline)
+        if text.startswith(('$"', "$`"), start):
+            return self._template(start, start + 2, space, newline, text[start + 1] == "`")
+        faults = (f"illegal {char} character",) if char in "!$" else ()
+        return self._illegal(start, start + 1, space, newline, *faults)
+
+    def _illegal(self, start: int, end: int, space: bool, newline: bool, *faults: str) -> Token:
+        return Token(ILLEGAL, self.text[start:end], start, end, space, newline, faults)
+
+    def _broken_number(self, start: int, space: bool, newline: bool) -> Token:
+        match = _NUMBER.match(self.text, start)
+        assert match is not None
+        faults = []
+        if match["point"] and not match["fraction"]:
+            faults.append("expected fraction")
+        if match["e"] and not match["exponent"]:
+            faults.append("expected exponent")
+        if match["rest"]:
+            faults.append("illegal number format")
+        if not faults:
+            return Token(NUMBER, match.group(), start, match.end(), space, newline)
+        return self._illegal(start, match.end(), space, newline, *faults)
+
+    def _broken_string(self, start: int, space: bool, newline: bool) -> Token:
+        faults: list[str] = []
+        at = start + 1
+        while True:
+            if at >= len(self.text) or self.text[at] == "\n":
+                faults.append("non-terminated string")
+                break
+            char = self.text[at]
+            at += 1
+            if char == '"':
+                break
+            if char == "\\":
+                at = self._escape(at, _ESCAPES, faults)
+        at = min(at, len(self.text))
+        if faults:
+            return self._illegal(start, at, space, newline, *faults)
+        return Token(STRING, self.text[start:at], start, at, space, newline)
+
+    def _escape(self, at: int, known: str, faults: list[str]) -> int:
+        char = self.text[at : at + 1]
+        if char == "u":
+            return at + 4
+        if char and char in known:
+            return at + 1
+        faults.append("illegal escape sequence")
+        return at
+
+    def _template(self, start: int, at: int, space: bool, newline: bool, raw: bool) -> Token:
+        """A template string's text up to its next `{` or its end; `at` is where the text starts."""
+        faults: list[str] = []
+        pieces: list[str] = []
+        kept = at
+        kind = RAW_PART if raw else PART
+        text = self.text
+        while True:
+            if at >= len(text) or (not raw and text[at] == "\n"):
+                faults.append("non-terminated string")
+                end = at
+                break
+            char = text[at]
+            at += 1
+            if char == ("`" if raw else '"'):
+                kind = RAW_END if raw else END
+                end = at - 1
+                break
+            if char == "{":
+                end = at - 1
+                break
+            if char == "\\":
+                if text.startswith("{", at):
+                    pieces.append(text[kept : at - 1])
+                    kept = at
+                    at += 1
+                elif not raw:
+                    at = self._escape(at, _ESCAPES, faults)
+        at = min(at, len(text))
+        if faults:
+            return self._illegal(start, at, space, newline, *faults)
+        pieces.append(text[kept:end])
+        return Token(kind, "".join(pieces), start, at, space, newline)
+
+    def _check(self, token: Token) -> Token:
+        """A forbidden character spoils the token it is in and the token it stands behind."""
+        faults = [
+            fault
+            for c in self.text[token.start + 1 : token.end + 1]
+            if (fault := _FORBIDDEN.get(c))
+        ]
+        if not faults:
+            return token
+        faults = [*token.faults, *faults]
+        return self._illegal(token.start, token.end, token.space, token.newline, *faults)
+
+    def _odd_gap(self, start: int, end: int, space: bool, newline: bool) -> Token | None:
+        comments = [m.span() for m in _COMMENT.finditer(self.text, start, end)]
+        for at in range(start + 1, min(end + 1, len(self.text))):
+            fault = _FORBIDDEN.get(self.text[at])
+            if fault:
+                inside = [c for c in comments if c[0] <= at - 1 < c[1]]
+                first, last = inside[0] if inside else (at - 1, at)
+                return self._illegal(first, last, space, newline, fault)
+        return None

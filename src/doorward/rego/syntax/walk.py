@@ -1,0 +1,117 @@
+"""Any node's children, all nodes below one, and trees with parts replaced.
+
+Order is the order of the grammar. What a node means is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Final, TypeAlias, TypeVar
+
+from doorward.rego.syntax import nodes
+from doorward.rego.syntax.nodes import (
+    Annotations,
+    Comment,
+    Every,
+    Expr,
+    Head,
+    Import,
+    Module,
+    Package,
+    Rule,
+    SomeDecl,
+    SomeIn,
+    Term,
+    With,
+)
+
+__all__ = ["Node", "children", "rewrite", "walk"]
+
+Node: TypeAlias = (
+    Annotations
+    | Comment
+    | Every
+    | Expr
+    | Head
+    | Import
+    | Module
+    | Package
+    | Rule
+    | SomeDecl
+    | SomeIn
+    | Term
+    | With
+)
+N = TypeVar("N", bound=Node)
+
+_LEAVES: Final = frozenset({"annotations", "comments", "span"})
+
+
+_PLAIN: Final = frozenset(
+    {"bool", "str", "str | None", "tuple[str, ...]", "dict[str, object]"}
+    | {"bool | int | Number | str | None"}
+)
+
+
+def _node_types() -> dict[type, tuple[str, ...]]:
+    found: dict[type, tuple[str, ...]] = {}
+    for name in nodes.__all__:
+        kind = getattr(nodes, name)
+        if isinstance(kind, type):
+            found[kind] = tuple(
+                f.name for f in fields(kind) if f.name not in _LEAVES and f.type not in _PLAIN
+            )
+    return found
+
+
+_FIELDS: Final = _node_types()
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below `node`, in the order of the grammar."""
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name)
+        if type(value) is tuple:
+            for item in value:
+                if type(item) is tuple:
+                    yield from item
+                elif type(item) in _FIELDS:
+                    yield item
+        elif type(value) in _FIELDS:
+            yield value
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and everything below it, parents before children."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(reversed(list(children(found))))
+
+
+def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
+    """`node` with `replacement` applied to all nodes below it and then to itself.
+
+    What `replacement` returns unchanged (the same object) is kept, so that an untouched tree comes
+    back as itself.
+    """
+    changes: dict[str, object] = {}
+    for name in _FIELDS[type(node)]:
+        old = getattr(node, name)
+        new = _rewrite_value(old, replacement)
+        if new is not old:
+            changes[name] = new
+    if changes:
+        node = replace(node, **changes)  # type: ignore[arg-type]  # fields of this very node
+    return replacement(node)  # type: ignore[return-value]  # a replacement fits where the old one was
+
+
+def _rewrite_value(value: object, replacement: Callable[[Node], Node]) -> object:
+    if type(value) is tuple:
+        new = tuple(_rewrite_value(item, replacement) for item in value)
+        return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
+    if type(value) in _FIELDS:
+        return rewrite(value, replacement)  # type: ignore[type-var]  # `_FIELDS` are the nodes
+    return value
