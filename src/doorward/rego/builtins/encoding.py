@@ -27,7 +27,7 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, OperandError
-from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_rego
+from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
 
 MAX_INDENT: Final = 64
 """Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
@@ -74,13 +74,18 @@ def base64url_encode_no_pad(x: str) -> str:
 @builtin("base64url.decode", string, returns=string)
 def base64url_decode(x: str) -> str:
     """The string whose URL-safe base64 is `x`, padded or not."""
+    return from_bytes(base64url_bytes(x))
+
+
+def base64url_bytes(x: str) -> bytes:
+    """The bytes whose URL-safe base64 is `x`, padded or not."""
     octets = to_bytes(x)
     if not octets.endswith(b"="):
         rest = len(octets) % 4
         if rest == 1:
             raise BuiltinError(f"illegal base64url string: {x}")
         octets += b"=" * (-rest % 4)
-    return from_bytes(_decode(octets, _URL))
+    return _decode(octets, _URL)
 
 
 def _url_encoded(x: str) -> bytes:
@@ -231,17 +236,14 @@ _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 def urlquery_encode_object(object: dict[Key, Value]) -> str:
     """The URL query of an object's names and values, sorted by name."""
     pairs: list[str] = []
-    names = {_query_name(key): value for key, value in object.items()}
+    names = {
+        key if type(key) is str else to_json(from_key(key)): object[key]
+        for key in sorted_keys(object)
+    }
     for name in sorted(names, key=to_bytes):
         for value in _query_values(names[name]):
             pairs.append(f"{go_url.query_escape(name)}={go_url.query_escape(value)}")
     return "&".join(pairs)
-
-
-def _query_name(key: Key) -> str:
-    if type(key) is not str:
-        raise OperandError(f"operand 1 must be string but got {kind_name(from_key(key))}")
-    return key
 
 
 def _query_values(value: Value) -> list[str]:

@@ -15,11 +15,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.encoding import base64url_decode, base64url_encode_no_pad
+from doorward.rego.builtins.encoding import (
+    base64url_bytes,
+    base64url_decode,
+    base64url_encode_no_pad,
+)
 from doorward.rego.builtins.go_json import marshal, unmarshal
 from doorward.rego.builtins.jwk import VerificationKey, parse_key_set, verification_keys
 from doorward.rego.builtins.jws import ALGORITHMS, Algorithm
@@ -32,6 +37,7 @@ from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys
 
 MAX_TOKEN: Final = 1024 * 1024
 MAX_NESTING: Final = 8
+MAX_HEADER_KEPT: Final = 1024
 MAX_CACHED: Final = 8192
 """Longest token, in characters, that is kept in the cache of verified tokens."""
 
@@ -53,26 +59,38 @@ class _Token:
         return to_bytes(f"{self.header}.{self.payload}")
 
     def decoded_signature(self) -> bytes:
-        return to_bytes(base64url_decode(self.signature))
+        return base64url_bytes(self.signature)
 
     def decoded_header(self) -> Object:
-        try:
-            text = base64url_decode(self.header)
-        except BuiltinError as error:
-            raise BuiltinError(f"JWT header had invalid encoding: {error}") from None
-        try:
-            header = _json_object(text)
-        except BuiltinError as error:
-            raise BuiltinError(f"bad JWT header: {error}") from None
-        if "enc" in header:
-            raise BuiltinError("JWT is a JWE object, which is not supported")
-        return header
+        if len(self.header) <= MAX_HEADER_KEPT:
+            return _kept_header(self.header)
+        return _decoded_header(self.header)
 
     def decoded_payload(self) -> str:
         try:
             return base64url_decode(self.payload)
         except BuiltinError as error:
             raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
+
+
+def _decoded_header(encoded: str) -> Object:
+    try:
+        text = base64url_decode(encoded)
+    except BuiltinError as error:
+        raise BuiltinError(f"JWT header had invalid encoding: {error}") from None
+    try:
+        header = _json_object(text)
+    except BuiltinError as error:
+        raise BuiltinError(f"bad JWT header: {error}") from None
+    if "enc" in header:
+        raise BuiltinError("JWT is a JWE object, which is not supported")
+    return header
+
+
+@lru_cache(maxsize=256)
+def _kept_header(encoded: str) -> Object:
+    """The header, kept: an issuer's tokens all begin with the same one."""
+    return _decoded_header(encoded)
 
 
 def _split(text: str) -> _Token:
@@ -136,13 +154,11 @@ class _Header:
 
 
 def _header(fields: Object) -> _Header:
-    critical: tuple[str, ...] = ()
-    for name in sorted(name for name in fields if type(name) is str):
-        if name in {"alg", "kid", "typ", "cty"}:
-            _text(fields, name)
-        elif name == "crit":
-            critical = _critical(fields[name])
-    return _Header(_text(fields, "alg"), _text(fields, "kid"), _text(fields, "cty"), critical)
+    alg = _text(fields, "alg")
+    critical = _critical(fields["crit"]) if "crit" in fields else ()
+    cty, kid = _text(fields, "cty"), _text(fields, "kid")
+    _text(fields, "typ")
+    return _Header(alg, kid, cty, critical)
 
 
 def _critical(value: Value) -> tuple[str, ...]:
