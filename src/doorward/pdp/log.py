@@ -1,0 +1,128 @@
+"""Structured logs in OPA's shape: one line of JSON, or of `key=value` text, for each record.
+
+Code logs with the standard library (`logging.getLogger(__name__).info("…", extra={…})`); what is in
+`extra` becomes fields of the line. No secret may be put there: nothing is masked here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO, TypeAlias
+
+import orjson
+
+from doorward.rego.numbers import Number, number_text
+from doorward.rego.values import sorted_values, to_json, to_python
+
+__all__ = ["FORMATS", "LEVELS", "Line", "configure", "line_for", "now"]
+
+Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
+"""Fields to one line of the log, line break included."""
+
+FORMATS: Final = ("text", "json", "json-pretty")
+LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+_NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
+_OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+
+
+def configure(level: str, format: str, stream: TextIO | None = None) -> None:
+    """Send every log of this process to `stream` (standard error) in one of `FORMATS`."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Formatter(line_for(format)))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(LEVELS[level])
+    for name in ("uvicorn", "uvicorn.access", "uvicorn.error", "asyncio"):
+        # Their own handlers would print in another shape; what they say at info is noise.
+        logger = logging.getLogger(name)
+        logger.handlers[:] = []
+        logger.propagate = True
+        logger.setLevel(logging.WARNING if level != "debug" else logging.INFO)
+
+
+def line_for(format: str) -> Line:
+    """The function that writes a line in one of `FORMATS`."""
+    return {"json": _json_line, "json-pretty": _pretty_line, "text": _text_line}[format]
+
+
+def now() -> str:
+    """The time as OPA writes it: RFC 3339, UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {name: value for name, value in vars(record).items() if name not in _OF_RECORD}
+        fields |= {
+            "level": _NAMES.get(record.levelno, "info"),
+            "msg": record.getMessage(),
+            "time": now(),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            # The text of an exception may quote what a client sent; its type and place do not.
+            fields["exception"] = record.exc_info[0].__name__
+            fields["at"] = _place(record)
+        return self._line(fields).decode("utf-8", errors="replace").removesuffix("\n")
+
+
+def _place(record: logging.LogRecord) -> str:
+    frame = record.exc_info[2] if record.exc_info else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+
+
+def _json_line(fields: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(
+            fields, default=_other, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        )
+    except (TypeError, RecursionError):
+        # Integers past 64 bits, keys that are no strings, lone surrogates: rare, and slower.
+        return _slow_json(fields).encode("utf-8", errors="replace") + b"\n"
+
+
+def _slow_json(fields: Mapping[str, Any]) -> str:
+    return to_json({name: value for name, value in fields.items()})
+
+
+def _other(value: object) -> Any:
+    """What orjson does not know: numbers that keep their text, and sets."""
+    if isinstance(value, float):
+        return orjson.Fragment(number_text(value).encode())
+    if isinstance(value, frozenset):
+        return sorted_values(value)
+    raise TypeError(type(value).__name__)
+
+
+def _pretty_line(fields: Mapping[str, Any]) -> bytes:
+    value = to_python({name: value for name, value in fields.items()})
+    return json.dumps(value, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def _text_line(fields: Mapping[str, Any]) -> bytes:
+    """`time="…" level=info msg="…"`, then the other fields by name."""
+    first = ["time", "level", "msg"]
+    names = [name for name in first if name in fields]
+    names += sorted(name for name in fields if name not in first)
+    parts = [f"{name}={_text_value(fields[name])}" for name in names]
+    return " ".join(parts).encode("utf-8", errors="replace") + b"\n"
+
+
+def _text_value(value: Any) -> str:
+    if not isinstance(value, str):
+        value = number_text(value) if isinstance(value, Number) else to_json(value)
+    plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)
+    return value if plain else json.dumps(value, ensure_ascii=False)

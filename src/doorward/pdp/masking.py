@@ -1,0 +1,181 @@
+"""What is taken out of a decision log event before anyone reads it: masks, as OPA applies them.
+
+A mask names a place below `/input`, `/result` or `/nd_builtin_cache` and either removes or replaces
+what is there. Values are never changed: a masked event holds changed copies of what lies on the
+way, and shares the rest. `erased` and `masked` say what was done, never what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.values import Key, Value, kind_name, sorted_values, to_rego
+
+__all__ = ["AUTHORIZATION", "Mask", "MaskError", "apply", "read_masks", "secrets_of"]
+
+_ROOTS: Final = ("input", "result", "nd_builtin_cache")
+AUTHORIZATION: Final = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "set-cookie",
+        "x-registry-auth",
+        "x-registry-config",
+    }
+)
+"""Headers that hold a credential by their definition."""
+
+
+class MaskError(Exception):
+    """A mask that means nothing: the event must not be logged without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """One rule: remove what is at `path`, or put `value` there."""
+
+    path: tuple[str, ...]
+    op: str = "remove"
+    value: Value = None
+
+    def __str__(self) -> str:
+        return "/" + "/".join(self.path)
+
+
+def read_masks(rules: Value) -> list[Mask]:
+    """The masks that a mask policy decided on; MaskError in OPA's words."""
+    if isinstance(rules, frozenset):
+        return [_read_mask(rule) for rule in sorted_values(rules)]
+    if isinstance(rules, list):
+        return [_read_mask(rule) for rule in rules]
+    raise MaskError(f"unexpected rule format {to_rego(rules)} ({kind_name(rules)})")
+
+
+def _read_mask(rule: Value) -> Mask:
+    if isinstance(rule, str):
+        return Mask(_parts(rule))
+    if not isinstance(rule, dict):
+        raise MaskError(f"invalid mask rule format encountered: {kind_name(rule)}")
+    path, op = rule.get("path", ""), rule.get("op", "")
+    if not isinstance(path, str) or not isinstance(op, str):
+        raise MaskError("mask path and op must be strings")
+    if op not in ("remove", "upsert"):
+        raise MaskError(f"mask op is not supported: {op}")
+    return Mask(_parts(path), op, rule.get("value"))
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    if not path:
+        raise MaskError("mask must be non-empty")
+    if not path.startswith("/"):
+        raise MaskError("mask must be slash-prefixed")
+    parts = tuple(path[1:].split("/"))
+    if parts[0] not in _ROOTS:
+        raise MaskError(f"mask prefix not allowed: {parts[0]}")
+    return parts
+
+
+def apply(event: dict[str, Any], masks: Sequence[Mask]) -> dict[str, Any]:
+    """`event` with every mask applied; a mask that finds nothing does nothing."""
+    changed = dict(event)
+    erased: list[str] = list(changed.get("erased", ()))
+    masked: list[str] = list(changed.get("masked", ()))
+    for mask in masks:
+        root, rest = mask.path[0], mask.path[1:]
+        if root not in changed:
+            continue
+        try:
+            if mask.op == "remove":
+                if rest:
+                    changed[root] = _without(changed[root], rest)
+                else:
+                    del changed[root]
+                erased.append(str(mask))
+            else:
+                changed[root] = _with(changed[root], rest, mask.value) if rest else mask.value
+                masked.append(str(mask))
+        except LookupError:
+            continue
+    if erased:
+        changed["erased"] = erased
+    if masked:
+        changed["masked"] = masked
+    return changed
+
+
+def _without(value: Value, path: tuple[str, ...]) -> Value:
+    """`value` less what is at `path`; LookupError where there is nothing."""
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        if rest:
+            return {**value, key: _without(value[key], rest)}
+        if key not in value:
+            raise KeyError(key)
+        return {k: v for k, v in value.items() if k != key}
+    if isinstance(value, list):
+        index = _index(value, key)
+        kept = [_without(value[index], rest)] if rest else []
+        return [*value[:index], *kept, *value[index + 1 :]]
+    raise LookupError(key)
+
+
+def _with(value: Value, path: tuple[str, ...], new: Value) -> Value:
+    """`value` with `new` at `path`; objects on the way are made, anything else is a LookupError."""
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        made: dict[Key, Value] = {}
+        return {**value, key: _with(value.get(key, made), rest, new) if rest else new}
+    if isinstance(value, list):
+        index = _index(value, key)
+        inner = _with(value[index], rest, new) if rest else new
+        return [*value[:index], inner, *value[index + 1 :]]
+    raise LookupError(key)
+
+
+def _index(items: Sequence[Value], key: str) -> int:
+    if not (key.isascii() and key.isdecimal()) or int(key) >= len(items):
+        raise LookupError(key)
+    return int(key)
+
+
+def secrets_of(event: Mapping[str, Any]) -> Iterator[Mask]:
+    """A mask for each credential in a request's headers, or in headers that a policy answered."""
+    input, result = event.get("input"), event.get("result")
+    http = _inside(input, "attributes", "request", "http")
+    if isinstance(http, dict):
+        place = ("input", "attributes", "request", "http")
+        yield from _in_headers(http.get("headers"), (*place, "headers"))
+        yield from _in_header_map(http, (*place, "headerMap", "headers"))
+    for name in ("RequestHeaders", "ResponseHeaders"):
+        yield from _in_headers(_inside(input, name), ("input", name))
+    for name in ("headers", "response_headers_to_add"):
+        yield from _in_headers(_inside(result, name), ("result", name))
+
+
+def _inside(value: Value, *keys: str) -> Value:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _in_headers(headers: Value, place: tuple[str, ...]) -> Iterator[Mask]:
+    if isinstance(headers, dict):
+        for name in headers:
+            if isinstance(name, str) and name.lower() in AUTHORIZATION:
+                yield Mask((*place, name))
+    elif isinstance(headers, list):
+        for index, item in enumerate(headers):
+            yield from _in_headers(item, (*place, str(index)))
+
+
+def _in_header_map(http: dict[Key, Value], place: tuple[str, ...]) -> Iterator[Mask]:
+    headers = _inside(http, "headerMap", "headers")
+    for index, header in enumerate(headers if isinstance(headers, list) else ()):
+        name = _inside(header, "key")
+        if isinstance(name, str) and name.lower() in AUTHORIZATION and isinstance(header, dict):
+            for field in ("value", "rawValue"):
+                if field in header:
+                    yield Mask((*place, str(index), field))
