@@ -23,6 +23,7 @@ __all__ = [
     "from_fraction",
     "number_text",
     "parse_number",
+    "round_mantissa",
 ]
 
 MAX_DIGITS: Final = 4096
@@ -111,12 +112,14 @@ def exact(number: AnyNumber) -> int | Fraction:
 
 
 def from_fraction(value: int | Fraction) -> int | Number:
-    """The number for a computed value: an `int` where integral, else rounded, shortest text."""
+    """The number for a computed value: an `int` as it is; a `Fraction` rounded, shortest text."""
     if type(value) is int:
         return value
     rounded = round_mantissa(Fraction(value))
     if rounded.denominator == 1:
-        return rounded.numerator
+        whole = rounded.numerator
+        small = whole.bit_length() <= MANTISSA_BITS
+        return whole if small else int(Fraction(_shortest(rounded)))
     number = Number(_shortest(rounded))
     number._exact = rounded
     return number

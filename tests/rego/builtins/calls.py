@@ -63,6 +63,8 @@ class Call:
         if self.name not in REGISTRY:
             raise NotACall(self.name)
         declared = REGISTRY[self.name]
+        if len(values) != len(declared.signature.args):
+            raise NotACall(self.name)
         operands = [context, *values] if declared.context else values
         try:
             return declared.call(*operands)  # type: ignore[no-any-return] # `call` returns Any

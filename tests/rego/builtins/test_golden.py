@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import pytest
 from tests.rego.builtins.calls import NotACall, parse_call
 from tests.rego.builtins.differences import DIFFERENCES, Difference, Row
+from tests.rego.builtins.differences_core import CORE_DIFFERENCES
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.values import UNDEFINED, from_json, to_json, to_python, to_rego
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/builtins.jsonl.gz"
+ALL = (*DIFFERENCES, *CORE_DIFFERENCES)
 NO_DATA = f"no recorded answers at `{GOLDEN}`: set DOORWARD_SHARED"
 
 
@@ -78,7 +80,8 @@ def answered(row: Row) -> Answer:
     try:
         value = call.answer(row.get("input", UNDEFINED), context)
     except BuiltinError as error:
-        return Answer(None, None, error.code, str(error)) if row.get("strict") else Answer()
+        stops = row.get("strict") or isinstance(error, HaltError)
+        return Answer(None, None, error.code, str(error)) if stops else Answer()
     if value is UNDEFINED:
         return Answer()
     rego = to_rego(value) if "repr" in row else None  # type: ignore[arg-type] # defined by now
@@ -117,7 +120,7 @@ def test_answers_as_recorded(group: str) -> None:
 
 
 @pytest.mark.skipif(not GOLDEN.is_file(), reason=NO_DATA)
-@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda d: d.groups)
+@pytest.mark.parametrize("difference", ALL, ids=lambda d: d.groups)
 def test_a_declared_difference_is_one(difference: Difference) -> None:
     assert any(
         covered(difference, *found) for group in rows_by_group() for found in differing(group)

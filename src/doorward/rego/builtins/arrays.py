@@ -1,0 +1,42 @@
+"""Arrays out of arrays. Nothing is changed in place: an answer is a new array."""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.operands import machine_integer
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, array, number
+from doorward.rego.numbers import AnyNumber
+from doorward.rego.values import Value
+
+__all__: list[str] = []
+
+
+@builtin("array.concat", array(any_), array(any_), returns=array(any_))
+def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
+    """The items of `x`, then the items of `y`."""
+    return x + y
+
+
+@builtin("array.slice", array(any_), number, number, returns=array(any_))
+def array_slice(items: list[Value], start: AnyNumber, stop: AnyNumber) -> list[Value]:
+    """Items from `start` up to, not including, `stop`; bounds are clamped."""
+    first = max(machine_integer(2, start), 0)
+    return items[first : max(machine_integer(3, stop), 0)]
+
+
+@builtin("array.reverse", array(any_), returns=array(any_))
+def array_reverse(items: list[Value]) -> list[Value]:
+    """The items, last one first."""
+    return items[::-1]
+
+
+@builtin("array.flatten", array(any_), returns=array(any_))
+def array_flatten(items: list[Value]) -> list[Value]:
+    """The items, with those of arrays among them in their place, one level deep."""
+    flat: list[Value] = []
+    for item in items:
+        if isinstance(item, list):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    return flat

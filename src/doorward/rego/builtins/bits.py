@@ -1,0 +1,60 @@
+"""Bitwise operations on integers of any size, negative ones in two's complement without an end.
+
+A shift to the left that would give more than `MAX_BITS` bits is an error.
+"""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.operands import MAX_BITS, integer_operand, refuse_operand
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import number
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+__all__: list[str] = []
+
+
+@builtin("bits.and", number, number, returns=number, checked=False)
+def bits_and(x: Value, y: Value) -> int:
+    """The bits that both have."""
+    return integer_operand(1, x) & integer_operand(2, y)
+
+
+@builtin("bits.or", number, number, returns=number, checked=False)
+def bits_or(x: Value, y: Value) -> int:
+    """The bits that either has."""
+    return integer_operand(1, x) | integer_operand(2, y)
+
+
+@builtin("bits.xor", number, number, returns=number, checked=False)
+def bits_xor(x: Value, y: Value) -> int:
+    """The bits that exactly one has."""
+    return integer_operand(1, x) ^ integer_operand(2, y)
+
+
+@builtin("bits.negate", number, returns=number, checked=False)
+def bits_negate(x: Value) -> int:
+    """Every bit turned over: `-x - 1`."""
+    return ~integer_operand(1, x)
+
+
+@builtin("bits.lsh", number, number, returns=number, checked=False)
+def bits_lsh(x: Value, s: Value) -> int:
+    """`x` moved `s` bits to the left."""
+    value, shift = integer_operand(1, x), _shift(s)
+    if value and value.bit_length() + shift > MAX_BITS:
+        raise BuiltinError("number is too large")
+    return value << shift if value else 0
+
+
+@builtin("bits.rsh", number, number, returns=number, checked=False)
+def bits_rsh(x: Value, s: Value) -> int:
+    """`x` moved `s` bits to the right, its sign kept."""
+    return integer_operand(1, x) >> _shift(s)
+
+
+def _shift(s: Value) -> int:
+    shift = integer_operand(2, s)
+    if shift < 0:
+        refuse_operand(2, "an unsigned integer number", "a negative integer")
+    return shift

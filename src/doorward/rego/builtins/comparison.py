@@ -1,0 +1,98 @@
+"""`==`, `!=`, `<`, `<=`, `>`, `>=`, `=`, `:=` as functions, and `in`: Rego's equality and order.
+
+Generated code compiles the operators itself where it can; these are what it calls elsewhere, and
+what a policy calls by name. No kind is refused: any two values compare.
+"""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, boolean
+from doorward.rego.numbers import Number
+from doorward.rego.values import Value, compare, equal, to_key
+
+__all__: list[str] = []
+
+
+@builtin("equal", any_, any_, returns=boolean, infix="==")
+def equal_(x: Value, y: Value) -> bool:
+    """Whether `x` and `y` are the same value; `1` and `1.0` are, `1` and `true` are not."""
+    return equal(x, y)
+
+
+@builtin("eq", any_, any_, returns=boolean, infix="=")
+def eq(x: Value, y: Value) -> bool:
+    """Whether `x` and `y` unify: for two values, whether they are the same."""
+    return equal(x, y)
+
+
+@builtin("assign", any_, any_, returns=boolean, infix=":=")
+def assign(x: Value, y: Value) -> bool:
+    """Whether `x` can be assigned `y`: for two values, whether they are the same."""
+    return equal(x, y)
+
+
+@builtin("neq", any_, any_, returns=boolean, infix="!=")
+def neq(x: Value, y: Value) -> bool:
+    """Whether `x` and `y` are different values."""
+    return not equal(x, y)
+
+
+@builtin("lt", any_, any_, returns=boolean, infix="<")
+def lt(x: Value, y: Value) -> bool:
+    """Whether `x` comes before `y` in Rego's order of all values."""
+    if type(x) is int and type(y) is int:
+        return x < y
+    return compare(x, y) < 0
+
+
+@builtin("lte", any_, any_, returns=boolean, infix="<=")
+def lte(x: Value, y: Value) -> bool:
+    """Whether `x` comes before `y`, or is the same."""
+    if type(x) is int and type(y) is int:
+        return x <= y
+    return compare(x, y) <= 0
+
+
+@builtin("gt", any_, any_, returns=boolean, infix=">")
+def gt(x: Value, y: Value) -> bool:
+    """Whether `x` comes after `y` in Rego's order of all values."""
+    if type(x) is int and type(y) is int:
+        return x > y
+    return compare(x, y) > 0
+
+
+@builtin("gte", any_, any_, returns=boolean, infix=">=")
+def gte(x: Value, y: Value) -> bool:
+    """Whether `x` comes after `y`, or is the same."""
+    if type(x) is int and type(y) is int:
+        return x >= y
+    return compare(x, y) >= 0
+
+
+@builtin("internal.member_2", any_, any_, returns=boolean, infix="in")
+def member_2(x: Value, collection: Value) -> bool:
+    """`x in collection`: an item of an array, a value of an object, a member of a set."""
+    if type(collection) is list:
+        return any([equal(x, item) for item in collection])
+    if type(collection) is frozenset:
+        return to_key(x) in collection
+    if type(collection) is dict:
+        return any([equal(x, item) for item in collection.values()])
+    return False
+
+
+@builtin("internal.member_3", any_, any_, any_, returns=boolean, infix="in")
+def member_3(key: Value, x: Value, collection: Value) -> bool:
+    """`key, x in collection`: `x` stands under `key`; in a set each member is its own key."""
+    if type(collection) is list:
+        # A reference does not take 1.0 for the index 1, and neither does this.
+        if type(key) is Number and key.text == "-0":
+            key = 0
+        return type(key) is int and 0 <= key < len(collection) and equal(x, collection[key])
+    if type(collection) is dict:
+        place = to_key(key)
+        return place in collection and equal(x, collection[place])
+    if type(collection) is frozenset:
+        return to_key(key) in collection and equal(key, x)
+    return False

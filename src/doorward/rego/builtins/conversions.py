@@ -1,0 +1,153 @@
+"""Values made into another kind: `to_number`, and OPA's old `cast_…`, which only check.
+
+OPA keeps a text like `+1` or `1_000` as the number and then cannot print it; here the number is
+the same, in a text that is JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from doorward.rego.builtins.go_strings import quote
+from doorward.rego.builtins.operands import number_result
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import (
+    any_,
+    any_of,
+    array,
+    boolean,
+    null,
+    number,
+    object_,
+    set_,
+    string,
+)
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import AnyNumber, number_text, parse_number
+from doorward.rego.values import Key, Value, sorted_values, to_key
+
+__all__: list[str] = []
+
+_DIGITS: Final = r"\d+(?:_\d+)*"
+_DECIMAL: Final = re.compile(
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\Z", re.ASCII
+)
+_HEX_DIGITS: Final = r"[\da-fA-F]+(?:_[\da-fA-F]+)*"
+_HEX: Final = re.compile(
+    rf"(?P<sign>[+-]?)0[xX]_?(?P<whole>{_HEX_DIGITS})?(?:\.(?P<rest>{_HEX_DIGITS})?)?"
+    r"[pP](?P<power>[+-]?\d{1,6})\Z",
+    re.ASCII,
+)
+_MAX_FLOAT: Final = Fraction(2) ** 1024 - Fraction(2) ** 970  # what rounds to more is infinite
+_MAX_TEXT: Final = 4096
+
+
+@builtin("to_number", any_of(number, string, boolean, null), returns=number, checked=False)
+def to_number(x: Value) -> AnyNumber:
+    """The number that a string spells; 0 for null and false, 1 for true."""
+    if isinstance(x, str):
+        return _parse(x)
+    if x is None or isinstance(x, bool):
+        return int(x or 0)
+    if isinstance(x, (int, float)):
+        return x
+    raise operand_error(1, x, "null", "boolean", "number", "string")
+
+
+def _parse(text: str) -> AnyNumber:
+    if text.lstrip("+-").lower() in {"inf", "infinity", "nan"}:
+        raise operand_error(1, text, "valid number string")
+    if len(text) > _MAX_TEXT:
+        raise BuiltinError("number has too many digits")
+    hexadecimal = _HEX.match(text)
+    if hexadecimal and (hexadecimal["whole"] or hexadecimal["rest"]):
+        return number_result(_in_range(text, _hexadecimal(hexadecimal)))
+    if not _DECIMAL.match(text):
+        raise BuiltinError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
+    try:
+        value = parse_number(_as_json(text))
+    except ValueError as error:
+        raise BuiltinError(str(error)) from None
+    _in_range(text, Fraction(number_text(value)))
+    return value
+
+
+def _as_json(text: str) -> str:
+    """The same number as JSON spells it; what was no integer text stays none."""
+    plain = text.replace("_", "").lstrip("+")
+    sign = "-" if plain.startswith("-") else ""
+    mantissa, mark, exponent = plain.lstrip("-").partition("e" if "e" in plain else "E")
+    whole, point, rest = mantissa.partition(".")
+    if point:
+        rest = rest or "0"
+    elif "_" in text and not mark:
+        point, rest = ".", "0"
+    return f"{sign}{whole.lstrip('0') or '0'}{point}{rest}{mark}{exponent}"
+
+
+def _in_range(text: str, value: Fraction) -> Fraction:
+    if abs(value) >= _MAX_FLOAT:
+        raise BuiltinError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
+    return value
+
+
+def _hexadecimal(found: re.Match[str]) -> Fraction:
+    whole = (found["whole"] or "").replace("_", "")
+    rest = (found["rest"] or "").replace("_", "")
+    power = int(found["power"]) - 4 * len(rest)
+    if abs(power) > _MAX_TEXT:
+        raise BuiltinError("number exponent is out of range")
+    value = Fraction(int(whole + rest, 16)) * Fraction(2) ** power
+    return -value if found["sign"] == "-" else value
+
+
+@builtin("cast_array", any_, returns=array(any_), deprecated="use a comprehension")
+def cast_array(x: Value) -> list[Value]:
+    """The array, or the members of the set in order."""
+    if isinstance(x, list):
+        return x
+    if isinstance(x, frozenset):
+        return sorted_values(x)
+    raise operand_error(1, x, "array", "set")
+
+
+@builtin("cast_set", any_, returns=set_(any_), deprecated="use a comprehension")
+def cast_set(x: Value) -> frozenset[Key]:
+    """The set, or the items of the array as one."""
+    if isinstance(x, frozenset):
+        return x
+    if isinstance(x, list):
+        return frozenset(map(to_key, x))
+    raise operand_error(1, x, "array", "set")
+
+
+def _same(x: Value, kind: type, name: str) -> Value:
+    if type(x) is not kind:
+        raise operand_error(1, x, name)
+    return x
+
+
+@builtin("cast_string", any_, returns=string, deprecated="use `is_string`")
+def cast_string(x: Value) -> Value:
+    """The string; anything else is an error."""
+    return _same(x, str, "string")
+
+
+@builtin("cast_boolean", any_, returns=boolean, deprecated="use `is_boolean`")
+def cast_boolean(x: Value) -> Value:
+    """The boolean; anything else is an error."""
+    return _same(x, bool, "boolean")
+
+
+@builtin("cast_null", any_, returns=null, deprecated="use `is_null`")
+def cast_null(x: Value) -> Value:
+    """Null; anything else is an error."""
+    return _same(x, type(None), "null")
+
+
+@builtin("cast_object", any_, returns=object_(any_, any_), deprecated="use `is_object`")
+def cast_object(x: Value) -> Value:
+    """The object; anything else is an error."""
+    return _same(x, dict, "object")

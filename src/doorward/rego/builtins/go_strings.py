@@ -1,0 +1,75 @@
+"""Strings as Go prints them: `strconv.Quote`, and case mapping of one character for one.
+
+Only texts are made here; what they are for is the business of the built-ins.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["is_graphic", "lower", "quote", "upper"]
+
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+}
+
+
+def is_graphic(char: str) -> bool:
+    """Whether Go prints the character as it is (`strconv.IsPrint`)."""
+    return char.isprintable()
+
+
+def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
+    """The text between `mark`s, with Go's escapes."""
+    return mark + "".join([_escape(char, mark, ascii_only=ascii_only) for char in text]) + mark
+
+
+def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
+    if char == mark:
+        return "\\" + char
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if " " <= char < "\x7f" or (not ascii_only and char > "\x7f" and is_graphic(char)):
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def upper(text: str) -> str:
+    """Upper case, one character for one: `ß` stays."""
+    return text.upper() if text.isascii() else "".join([_upper(char) for char in text])
+
+
+def lower(text: str) -> str:
+    """Lower case, one character for one: no special sigma at the end of a word."""
+    return text.lower() if text.isascii() else "".join([_lower(char) for char in text])
+
+
+@lru_cache(maxsize=4096)
+def _upper(char: str) -> str:
+    mapped = char.upper()
+    return mapped if len(mapped) == 1 else _ALONE_UPPER.get(char, char)
+
+
+@lru_cache(maxsize=4096)
+def _lower(char: str) -> str:
+    mapped = char.lower()
+    return mapped if len(mapped) == 1 else mapped[0]
+
+
+# Characters whose full mapping is several characters, but that have a simple one too.
+_ALONE_UPPER: Final = {
+    chr(code): chr(code + 8)
+    for start in (0x1F80, 0x1F90, 0x1FA0)
+    for code in range(start, start + 8)
+} | {"\u1fb3": "\u1fbc", "\u1fc3": "\u1fcc", "\u1ff3": "\u1ffc"}

@@ -1,0 +1,52 @@
+"""What the compiler writes into a policy: template strings, print, and the cases of a test.
+
+A policy may call these by name as well, but need not.
+"""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, array, set_, string
+from doorward.rego.errors import CONFLICT_ERROR, HaltError
+from doorward.rego.values import Value, from_key, to_rego
+
+__all__: list[str] = []
+
+
+class _ConflictError(HaltError):
+    code = CONFLICT_ERROR
+
+
+@builtin("internal.template_string", array(any_), returns=string)
+def internal_template_string(parts: list[Value]) -> str:
+    """The parts as one text; a set holds the answers of an expression, none of them or one."""
+    return "".join([part if type(part) is str else _text(part) for part in parts])
+
+
+def _text(part: Value) -> str:
+    if isinstance(part, frozenset):
+        if not part:
+            return "<undefined>"
+        if len(part) > 1:
+            raise _ConflictError("template-strings must not produce multiple outputs")
+        (member,) = part
+        part = from_key(member)
+    return part if isinstance(part, str) else to_rego(part)
+
+
+@builtin("internal.print", array(set_(any_)), returns=None)
+def internal_print(_operands: list[Value]) -> bool:
+    """True. The engine prints; see `Environment.on_print`."""
+    return True
+
+
+@builtin("print", variadic=any_, returns=None)
+def print_(*_operands: Value) -> bool:
+    """True. The compiler turns calls into `internal.print`, or removes them."""
+    return True
+
+
+@builtin("internal.test_case", array(any_), returns=None)
+def internal_test_case(_names: list[Value]) -> bool:
+    """True. The names are for the test runner."""
+    return True

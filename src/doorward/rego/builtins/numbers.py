@@ -1,0 +1,225 @@
+"""Arithmetic: the operators `+ - * / %`, rounding, ranges of integers, random integers.
+
+Integers are exact at any size up to `MAX_BITS`. What is not an integer is rounded to OPA's 64 bits
+of mantissa after every operation. A zero keeps the sign that floating point gives it, since OPA
+prints it (`0 / -1` is `-0`). A range holds at most `MAX_RANGE` numbers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Final
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.operands import (
+    MAX_BITS,
+    exact_operand,
+    integer_operand,
+    is_number,
+    number_result,
+    refuse_operand,
+)
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import any_, any_of, array, number, set_, string
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import AnyNumber, Number, number_text, round_mantissa
+from doorward.rego.values import Key, Value
+
+__all__: list[str] = []
+
+MAX_RANGE: Final = 1_000_000
+
+_LARGE: Final = 1 << MAX_BITS
+_HALF: Final = Fraction(1, 2)
+_NEGATIVE_ZERO: Final = "-0"
+
+
+def _check(x: Value, y: Value) -> None:
+    for position, operand in enumerate((x, y), start=1):
+        if not is_number(operand):
+            raise operand_error(position, operand, "number")
+
+
+def _is_negative(x: AnyNumber) -> bool:
+    return number_text(x).startswith("-")
+
+
+def _is_whole(x: AnyNumber) -> bool:
+    return type(x) is int or (type(x) is Number and x.text == _NEGATIVE_ZERO)
+
+
+@builtin("plus", number, number, returns=number, infix="+", checked=False)
+def plus(x: Any, y: Any) -> int | Number:
+    """The sum of two numbers."""
+    if type(x) is int and type(y) is int:
+        total = x + y
+        if -_LARGE < total < _LARGE:
+            return total
+    _check(x, y)
+    value: int | Fraction = exact_operand(x) + exact_operand(y)
+    if value == 0 and not (_is_whole(x) and _is_whole(y)) and _both_negative_zeros(x, y):
+        return Number(_NEGATIVE_ZERO)
+    return number_result(value)
+
+
+def _both_negative_zeros(x: AnyNumber, y: AnyNumber) -> bool:
+    return x == 0 and _is_negative(x) and _is_negative(y)
+
+
+@builtin(
+    "minus",
+    any_of(number, set_(any_)),
+    any_of(number, set_(any_)),
+    returns=any_of(number, set_(any_)),
+    infix="-",
+    checked=False,
+)
+def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
+    """The difference of two numbers, or of two sets."""
+    if type(x) is int and type(y) is int:
+        rest = x - y
+        if -_LARGE < rest < _LARGE:
+            return rest
+    if type(x) is frozenset and type(y) is frozenset:
+        return x - y
+    if type(x) is not frozenset and not is_number(x):
+        raise operand_error(1, x, "number", "set")
+    if type(x) is frozenset or not is_number(y):
+        raise operand_error(2, y, "set" if is_number(y) else "number")
+    return number_result(exact_operand(x) - exact_operand(y))
+
+
+@builtin("mul", number, number, returns=number, infix="*", checked=False)
+def mul(x: Any, y: Any) -> int | Number:
+    """The product of two numbers."""
+    if type(x) is int and type(y) is int:
+        product = x * y
+        if -_LARGE < product < _LARGE:
+            return product
+    _check(x, y)
+    value: int | Fraction = exact_operand(x) * exact_operand(y)
+    if value == 0 and _is_negative(x) != _is_negative(y) and not (_is_small(x) and _is_small(y)):
+        return Number(_NEGATIVE_ZERO)
+    return number_result(value)
+
+
+def _is_small(x: AnyNumber) -> bool:
+    return _is_whole(x) and abs(x) < 1 << 63
+
+
+@builtin("div", number, number, returns=number, infix="/", checked=False)
+def div(x: Any, y: Any) -> int | Number:
+    """The quotient of two numbers; dividing by zero is an error."""
+    if type(x) is int and type(y) is int and x and y:
+        quotient, rest = divmod(x, y)
+        if not rest:
+            return quotient
+    _check(x, y)
+    divisor = exact_operand(y)
+    if divisor == 0:
+        raise BuiltinError("divide by zero")
+    value = Fraction(exact_operand(x)) / divisor
+    if value == 0:
+        return Number(_NEGATIVE_ZERO) if _is_negative(x) != _is_negative(y) else 0
+    if value.denominator == 1:
+        return number_result(value.numerator)
+    return number_result(
+        round_mantissa(Fraction(exact_operand(x))) / round_mantissa(Fraction(divisor))
+    )
+
+
+@builtin("rem", number, number, returns=number, infix="%", checked=False)
+def rem(x: Any, y: Any) -> int:
+    """The rest of a whole division, with the sign of `x`; only for integers."""
+    if type(x) is int and type(y) is int:
+        dividend, divisor = x, y
+    else:
+        _check(x, y)
+        one, other = exact_operand(x), exact_operand(y)
+        if type(one) is not int or type(other) is not int:
+            raise BuiltinError("modulo on floating-point number")
+        dividend, divisor = one, other
+    if divisor == 0:
+        raise BuiltinError("modulo by zero")
+    rest = abs(dividend) % abs(divisor)
+    return -rest if dividend < 0 else rest
+
+
+@builtin("abs", number, returns=number)
+def abs_(x: AnyNumber) -> int | Number:
+    """The number without its sign."""
+    value = exact_operand(x)
+    return number_result(-value if value < 0 else value)
+
+
+@builtin("round", number, returns=number)
+def round_(x: AnyNumber) -> int:
+    """The nearest integer; a half goes away from zero."""
+    value = exact_operand(x)
+    if type(value) is int:
+        return value
+    nearest = int(round_mantissa(_HALF - value if value < 0 else _HALF + value))
+    return -nearest if value < 0 else nearest
+
+
+@builtin("ceil", number, returns=number)
+def ceil(x: AnyNumber) -> int:
+    """The next integer up. OPA's answer between -1 and 0 is 1, and so is this one."""
+    value = exact_operand(x)
+    if type(value) is int:
+        return value
+    whole = int(value)
+    return whole if whole < 0 else whole + 1
+
+
+@builtin("floor", number, returns=number)
+def floor(x: AnyNumber) -> int:
+    """The next integer down. OPA's answer between -1 and 0 is 0, and so is this one."""
+    value = exact_operand(x)
+    if type(value) is int:
+        return value
+    whole = int(value)
+    return whole - 1 if whole < 0 else whole
+
+
+@builtin("numbers.range", number, number, returns=array(number), checked=False)
+def numbers_range(a: Value, b: Value) -> list[int]:
+    """The integers from `a` to `b`, both included, upwards or downwards."""
+    return _range(integer_operand(1, a), integer_operand(2, b), 1)
+
+
+@builtin("numbers.range_step", number, number, number, returns=array(number), checked=False)
+def numbers_range_step(a: Value, b: Value, step: Value) -> list[int]:
+    """The integers from `a` towards `b`, not past it, `step` apart."""
+    start, stop = integer_operand(1, a), integer_operand(2, b)
+    distance = integer_operand(3, step)
+    if distance <= 0:
+        raise BuiltinError("numbers.range_step: step must be a positive integer")
+    return _range(start, stop, distance)
+
+
+def _range(start: int, stop: int, step: int) -> list[int]:
+    if abs(stop - start) // step >= MAX_RANGE:
+        raise BuiltinError(f"range holds more than {MAX_RANGE} numbers")
+    if start <= stop:
+        return list(range(start, stop + 1, step))
+    return list(range(start, stop - 1, -step))
+
+
+@builtin("rand.intn", string, number, returns=number, pure=False, context=True)
+def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
+    """A random integer from 0 up to, not including, `n`; within a decision the same per `name`."""
+    bound = abs(exact_operand(n))
+    if type(bound) is not int:
+        refuse_operand(2, "integer number", "floating-point number")
+    if bound == 0:
+        return 0
+    key = ("rand.intn", name, bound)
+    drawn = context.cache.get(key)
+    if type(drawn) is int:
+        return drawn
+    # 16 bytes more than the bound has: the bias of the remainder is below 2**-128.
+    size = bound.bit_length() // 8 + 17
+    value = int.from_bytes(context.environment.random(size), "big") % bound
+    context.cache[key] = value
+    return value

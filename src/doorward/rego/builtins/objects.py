@@ -1,0 +1,172 @@
+"""Objects: reading by path, keys, selections and unions.
+
+A path is an array of keys; through an array it goes by index, through a set by member.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+from doorward.rego.builtins.operands import refuse_operand
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, any_of, array, boolean, object_, set_
+from doorward.rego.errors import OperandError
+from doorward.rego.numbers import Number
+from doorward.rego.values import (
+    UNDEFINED,
+    Key,
+    Undefined,
+    Value,
+    equal,
+    kind_name,
+    to_key,
+)
+
+__all__ = ["at_path", "child"]
+
+Object: TypeAlias = "dict[Key, Value]"
+Keys: TypeAlias = "Object | frozenset[Key] | list[Value]"
+
+_OBJECT = object_(any_, any_)
+_KEYS = any_of(_OBJECT, set_(any_), array(any_))
+
+
+@builtin("object.get", _OBJECT, any_, any_, returns=any_)
+def object_get(object_: Object, key: Value, default: Value) -> Value:
+    """What stands under `key`, or at the path where `key` is an array; else `default`."""
+    if type(key) is str:
+        return object_.get(key, default)
+    if type(key) is not list:
+        return object_.get(to_key(key), default)
+    found = at_path(object_, key)
+    return default if isinstance(found, Undefined) else found
+
+
+def at_path(value: Value, path: list[Value]) -> Value | Undefined:
+    """The value at the end of `path`, step by step."""
+    for step in path:
+        below = child(value, step)
+        if isinstance(below, Undefined):
+            return UNDEFINED
+        value = below
+    return value
+
+
+def child(value: Value, key: Value) -> Value | Undefined:
+    """What a collection holds under `key`: `1.0` is not the index 1, as in a reference."""
+    if isinstance(value, dict):
+        return value.get(to_key(key), UNDEFINED)
+    if isinstance(value, list):
+        index = 0 if type(key) is Number and key.text == "-0" else key
+        return value[index] if type(index) is int and 0 <= index < len(value) else UNDEFINED
+    if isinstance(value, frozenset):
+        return key if to_key(key) in value else UNDEFINED
+    return UNDEFINED
+
+
+@builtin("object.keys", _OBJECT, returns=set_(any_))
+def object_keys(object_: Object) -> frozenset[Key]:
+    """The keys of the object."""
+    return frozenset(object_)
+
+
+@builtin("object.filter", _OBJECT, _KEYS, returns=any_)
+def object_filter(object_: Object, keys: Keys) -> Object:
+    """The object with only these keys."""
+    wanted = _keys(keys)
+    if len(object_) < len(wanted):
+        return {key: object_[key] for key in wanted if key in object_}
+    return {key: value for key, value in object_.items() if key in wanted}
+
+
+@builtin("object.remove", _OBJECT, _KEYS, returns=any_)
+def object_remove(object_: Object, keys: Keys) -> Object:
+    """The object without these keys."""
+    unwanted = _keys(keys)
+    return {key: value for key, value in object_.items() if key not in unwanted}
+
+
+def _keys(keys: Keys) -> dict[Key, None]:
+    return dict.fromkeys(map(to_key, keys) if isinstance(keys, list) else keys)
+
+
+@builtin("object.union", _OBJECT, _OBJECT, returns=any_)
+def object_union(a: Object, b: Object) -> Object:
+    """Both objects in one; where both have a key, objects are united and else `b` wins."""
+    united = dict(a)
+    for key, value in b.items():
+        united[key] = _united(united[key], value) if key in united else value
+    return united
+
+
+def _united(mine: Value, theirs: Value) -> Value:
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return object_union(mine, theirs)
+    return theirs
+
+
+@builtin("object.union_n", array(_OBJECT), returns=any_)
+def object_union_n(objects: list[Value]) -> Object:
+    """All the objects in one; under one key objects are united, and else the last one wins."""
+    for item in objects:
+        if not isinstance(item, dict):
+            refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
+    united: Object = {}
+    for item in objects:
+        for key, value in cast(Object, item).items():
+            # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
+            united[key] = _united(united.pop(key), value) if key in united else value
+    return united
+
+
+_SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
+
+
+@builtin("object.subset", _SUBSETS, _SUBSETS, returns=boolean, checked=False)
+def object_subset(super_: Value, sub: Value) -> bool:
+    """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
+
+    A set is in an array whose items hold all its members.
+    """
+    if isinstance(super_, list) and isinstance(sub, frozenset):
+        # An empty set is in no empty array: OPA looks at the items only.
+        return bool(super_) and sub <= frozenset(map(to_key, super_))
+    if type(super_) is not type(sub) or not isinstance(super_, (dict, frozenset, list)):
+        raise OperandError("both arguments object.subset must be of the same type or array and set")
+    return _within(super_, sub)
+
+
+def _within(super_: Value, sub: Any) -> bool:
+    if isinstance(super_, dict) and isinstance(sub, dict):
+        return all(
+            key in super_ and (equal(super_[key], value) or _within(super_[key], value))
+            for key, value in sub.items()
+        )
+    if isinstance(super_, frozenset) and isinstance(sub, frozenset):
+        return sub <= super_
+    if isinstance(super_, list) and isinstance(sub, list):
+        return _holds_run(super_, sub)
+    return False
+
+
+def _holds_run(items: list[Value], run: list[Value]) -> bool:
+    """Knuth, Morris and Pratt: comparing from every start would be quadratic."""
+    if not run:
+        return True
+    fallback = [0] * len(run)
+    at = 0
+    for n in range(1, len(run)):
+        while at and not equal(run[n], run[at]):
+            at = fallback[at - 1]
+        if equal(run[n], run[at]):
+            at += 1
+        fallback[n] = at
+    at = 0
+    for item in items:
+        while at and not equal(item, run[at]):
+            at = fallback[at - 1]
+        if equal(item, run[at]):
+            at += 1
+        if at == len(run):
+            return True
+    return False

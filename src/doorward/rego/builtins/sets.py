@@ -1,0 +1,51 @@
+"""Sets out of sets: `&`, `|`, and the same over a set of sets."""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.operands import refuse_operand
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, set_
+from doorward.rego.values import Key, from_key, kind_name, sorted_keys
+
+__all__: list[str] = []
+
+
+@builtin("and", set_(any_), set_(any_), returns=set_(any_), infix="&")
+def and_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
+    """The members of both sets."""
+    return x & y
+
+
+@builtin("or", set_(any_), set_(any_), returns=set_(any_), infix="|")
+def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
+    """The members of either set."""
+    return x | y
+
+
+@builtin("intersection", set_(set_(any_)), returns=set_(any_))
+def intersection(sets: frozenset[Key]) -> frozenset[Key]:
+    """The members that all the sets have; of no sets, the empty set."""
+    members = _sets(sets)
+    return members[0].intersection(*members[1:]) if members else frozenset()
+
+
+@builtin("union", set_(set_(any_)), returns=set_(any_))
+def union(sets: frozenset[Key]) -> frozenset[Key]:
+    """The members that any of the sets has."""
+    return frozenset().union(*_sets(sets))
+
+
+def _sets(sets: frozenset[Key]) -> list[frozenset[Key]]:
+    members: list[frozenset[Key]] = []
+    for key in sorted_keys(sets):
+        member = from_key(key)
+        if not isinstance(member, frozenset):
+            refuse_operand(1, "set", kind_name(member))
+        members.append(member)
+    return members
+
+
+@builtin("set_diff", set_(any_), set_(any_), returns=set_(any_), deprecated="use `-`")
+def set_diff(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
+    """The members of `x` that `y` has not."""
+    return x - y

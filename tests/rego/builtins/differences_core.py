@@ -1,0 +1,60 @@
+"""The deliberate differences of operators, numbers, collections, strings, patterns and times."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from tests.rego.builtins.differences import Difference, Row
+
+from doorward.rego.values import to_json
+
+__all__ = ["CORE_DIFFERENCES"]
+
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMERIC: Final = r"plus|minus|mul|div|rem|abs|ceil|floor|round|bits\..*|sum|product|numbers\..*"
+
+
+def _has_large_number(row: Row) -> bool:
+    texts = _NUMBER.findall(to_json([row.get("input"), row.get("result")]) + row["query"])
+    return any(abs(Fraction(text)) >= 1 << 63 for text in texts)
+
+
+def _has_zero_result(row: Row) -> bool:
+    return bool(row.get("result")) and row["result"][0]["x"] == 0
+
+
+CORE_DIFFERENCES: Final = (
+    Difference(
+        _NUMERIC,
+        "integers are exact at any size; OPA 1.18 rounds them to 64 bits, and newer ones no more",
+        _has_large_number,
+    ),
+    Difference(
+        "mul|product",
+        "a product of integers is exact, and 0 has no sign; OPA 1.18 says -0 past 32 bits",
+        _has_zero_result,
+    ),
+    Difference(
+        "min",
+        "null is the least value; OPA 1.18 overlooks it in sets only, and newer ones no more",
+        lambda row: "null" in row["query"],
+    ),
+    Difference(
+        "sort",
+        "equal numbers of different texts keep their order; Go's sort puts long arrays in any",
+        lambda row: "1, 1.0" in to_json(row["result"]).replace(",", ", "),
+    ),
+    Difference(
+        "json.patch",
+        "OPA panics when the whole document is removed; an error here",
+        lambda row: row.get("error", {}).get("code") == "panic",
+    ),
+    Difference(
+        "json.patch",
+        "what is gone after an earlier operation is said to be missing, not to be deleted",
+        lambda row: "already deleted" in row["error"]["message"],
+        message_only=True,
+    ),
+)
