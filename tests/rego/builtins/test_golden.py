@@ -106,7 +106,10 @@ def show(row: Row, got: Answer, want: Answer) -> str:
 
 
 def covered(difference: Difference, row: Row, got: Answer, want: Answer) -> bool:
-    return difference.covers(row, same_code=got.code is not None and got.code == want.code)
+    failed = got.code is not None and want.code is not None
+    operand = failed and "operand" in str(got.message) and got.code == "eval_type_error"
+    same_code = failed and got.code == want.code
+    return difference.covers(row, same_code=same_code, operand_error=operand and not same_code)
 
 
 @pytest.mark.parametrize("group", group_names())

@@ -33,6 +33,9 @@ from doorward.rego.builtins import (
     json_paths as json_paths,
 )
 from doorward.rego.builtins import (
+    net as net,
+)
+from doorward.rego.builtins import (
     numbers as numbers,
 )
 from doorward.rego.builtins import (

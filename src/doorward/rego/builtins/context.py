@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from doorward.rego.builtins.resolver import resolve
 
 if TYPE_CHECKING:
     from doorward.rego.source import Span
@@ -43,6 +45,8 @@ class Environment:
     """What `opa.runtime()` returns; holds no secrets unless the caller put them there."""
     tokens: TokenCache | None = None
     http: HTTPSender | None = None
+    lookup: Callable[[str, float], Iterable[str]] = resolve
+    """The addresses of a host name, in at most so many seconds; OSError if it has none."""
     on_print: Callable[[str, Span], None] | None = None
     """Receives each `print`; None: print calls are not evaluated at all."""
 

@@ -1,0 +1,260 @@
+"""Addresses and networks, read as Go's `net` reads them, and name look-up.
+
+IPv4 addresses mapped into IPv6 are IPv4 addresses. A network is its range of addresses in the
+space of IPv6, so that both versions compare alike. Bounds: net.cidr_expand gives at most
+`MAX_EXPANDED` addresses, net.cidr_merge takes at most `MAX_MERGED` networks, a look-up ends at
+the decision's deadline or after `LOOKUP_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import (
+    AddressValueError,
+    IPv4Address,
+    IPv6Address,
+    summarize_address_range,
+)
+from typing import Final
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.octets import scrub
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import (
+    any_,
+    any_of,
+    array,
+    boolean,
+    object_,
+    set_,
+    string,
+    tuple_,
+)
+from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.values import Key, Value, iterate, make_set
+
+MAX_EXPANDED: Final = 1 << 16
+MAX_MERGED: Final = 10_000
+LOOKUP_SECONDS: Final = 5.0
+
+_MAPPED: Final = 0xFFFF << 32
+"""Where IPv4 addresses lie among those of IPv6."""
+
+Address = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """All addresses of one version from `first` to `last`; `text` if it has one of its own."""
+
+    first: int
+    last: int
+    text: str | None = None
+
+    def __contains__(self, address: int) -> bool:
+        return self.first <= address <= self.last and _is_v4(address) == _is_v4(self.first)
+
+
+def _address(text: str) -> int | None:
+    """The number of an address, IPv4 ones as mapped; None for any other text."""
+    try:
+        if ":" not in text:
+            return _MAPPED | int(IPv4Address(text))
+        return None if "%" in text else int(IPv6Address(text))
+    except AddressValueError:
+        return None
+
+
+def _network(text: str) -> _Network:
+    host, slash, length = text.partition("/")
+    address = _address(host) if slash and length.isdecimal() and length.isascii() else None
+    bits = 128 if ":" in host else 32
+    if address is None or len(length) > 9 or int(length) > bits:
+        raise BuiltinError(f"invalid CIDR address: {scrub(text)}")
+    span = (1 << (bits - int(length))) - 1
+    return _Network(address & ~span, address | span)
+
+
+def _network_or_address(text: str) -> _Network:
+    address = _address(text)
+    if address is not None:
+        return _Network(address, address)
+    try:
+        return _network(text)
+    except BuiltinError:
+        shown = scrub(text)
+        raise BuiltinError(
+            f"not a valid textual representation of an IP address or CIDR: {shown}"
+        ) from None
+
+
+def _written(address: int) -> Address:
+    return IPv4Address(address & 0xFFFFFFFF) if _is_v4(address) else IPv6Address(address)
+
+
+def _is_v4(address: int) -> bool:
+    return address >> 32 == 0xFFFF
+
+
+def _contains(cidr: str, other: str) -> bool:
+    network = _network(cidr)
+    inner = _network_or_address(other)
+    return inner.first in network and inner.last in network
+
+
+@builtin("net.cidr_contains", string, string, returns=boolean)
+def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
+    """Whether a network holds a whole other network, or an address."""
+    return _contains(cidr, cidr_or_ip)
+
+
+@builtin("net.cidr_overlap", string, string, returns=boolean, deprecated="use net.cidr_contains")
+def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
+    """Whether a network holds a whole other network, or an address."""
+    return _contains(cidr, cidr_or_ip)
+
+
+@builtin("net.cidr_intersects", string, string, returns=boolean)
+def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
+    """Whether two networks have an address in common."""
+    one, two = _network(cidr1), _network(cidr2)
+    return one.first in two or two.first in one
+
+
+@builtin("net.cidr_is_valid", string, returns=boolean, checked=False)
+def net_cidr_is_valid(cidr: Value) -> bool:
+    """Whether `cidr` is a string that names a network."""
+    if not isinstance(cidr, str):
+        return False
+    try:
+        _network(cidr)
+    except BuiltinError:
+        return False
+    return True
+
+
+@builtin("net.cidr_expand", string, returns=set_(string))
+def net_cidr_expand(cidr: str) -> frozenset[Key]:
+    """All addresses of a network."""
+    network = _network(cidr)
+    if network.last - network.first >= MAX_EXPANDED:
+        raise BuiltinError(f"more than {MAX_EXPANDED} addresses")
+    return frozenset(str(_written(n)) for n in range(network.first, network.last + 1))
+
+
+_ELEMENT: Final = any_of(string, array(any_))
+_COLLECTION: Final = any_of(string, array(_ELEMENT), set_(_ELEMENT), object_(string, _ELEMENT))
+
+
+@builtin(
+    "net.cidr_contains_matches",
+    _COLLECTION,
+    _COLLECTION,
+    returns=set_(tuple_(any_, any_)),
+    checked=False,
+)
+def net_cidr_contains_matches(cidrs: Value, cidrs_or_ips: Value) -> frozenset[Key]:
+    """Pairs of keys: of a network in the first collection, and of what it holds in the second.
+
+    The key is the index in an array, the key in an object, the item itself in a set.
+    """
+    found: list[Value] = []
+    for key, cidr in _candidates(1, cidrs):
+        for other_key, other in _candidates(2, cidrs_or_ips):
+            for position, text in ((1, cidr), (2, other)):
+                if not isinstance(text, str):
+                    raise operand_error(position, text, "string")
+            if _contains(str(cidr), str(other)):
+                found.append([key, other_key])
+    return make_set(found)
+
+
+def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value]]:
+    if isinstance(collection, str):
+        yield collection, collection
+    for key, item in iterate(collection):
+        if isinstance(item, list) and item:
+            yield key, item[0]
+        elif isinstance(item, str):
+            yield key, item
+        else:
+            raise BuiltinError(f"operand {position}: element must be string or non-empty array")
+
+
+@builtin(
+    "net.cidr_merge",
+    any_of(array(any_of(string)), set_(string)),
+    returns=set_(string),
+    checked=False,
+)
+def net_cidr_merge(addrs: Value) -> frozenset[Key]:
+    """The fewest networks that hold the addresses of all given ones.
+
+    An IPv4 address without a prefix length has that of its class: 10.0.0.1 is 10.0.0.1/8.
+    """
+    if not isinstance(addrs, (list, frozenset)):
+        raise BuiltinError("operand must be an array")
+    if len(addrs) > MAX_MERGED:
+        raise BuiltinError(f"more than {MAX_MERGED} networks")
+    networks = [_classful(item) for _, item in iterate(addrs)]
+    return frozenset(text for network in _merged(networks) for text in _texts(network))
+
+
+def _classful(item: Value) -> _Network:
+    if not isinstance(item, str):
+        raise BuiltinError("element must be string")
+    address = _address(item)
+    if address is None:
+        return _network(item)
+    if not _is_v4(address):
+        raise BuiltinError("IPv6 invalid: needs prefix length")
+    first = (address >> 24) & 0xFF
+    length = 8 if first < 128 else 16 if first < 192 else 24
+    span = (1 << (32 - length)) - 1
+    return _Network(address & ~span, address | span, f"{_written(address)}/{length}")
+
+
+def _merged(networks: list[_Network]) -> list[_Network]:
+    ordered = sorted(networks, key=lambda network: (network.last, network.first))
+    merged: list[_Network] = []
+    for network in reversed(ordered):
+        if merged and merged[-1].first - 1 <= network.last:
+            last = merged.pop()
+            network = _Network(min(network.first, last.first), last.last)
+        merged.append(network)
+    return merged
+
+
+def _texts(network: _Network) -> Iterator[str]:
+    if network.text is not None:
+        yield network.text
+        return
+    first, last = _written(network.first), _written(network.last)
+    if isinstance(first, IPv4Address) and isinstance(last, IPv4Address):
+        yield from map(str, summarize_address_range(first, last))
+    else:
+        first, last = IPv6Address(network.first), IPv6Address(network.last)
+        yield from map(str, summarize_address_range(first, last))
+
+
+@builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)
+def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
+    """The addresses, of both versions, that `name` has now; one answer within a decision."""
+    key = ("net.lookup_ip_addr", name)
+    known = context.cache.get(key)
+    if isinstance(known, frozenset):
+        return known
+    limit = LOOKUP_SECONDS
+    if context.deadline is not None:
+        limit = max(0.0, min(limit, context.deadline - time.monotonic()))
+    try:
+        found = context.environment.lookup(name, limit)
+    except TimeoutError:
+        raise HaltError("net.lookup_ip_addr: timed out") from None
+    except OSError as error:
+        raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
+    addresses = frozenset(str(_written(n)) for n in map(_address, found) if n is not None)
+    context.cache[key] = addresses
+    return addresses

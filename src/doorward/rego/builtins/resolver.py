@@ -1,0 +1,51 @@
+"""Host names become addresses, in bounded time.
+
+The system's resolver cannot be interrupted, so it runs in a thread of its own: whoever waits
+goes on at the deadline, and at most `MAX_PENDING` look-ups can be stuck.
+"""
+
+from __future__ import annotations
+
+from threading import BoundedSemaphore, Thread
+from typing import Final
+
+__all__ = ["resolve"]
+
+MAX_PENDING: Final = 32
+
+_pending: Final = BoundedSemaphore(MAX_PENDING)
+
+
+class _LookUp(Thread):
+    """One look-up; `addresses` or `error` is set when it has ended."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name="name look-up", daemon=True)
+        self.host = name
+        self.addresses: list[str] = []
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        import socket  # only policies that look names up need it
+
+        try:
+            found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
+            self.addresses = list(dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in found))
+        except (OSError, UnicodeError) as error:
+            self.error = error if isinstance(error, OSError) else OSError("no such host")
+        finally:
+            _pending.release()
+
+
+def resolve(name: str, seconds: float) -> list[str]:
+    """The addresses of `name`; TimeoutError after `seconds`, OSError if it has none."""
+    if not _pending.acquire(timeout=seconds):
+        raise TimeoutError
+    look_up = _LookUp(name)
+    look_up.start()
+    look_up.join(seconds)
+    if look_up.is_alive():
+        raise TimeoutError
+    if look_up.error is not None:
+        raise look_up.error
+    return look_up.addresses

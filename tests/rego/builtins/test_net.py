@@ -1,0 +1,80 @@
+"""Networks, where the recorded answers are silent: bounds, mapped addresses, look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.resolver import resolve
+from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.values import Value, make_set
+
+
+def call(name: str, *operands: Value) -> Value:
+    answer: Value = REGISTRY[name].call(*operands)
+    return answer
+
+
+def test_a_mapped_address_is_the_address_itself() -> None:
+    assert call("net.cidr_contains", "10.0.0.0/8", "::ffff:10.1.2.3") is True
+    assert call("net.cidr_expand", "::ffff:10.0.0.0/127") == make_set(["10.0.0.0", "10.0.0.1"])
+
+
+def test_all_of_ipv6_holds_no_ipv4() -> None:
+    assert call("net.cidr_contains", "::/0", "10.1.2.3") is False
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/8", "2001:db8::/64", "::/0"])
+def test_too_large_a_network_is_not_expanded(cidr: str) -> None:
+    with pytest.raises(BuiltinError, match="more than 65536 addresses"):
+        call("net.cidr_expand", cidr)
+
+
+def test_too_many_networks_are_not_merged() -> None:
+    with pytest.raises(BuiltinError, match="more than 10000 networks"):
+        call("net.cidr_merge", ["10.0.0.0/8"] * 10_001)
+
+
+def looking_up(found: Iterable[str] | OSError) -> Context:
+    def lookup(name: str, seconds: float) -> Iterable[str]:
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    return Context(Environment(lookup=lookup))
+
+
+def look_up(context: Context, name: str) -> Value:
+    answer: Value = REGISTRY["net.lookup_ip_addr"].call(context, name)
+    return answer
+
+
+def test_a_name_has_the_same_addresses_throughout_a_decision() -> None:
+    addresses = [["10.0.0.1", "::1", "::ffff:10.0.0.2"], ["10.0.0.9"]]
+    context = Context(Environment(lookup=lambda name, seconds: addresses.pop(0)))
+    first = look_up(context, "a.example")
+    assert first == make_set(["10.0.0.1", "::1", "10.0.0.2"])
+    assert look_up(context, "a.example") is first
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    with pytest.raises(BuiltinError, match=r"lookup a\.example: no such host"):
+        look_up(looking_up(OSError()), "a.example")
+
+
+def test_a_look_up_that_takes_too_long_stops_the_evaluation() -> None:
+    with pytest.raises(HaltError, match="timed out"):
+        look_up(looking_up(TimeoutError()), "a.example")
+    with pytest.raises(HaltError, match="timed out"):
+        look_up(Context(Environment(), deadline=0.0), "a.example")
+
+
+def test_an_address_is_its_own_name() -> None:
+    assert resolve("127.0.0.1", 5) == ["127.0.0.1"]
+
+
+def test_what_is_no_name_is_an_error() -> None:
+    with pytest.raises(OSError):
+        resolve("a" * 300 + ".\x00", 5)
