@@ -21,10 +21,15 @@ class Missing(Exception):
     """This contender cannot take part, and why."""
 
 
-def doorward(case: Case) -> Decide:
-    from doorward.rego import Engine
+def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
+    from doorward.rego import Engine, Environment
+    from doorward.rego.builtins.token_cache import VerifiedTokens
 
-    engine = Engine(modules={f"{case.name}.rego": case.source}, data=dict(case.data))
+    engine = Engine(
+        modules={f"{case.name}.rego": case.source},
+        data=dict(case.data),
+        environment=Environment(tokens=VerifiedTokens() if remember_tokens else None),
+    )
     return engine.prepare(case.query).value
 
 
@@ -79,6 +84,8 @@ def regopy_bundle_known_input(case: Case) -> Decide:
 def contenders(case: Case) -> Iterator[tuple[str, Callable[[], Decide]]]:
     """Name and maker of everything that can decide this case."""
     yield "doorward", lambda: doorward(case)
+    if case.has_token:
+        yield "doorward, token cached", lambda: doorward(case, remember_tokens=True)
     for label, twin in case.twins.items():
         yield label, lambda twin=twin: twin(case.data)  # type: ignore[misc]  # a bound default
     yield "regopy bundle", lambda: regopy_bundle(case)

@@ -61,30 +61,34 @@ def _people(
     data: Mapping[str, Any], claims_of: Callable[[str, bytes], dict[str, Any] | None]
 ) -> Twin:
     secret = data["secrets"]["jwt"].encode()
-    under_people = re.compile(r"/people[^.]*").fullmatch
+    people_or_below = re.compile(r"/people[^.]*").fullmatch
 
     def allow(request: Any) -> bool:
         http = request["attributes"]["request"]["http"]
+        if request.get("truncated_body"):
+            return False
         parts = http["headers"].get("authorization", "").split(" ")
-        if len(parts) != 2:
+        if not secret or len(parts) != 2:
             return False
         claims = claims_of(parts[1], secret)
         if claims is None:
             return False
-        now = time.time_ns() // 1_000_000_000
         begin, end = claims.get("nbf"), claims.get("exp")
-        if not isinstance(begin, int) or not isinstance(end, int) or not begin <= now < end:
+        if type(begin) is not int or type(end) is not int:
+            return False
+        if not begin * 1_000_000_000 <= time.time_ns() < end * 1_000_000_000:
             return False
         method, role = http["method"], claims.get("role")
         if method == "GET":
-            return role in ("guest", "admin") and under_people(http["path"]) is not None
+            return role in ("guest", "admin") and people_or_below(http["path"]) is not None
         if method != "POST" or role != "admin" or http["path"] != "/people":
             return False
         body = request["parsed_body"]
-        first, subject = body.get("firstname"), claims.get("sub")
+        first = body.get("firstname") if isinstance(body, dict) else None
+        subject = claims.get("sub")
         if not isinstance(first, str) or not isinstance(subject, str):
             return False
-        return first.lower() != decoded(subject).decode()
+        return first.lower() != decoded(subject).decode().lower()
 
     return allow
 
