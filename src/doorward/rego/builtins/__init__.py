@@ -21,6 +21,9 @@ from doorward.rego.builtins import (
     conversions as conversions,
 )
 from doorward.rego.builtins import (
+    crypto as crypto,
+)
+from doorward.rego.builtins import (
     encoding as encoding,
 )
 from doorward.rego.builtins import (
