@@ -1,0 +1,209 @@
+"""A CheckRequest's attributes become the `attributes` object of `input`, v3.
+
+Only what is set appears, under the proto JSON names, as opa-envoy-plugin does it: this is not
+protojson (64-bit integers are numbers, a Timestamp is an object, enums are numbers). The walk is
+written by hand, field by field, because it is the largest part of a decision's time; a field that
+Envoy adds has to be added here, and `test_every_field_is_walked` says so.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from google.protobuf import struct_pb2
+
+from doorward.envoy.gotext import from_float
+from doorward.rego.values import Key, Value
+
+__all__ = ["from_http", "from_metadata", "from_struct_value", "to_attributes"]
+
+Object = dict[Key, Value]
+
+
+def to_attributes(attributes: Any) -> Object:
+    """The object for an `AttributeContext`; `request.http` included."""
+    out: Object = {}
+    if attributes.HasField("source"):
+        out["source"] = _from_peer(attributes.source)
+    if attributes.HasField("destination"):
+        out["destination"] = _from_peer(attributes.destination)
+    if attributes.HasField("request"):
+        out["request"] = _from_request(attributes.request)
+    if attributes.context_extensions:
+        out["contextExtensions"] = dict(attributes.context_extensions)
+    if attributes.HasField("metadata_context"):
+        out["metadataContext"] = from_metadata(attributes.metadata_context)
+    if attributes.HasField("route_metadata_context"):
+        out["routeMetadataContext"] = from_metadata(attributes.route_metadata_context)
+    if attributes.HasField("tls_session"):
+        sni = attributes.tls_session.sni
+        out["tlsSession"] = {"sni": sni} if sni else {}
+    return out
+
+
+def _from_peer(peer: Any) -> Object:
+    out: Object = {}
+    if peer.HasField("address"):
+        out["address"] = _from_address(peer.address)
+    if service := peer.service:
+        out["service"] = service
+    if peer.labels:
+        out["labels"] = dict(peer.labels)
+    if principal := peer.principal:
+        out["principal"] = principal
+    if certificate := peer.certificate:
+        out["certificate"] = certificate
+    return out
+
+
+def _from_address(address: Any) -> Object:
+    kind = address.WhichOneof("address")
+    if kind == "socket_address":
+        return {"socketAddress": _from_socket_address(address.socket_address)}
+    if kind == "pipe":
+        return {"pipe": _from_pipe(address.pipe)}
+    if kind == "envoy_internal_address":
+        return {"envoyInternalAddress": _from_internal_address(address.envoy_internal_address)}
+    return {}
+
+
+def _from_socket_address(socket: Any) -> Object:
+    out: Object = {}
+    if protocol := socket.protocol:
+        out["protocol"] = protocol
+    if address := socket.address:
+        out["address"] = address
+    # In a oneof: set is set, even to zero.
+    if port := socket.port_value:
+        out["portValue"] = port
+    elif specifier := socket.WhichOneof("port_specifier"):
+        if specifier == "port_value":
+            out["portValue"] = 0
+        else:
+            out["namedPort"] = socket.named_port
+    if resolver := socket.resolver_name:
+        out["resolverName"] = resolver
+    if socket.ipv4_compat:
+        out["ipv4Compat"] = True
+    if namespace := socket.network_namespace_filepath:
+        out["networkNamespaceFilepath"] = namespace
+    return out
+
+
+def _from_pipe(pipe: Any) -> Object:
+    out: Object = {}
+    if path := pipe.path:
+        out["path"] = path
+    if mode := pipe.mode:
+        out["mode"] = mode
+    return out
+
+
+def _from_internal_address(internal: Any) -> Object:
+    out: Object = {}
+    if internal.HasField("server_listener_name"):
+        out["serverListenerName"] = internal.server_listener_name
+    if endpoint := internal.endpoint_id:
+        out["endpointId"] = endpoint
+    return out
+
+
+def _from_request(request: Any) -> Object:
+    out: Object = {}
+    if request.HasField("time"):
+        time, stamp = request.time, Object()
+        if seconds := time.seconds:
+            stamp["seconds"] = seconds
+        if nanos := time.nanos:
+            stamp["nanos"] = nanos
+        out["time"] = stamp
+    if request.HasField("http"):
+        out["http"] = from_http(request.http)
+    return out
+
+
+def from_http(http: Any) -> Object:
+    """The object for an `HttpRequest`."""
+    out: Object = {}
+    if identifier := http.id:
+        out["id"] = identifier
+    if method := http.method:
+        out["method"] = method
+    if headers := dict(http.headers):
+        out["headers"] = headers
+    if http.HasField("header_map"):
+        out["headerMap"] = _from_header_map(http.header_map)
+    if path := http.path:
+        out["path"] = path
+    if host := http.host:
+        out["host"] = host
+    if scheme := http.scheme:
+        out["scheme"] = scheme
+    if query := http.query:
+        out["query"] = query
+    if fragment := http.fragment:
+        out["fragment"] = fragment
+    if size := http.size:
+        out["size"] = size
+    if protocol := http.protocol:
+        out["protocol"] = protocol
+    if body := http.body:
+        out["body"] = body
+    if raw_body := http.raw_body:
+        out["rawBody"] = base64.b64encode(raw_body).decode("ascii")
+    return out
+
+
+def _from_header_map(header_map: Any) -> Object:
+    headers: list[Value] = []
+    for header in header_map.headers:
+        out: Object = {}
+        if key := header.key:
+            out["key"] = key
+        if value := header.value:
+            out["value"] = value
+        if raw_value := header.raw_value:
+            out["rawValue"] = base64.b64encode(raw_value).decode("ascii")
+        headers.append(out)
+    return {"headers": headers} if headers else {}
+
+
+def from_metadata(metadata: Any) -> Object:
+    """The object for a `Metadata`: structs as plain objects, an `Any` as type URL and base64."""
+    out: Object = {}
+    if metadata.filter_metadata:
+        out["filterMetadata"] = {
+            name: {key: from_struct_value(value) for key, value in struct.fields.items()}
+            for name, struct in metadata.filter_metadata.items()
+        }
+    if metadata.typed_filter_metadata:
+        out["typedFilterMetadata"] = {
+            name: _from_any(value) for name, value in metadata.typed_filter_metadata.items()
+        }
+    return out
+
+
+def _from_any(packed: Any) -> Object:
+    out: Object = {}
+    if packed.type_url:
+        out["typeUrl"] = packed.type_url
+    if packed.value:
+        out["value"] = base64.b64encode(packed.value).decode("ascii")
+    return out
+
+
+def from_struct_value(value: struct_pb2.Value) -> Value:
+    """The plain value of a `google.protobuf.Value`; null when it has no kind."""
+    kind = value.WhichOneof("kind")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "number_value":
+        return from_float(value.number_value)
+    if kind == "bool_value":
+        return value.bool_value
+    if kind == "struct_value":
+        return {key: from_struct_value(item) for key, item in value.struct_value.fields.items()}
+    if kind == "list_value":
+        return [from_struct_value(item) for item in value.list_value.values]
+    return None

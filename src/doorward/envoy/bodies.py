@@ -1,0 +1,153 @@
+"""A request's body becomes `parsed_body` and `truncated_body`.
+
+What to read it as is decided by the `content-type` header, case-sensitive and by substring, in
+opa-envoy-plugin's order; that an application may see it otherwise is strict mode's business
+(`strict`). Nothing is decompressed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias, cast
+
+from doorward.envoy.descriptors import Services
+from doorward.envoy.errors import RequestParseError
+from doorward.envoy.gojson import end_of_value
+from doorward.envoy.gotext import parse_int, to_text
+from doorward.envoy.multipart import parse_media_type, parse_parts
+from doorward.envoy.paths import parse_query
+from doorward.rego.values import Key, Value, from_json
+
+__all__ = ["MAX_DEPTH", "JSONParser", "Kind", "check_depth", "kind_of", "parse_body", "parse_json"]
+
+JSONParser: TypeAlias = Callable[["str | bytes"], Value]
+Kind: TypeAlias = Literal["json", "grpc", "form", "multipart", ""]
+
+_KINDS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("application/json", "json"),
+    ("application/grpc", "grpc"),
+    ("application/x-www-form-urlencoded", "form"),
+    ("multipart/form-data", "multipart"),
+)
+MAX_DEPTH: Final = 256
+"""Arrays and objects within each other. OPA allows 10,000, which Python cannot follow; where its
+own limit lies depends on its version and on who asks."""
+
+# Strings whole, so that brackets within them do not count.
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def kind_of(content_type: str) -> Kind:
+    """What the body is read as; "" when it is not read."""
+    for text, kind in _KINDS:
+        if text in content_type:
+            return kind
+    return ""
+
+
+def parse_body(
+    headers: Mapping[str, str],
+    body: str,
+    raw_body: bytes,
+    path: list[str],
+    services: Services | None,
+    parser: JSONParser | None = None,
+) -> tuple[Value, bool]:
+    """The value of the body and whether it was cut; `RequestParseError` when it cannot be read."""
+    if headers.get("x-envoy-auth-partial-body") == "true":
+        return None, True
+    kind = kind_of(headers.get("content-type", ""))
+    if not kind:
+        return None, False
+    if kind == "grpc":
+        return services.read(path, raw_body) if services and raw_body else (None, False)
+    if not body and not raw_body:
+        return None, False
+    if "content-length" in headers and _is_cut(headers["content-length"], body, raw_body):
+        return None, True
+    if kind == "json":
+        return (parser or parse_json)(body or raw_body), False
+    if kind == "form":
+        return cast(Value, parse_query(body or to_text(raw_body))), False
+    content = body.encode() or raw_body
+    return _parse_multipart(headers["content-type"], content, parser or parse_json), False
+
+
+def _is_cut(content_length: str, body: str, raw_body: bytes) -> bool:
+    try:
+        expected = parse_int(content_length)
+    except ValueError as error:
+        raise RequestParseError(str(error)) from None
+    if not body:
+        return expected > len(raw_body)
+    return expected > (len(body) if body.isascii() else len(body.encode()))
+
+
+def parse_json(text: str | bytes) -> Value:
+    """The value of a JSON text as OPA decodes it; `RequestParseError` with Go's message."""
+    decoded = text if isinstance(text, str) else to_text(text)
+    check_depth(decoded)
+    try:
+        value = from_json(decoded)
+    except ValueError:
+        value = _parse_again(text if isinstance(text, bytes) else text.encode())
+    return _without_surrogates(value) if "\\u" in decoded else value
+
+
+def check_depth(text: str) -> None:
+    """`RequestParseError` for brackets that nest deeper than `MAX_DEPTH`."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for piece in _BRACKETS.findall(text):
+        if piece in ("[", "{"):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise RequestParseError("JSON is nested too deeply")
+        elif piece in ("]", "}"):
+            depth -= 1
+
+
+def _parse_again(text: bytes) -> Value:
+    """Go's answer to what Python refused: its message, or the value in front of a last `null`."""
+    try:
+        return from_json(to_text(text[: end_of_value(text)]))
+    except ValueError as error:
+        raise RequestParseError(str(error)) from None
+
+
+def _without_surrogates(value: Value) -> Value:
+    """Lone surrogates, which JSON can escape but text cannot hold, become U+FFFD."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_text_key(key): _without_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def _text_key(key: Key) -> Key:
+    return _SURROGATE.sub("\ufffd", key) if isinstance(key, str) else key
+
+
+def _parse_multipart(content_type: str, body: bytes, parser: JSONParser) -> Value:
+    try:
+        _, parameters = parse_media_type(content_type)
+    except ValueError as error:
+        raise RequestParseError(str(error)) from None
+    boundary = parameters.get("boundary")
+    if boundary is None:
+        return None
+    values: dict[Key, Value] = {}
+    for part in parse_parts(body, boundary):
+        name = part.name
+        if not name:
+            continue
+        held = values.setdefault(name, [])
+        assert isinstance(held, list)
+        is_json = "application/json" in part.headers.get("content-type", "")
+        held.append(parser(part.content) if is_json else to_text(part.content))
+    return values

@@ -1,0 +1,189 @@
+"""One function holds the whole answer to a Check: decode, input, decision, encode.
+
+`make_check` builds it for a decision point and options; it takes the bytes of a CheckRequest and
+returns those of a CheckResponse, and knows no transport. Whatever the bytes are, it answers. What
+fails is denied; only with `on-error: fail-call` does it raise `CallFailedError` instead, for the
+server to end the call with, as OPA-Envoy does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final, Protocol, TypeAlias
+
+from doorward.envoy.descriptors import Services
+from doorward.envoy.errors import CallFailedError, RequestError, RequestParseError
+from doorward.envoy.options import Options
+from doorward.envoy.requests import Input, MalformedRequestError, Version, to_input
+from doorward.envoy.responses import ResultError, to_denial, to_refusal, to_response
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.rego.errors import RegoError
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["Check", "Decider", "Observer", "make_check"]
+
+Check: TypeAlias = Callable[[bytes], bytes]
+
+_log: Final = logging.getLogger(__name__)
+
+_FAULTS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a fault of ours may raise. Caught at this one edge, because gRPC would make a failed call of
+it, which a proxy may be told to let through."""
+
+
+class Decider(Protocol):
+    """What a check needs of the decision point (`doorward.pdp.pdp.PDP`)."""
+
+    @property
+    def logs_decisions(self) -> bool: ...
+
+    def decide(self, path: str, input: Value | Undefined = ..., /) -> Decision: ...
+
+    def decide_query(self, text: str, input: Value | Undefined = ..., /) -> Decision: ...
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined = ...,
+        /,
+        *,
+        handler_ns: int | None = ...,
+    ) -> None: ...
+
+
+class Observer(Protocol):
+    """Who is told how long a decision took, and why one failed (`metrics.Metrics`)."""
+
+    def observe(self, seconds: float) -> None: ...
+
+    def count_error(self, reason: str) -> None: ...
+
+
+def make_check(
+    pdp: Decider,
+    options: Options,
+    *,
+    services: Services | None = None,
+    observer: Observer | None = None,
+    version: Version = "v3",
+) -> Check:
+    """The check function for one version of the API."""
+    return _Checker(pdp, options, services, observer, version).check
+
+
+class _Checker:
+    def __init__(
+        self,
+        pdp: Decider,
+        options: Options,
+        services: Services | None,
+        observer: Observer | None,
+        version: Version,
+    ) -> None:
+        self._pdp = pdp
+        self._options = options
+        self._services = services
+        self._observer = observer
+        self._version: Version = version
+        self._fails_calls = options.on_error == "fail-call"
+        self._path = "/".join([part for part in options.path.split("/") if part])
+        self._decide = pdp.decide_query if options.query else pdp.decide
+        self._subject = options.query or options.path
+
+    def check(self, request: bytes) -> bytes:
+        """The answer to a serialized CheckRequest."""
+        try:
+            return self._check(request)
+        except _FAULTS as error:
+            decision_id = new_decision_id()
+            extra = {"decision-id": decision_id, "fault": type(error).__name__}
+            _log.error("Check failed", extra=extra, exc_info=None)
+            self._count("internal_error")
+            if self._fails_calls:
+                raise CallFailedError("UNKNOWN", "internal error") from None
+            return to_denial("internal_error", decision_id, self._version)
+
+    def _check(self, request: bytes) -> bytes:
+        started = perf_counter_ns()
+        try:
+            found = to_input(request, self._options, self._services, self._version)
+        except RequestError as error:
+            return self._refuse(error, started)
+        decision = self._decide(self._subject, found)
+        if decision.error is not None:
+            return self._fail(decision, found, _code_of(decision.error), started)
+        try:
+            response = to_response(
+                decision.result,
+                decision.decision_id,
+                dry_run=self._options.dry_run,
+                version=self._version,
+            )
+        except ResultError as error:
+            decision = decision._replace(error=DecisionError(str(error)))
+            return self._fail(decision, found, "envoyauth_result_error", started, error.code)
+        elapsed = perf_counter_ns() - started
+        if self._pdp.logs_decisions:
+            self._pdp.record(decision, found, handler_ns=elapsed)
+        if self._observer is not None:
+            self._observer.observe(elapsed / 1e9)
+        return response
+
+    def _count(self, reason: str) -> None:
+        if self._observer is not None:
+            self._observer.count_error(reason)
+
+    def _record(self, decision: Decision, found: Input | Undefined, started: int) -> None:
+        if self._pdp.logs_decisions:
+            self._pdp.record(decision, found, handler_ns=perf_counter_ns() - started)
+
+    def _refuse(self, error: RequestError, started: int) -> bytes:
+        """What was never decided on: unreadable or ambiguous."""
+        self._count(error.code)
+        decision = Decision(
+            new_decision_id(),
+            "" if self._options.query else self._path,
+            error=DecisionError(str(error)),
+            query=self._options.query or None,
+        )
+        if isinstance(error, MalformedRequestError):
+            _log.error("Malformed CheckRequest", extra={"decision-id": decision.decision_id})
+            if self._fails_calls:
+                raise CallFailedError("INTERNAL", str(error))
+        self._record(decision, UNDEFINED, started)
+        # OPA-Envoy's answer to a parse error carries no metadata.
+        bare = isinstance(error, RequestParseError) or self._version == "v2"
+        return to_refusal(error, "" if bare else decision.decision_id)
+
+    def _fail(
+        self, decision: Decision, found: Input, reason: str, started: int, code: str = "UNKNOWN"
+    ) -> bytes:
+        """A policy that failed, is undefined, or returned what is no answer."""
+        self._count(reason)
+        # An answer that cannot be sent is, to OPA-Envoy, a decision that was made.
+        logged = decision._replace(error=None) if code == "INTERNAL" else decision
+        self._record(logged, found, started)
+        extra = {"decision-id": decision.decision_id, "reason": reason}
+        _log.warning("Decision failed: denied", extra=extra)
+        if self._fails_calls:
+            raise CallFailedError(code, str(decision.error))
+        return to_denial(reason, decision.decision_id, self._version)
+
+
+def _code_of(error: Exception) -> str:
+    if isinstance(error, RegoError) and error.diagnostics:
+        return error.diagnostics[0].code
+    return "envoyauth_eval_error"

@@ -1,0 +1,96 @@
+"""gRPC messages become protojson, by a compiled `FileDescriptorSet` (`proto-descriptor`).
+
+Knows services, methods and messages; whether a request is gRPC at all is `bodies`' business.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
+
+from doorward.envoy.errors import RequestParseError
+from doorward.envoy.gotext import json_float
+from doorward.rego.values import Value
+
+__all__ = ["MAX_DESCRIPTOR_SIZE", "Services", "load_services"]
+
+MAX_DESCRIPTOR_SIZE: Final = 64 * 1024 * 1024
+_INLINE: Final = "base64:"
+
+
+class Services:
+    """The gRPC services of a descriptor set; reads the first message of a request body."""
+
+    def __init__(self, descriptor_set: bytes) -> None:
+        files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
+        self._pool = descriptor_pool.DescriptorPool()
+        for file in files:
+            self._pool.Add(file)
+        for file in files:
+            # Found now: a file whose imports are missing must stop start-up, not a request.
+            self._pool.FindFileByName(file.name)
+
+    def read(self, path: list[str], body: bytes) -> tuple[Value, bool]:
+        """The first message and whether it was cut; null for what is unknown or compressed."""
+        if len(path) != 2:
+            raise RequestParseError("invalid parsed path")
+        if not body:
+            return None, False
+        if len(body) < 5:
+            raise RequestParseError("less than 5 bytes")
+        method = self._method(*path)
+        if method is None or method.client_streaming or body[0] != 0:
+            return None, False
+        (length,) = struct.unpack_from(">I", body, 1)
+        if length > len(body) - 5:
+            return None, True
+        kind = message_factory.GetMessageClass(method.input_type)
+        try:
+            parsed = kind.FromString(body[5 : 5 + length])
+        except message.DecodeError as error:
+            what = (
+                "field contains invalid UTF-8"
+                if "UTF-8" in str(error)
+                else ("cannot parse invalid wire-format data")
+            )
+            raise RequestParseError(f"proto: {what}") from None
+        try:
+            return _to_value(json_format.MessageToDict(parsed)), False
+        except (json_format.Error, TypeError, ValueError) as error:
+            raise RequestParseError(f"proto: {error}") from None
+
+    def _method(self, service: str, name: str) -> Any:
+        try:
+            found = self._pool.FindServiceByName(service)
+        except KeyError:
+            return None
+        return found.methods_by_name.get(name)
+
+
+def load_services(source: str) -> Services:
+    """The services of the descriptor set in the file `source`, or after `base64:` in the text.
+
+    OSError when there is no such file, ValueError when it is no descriptor set.
+    """
+    try:
+        if source.startswith(_INLINE):
+            return Services(base64.b64decode(source[len(_INLINE) :], validate=True))
+        path = Path(source)
+        if path.stat().st_size > MAX_DESCRIPTOR_SIZE:
+            raise ValueError(f"descriptor set is larger than {MAX_DESCRIPTOR_SIZE} bytes")
+        return Services(path.read_bytes())
+    except (message.DecodeError, binascii.Error, TypeError, KeyError) as error:
+        raise ValueError(f"not a descriptor set: {error}") from None
+
+
+def _to_value(found: Any) -> Value:
+    if isinstance(found, dict):
+        return {name: _to_value(item) for name, item in found.items()}
+    if isinstance(found, list):
+        return [_to_value(item) for item in found]
+    return json_float(found) if isinstance(found, float) else found

@@ -1,0 +1,173 @@
+"""What Go's JSON decoder says about a text that Python's could not read: its words, or its value.
+
+Only refused texts come here, so this is written to be followed, not to be fast: one state machine
+over the bytes with a stack of what is open, as in Go's `encoding/json`. No value is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from doorward.envoy.gotext import quote
+
+__all__ = ["GoJSONError", "end_of_value"]
+
+MAX_DEPTH: Final = 10_000
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_STRING: Final = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_LITERALS: Final = {0x74: b"true", 0x66: b"false", 0x6E: b"null"}
+_DIGITS: Final = re.compile(rb"[0-9]*")
+
+
+_Step: TypeAlias = Callable[[int], "tuple[int, _Step]"]
+
+
+class GoJSONError(ValueError):
+    """The text is not what Go reads; `str` is Go's message."""
+
+
+def end_of_value(text: bytes) -> int:
+    """Where the first value ends, if Go accepts the text: one value, or one and a `null`.
+
+    `GoJSONError` with Go's message if not.
+    """
+    end = _Scanner(text).scan(0)
+    start = _skip(text, end)
+    if start == len(text):
+        return end
+    first = text[start : start + 1]
+    if first in (b"]", b"}", b":", b","):
+        raise _unexpected(text, start, "looking for beginning of value")
+    if first in (b"[", b"{"):
+        raise _trailing(first.decode())
+    stop = _Scanner(text).scan(start)
+    token = text[start:stop]
+    if token == b"null":
+        return end
+    if token in (b"true", b"false"):
+        raise _trailing(f"%!s(bool={token.decode()})")
+    raise _trailing(token.decode("utf-8", "replace").strip('"'))
+
+
+def _trailing(what: str) -> GoJSONError:
+    return GoJSONError(f"error: invalid character '{what}' after top-level value")
+
+
+def _skip(text: bytes, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _unexpected(text: bytes, at: int, context: str) -> GoJSONError:
+    if at >= len(text):
+        return GoJSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
+    character = chr(text[at])
+    shown = "'\\''" if character == "'" else f"'{quote(character)[1:-1]}'"
+    if character == '"':
+        shown = "'\"'"
+    return GoJSONError(f"invalid character {shown} {context}")
+
+
+class _Scanner:
+    """Finds the end of one value; remembers only which arrays and objects are open."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.open: list[int] = []
+
+    def scan(self, at: int) -> int:
+        """The offset after the value that starts at or after `at`."""
+        step: _Step = self._value
+        while step != self._after or self.open:
+            at, step = step(_skip(self.text, at))
+        return at
+
+    def _value(self, at: int) -> tuple[int, _Step]:
+        text = self.text
+        first = text[at] if at < len(text) else 0
+        if first in (0x5B, 0x7B):
+            return self._opening(at)
+        if first == 0x22:
+            return self._string(at + 1), self._after
+        if first in _LITERALS:
+            return self._literal(at, _LITERALS[first]), self._after
+        if first == 0x2D or 0x30 <= first <= 0x39:
+            return self._number(at), self._after
+        raise _unexpected(text, at, "looking for beginning of value")
+
+    def _opening(self, at: int) -> tuple[int, _Step]:
+        if len(self.open) >= MAX_DEPTH:
+            raise _unexpected(self.text, at, "exceeded max depth")
+        array = self.text[at] == 0x5B
+        self.open.append(self.text[at])
+        at = _skip(self.text, at + 1)
+        if self.text[at : at + 1] == (b"]" if array else b"}"):
+            return at, self._after
+        return at, self._value if array else self._key
+
+    def _key(self, at: int) -> tuple[int, _Step]:
+        if self.text[at : at + 1] != b'"':
+            raise _unexpected(self.text, at, "looking for beginning of object key string")
+        at = _skip(self.text, self._string(at + 1))
+        if self.text[at : at + 1] != b":":
+            raise _unexpected(self.text, at, "after object key")
+        return at + 1, self._value
+
+    def _after(self, at: int) -> tuple[int, _Step]:
+        """What follows a value inside the innermost open array or object."""
+        array = self.open[-1] == 0x5B
+        following = self.text[at : at + 1]
+        if following == b",":
+            return at + 1, self._value if array else self._key
+        if following == (b"]" if array else b"}"):
+            self.open.pop()
+            return at + 1, self._after
+        where = "array element" if array else "object key:value pair"
+        raise _unexpected(self.text, at, f"after {where}")
+
+    def _string(self, at: int) -> int:
+        found = _STRING.match(self.text, at)
+        at = found.end() if found else at
+        following = self.text[at : at + 1]
+        if following == b'"':
+            return at + 1
+        if following != b"\\":
+            raise _unexpected(self.text, at, "in string literal")
+        if self.text[at + 1 : at + 2] != b"u":
+            raise _unexpected(self.text, at + 1, "in string escape code")
+        at += 2
+        while self.text[at : at + 1] in b"0123456789abcdefABCDEF" and at < len(self.text):
+            at += 1
+        raise _unexpected(self.text, at, "in \\u hexadecimal character escape")
+
+    def _literal(self, at: int, literal: bytes) -> int:
+        for n, expected in enumerate(literal):
+            if self.text[at + n : at + n + 1] != bytes([expected]):
+                context = f"in literal {literal.decode()} (expecting '{chr(expected)}')"
+                raise _unexpected(self.text, at + n, context)
+        return at + len(literal)
+
+    def _number(self, at: int) -> int:
+        text = self.text
+        if text[at] == 0x2D:
+            at += 1
+            at = at + 1 if text[at : at + 1] == b"0" else self._digits(at, "in numeric literal")
+        else:
+            at = at + 1 if text[at] == 0x30 else self._digits(at, "in numeric literal")
+        if text[at : at + 1] == b".":
+            at = self._digits(at + 1, "after decimal point in numeric literal")
+        if text[at : at + 1] in (b"e", b"E"):
+            at += 1
+            if text[at : at + 1] in (b"+", b"-"):
+                at += 1
+            at = self._digits(at, "in exponent of numeric literal")
+        return at
+
+    def _digits(self, at: int, context: str) -> int:
+        found = _DIGITS.match(self.text, at)
+        if found is None or found.end() == at:
+            raise _unexpected(self.text, at, context)
+        return found.end()

@@ -1,0 +1,109 @@
+"""How Go writes and reads a few things, where OPA's answers show it: quoted text, floats, integers.
+
+Error texts and number texts of the Envoy plugin are Go's; what builds them is here, and nothing
+here knows what the texts are about.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from doorward.rego.numbers import Number, parse_number
+
+__all__ = ["from_float", "json_float", "parse_int", "quote", "to_text"]
+
+_SHORT: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+_ESCAPED_BYTE: Final = re.compile("[\udc80-\udcff]")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+
+
+def to_text(raw: bytes) -> str:
+    """The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _ESCAPED_BYTE.sub("\ufffd", raw.decode("utf-8", "surrogateescape"))
+
+
+def quote(text: str | bytes) -> str:
+    """The text as `strconv.Quote` writes it."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    return '"' + "".join([_quote_character(c) for c in text]) + '"'
+
+
+def _quote_character(character: str) -> str:
+    short = _SHORT.get(character)
+    if short:
+        return short
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if character.isprintable():
+        return character
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def parse_int(text: str) -> int:
+    """The integer that `strconv.ParseInt(text, 10, 64)` reads; ValueError with Go's words."""
+    if not _INTEGER.match(text) or len(text) > 4096:
+        raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return value
+
+
+def from_float(value: float) -> int | Number | str:
+    """A float as Rego sees it where Go printed it with `%v`: 1e+06 keeps that text, 100 is 100.
+
+    What is not finite becomes the string that protojson gives it.
+    """
+    return _named(value) or parse_number(_layout(value, low=-4, high=6, pad=True))
+
+
+def json_float(value: float) -> int | Number | str:
+    """A float as Go's JSON writes it: plain digits from 1e-6 up to 1e21."""
+    return _named(value) or parse_number(_layout(value, low=-6, high=21, pad=False))
+
+
+def _named(value: float) -> str:
+    if math.isfinite(value):
+        return ""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _layout(value: float, *, low: int, high: int, pad: bool) -> str:
+    """The shortest digits, with an exponent below 1e`low` and from 1e`high` on."""
+    mantissa, _, exponent_text = f"{value!r}".partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return sign + "0"
+    exponent = int(exponent_text or 0) + len(whole) - 1
+    exponent -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    if exponent < low or exponent >= high:
+        point = "." + digits[1:] if len(digits) > 1 else ""
+        width = 2 if pad else 1
+        return f"{sign}{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):0{width}d}"
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    whole, fraction = digits[: exponent + 1], digits[exponent + 1 :]
+    whole += "0" * (exponent + 1 - len(whole))
+    return f"{sign}{whole}.{fraction}" if fraction else sign + whole

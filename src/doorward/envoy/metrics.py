@@ -1,0 +1,64 @@
+"""The adapter's Prometheus metrics, under OPA-Envoy's names.
+
+`grpc_request_duration_seconds{handler="check"}` counts decisions that were answered,
+`error_counter{reason}` those that were not. They exist only with `enable-performance-metrics`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import Metric, UntypedMetricFamily
+from prometheus_client.registry import Collector
+
+from doorward.envoy.options import DEFAULT_BUCKETS
+
+__all__ = ["Metrics"]
+
+
+class Metrics:
+    """Told by `check` about each decision; read by whoever serves the registry."""
+
+    def __init__(
+        self, registry: CollectorRegistry, buckets: tuple[float, ...] = DEFAULT_BUCKETS
+    ) -> None:
+        duration = Histogram(
+            "grpc_request_duration_seconds",
+            "A histogram of duration for grpc authz requests.",
+            ("handler",),
+            registry=registry,
+            buckets=buckets,
+        )
+        self._duration = duration.labels("check")
+        self._errors = _ErrorCounter()
+        registry.register(self._errors)
+
+    def observe(self, seconds: float) -> None:
+        """One decision was answered after `seconds`."""
+        self._duration.observe(seconds)
+
+    def count_error(self, reason: str) -> None:
+        """One request got no decision, for `reason` (a code, never a text from a request)."""
+        self._errors.add(reason)
+
+
+class _ErrorCounter(Collector):
+    """`error_counter` as OPA-Envoy names it: the library's own counters end in `_total`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, reason: str) -> None:
+        with self._lock:
+            self._counts[reason] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        family = UntypedMetricFamily("error_counter", "A counter for errors", labels=("reason",))
+        with self._lock:
+            for reason, count in self._counts.items():
+                family.add_metric((reason,), count)
+        yield family

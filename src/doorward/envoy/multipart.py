@@ -1,0 +1,241 @@
+"""A `multipart/form-data` body becomes its named parts, read as Go's `mime/multipart` reads them.
+
+What Go refuses is refused in Go's words; what is odd but accepted (a preamble, a missing final
+boundary, an unnamed part) is accepted here and left to strict mode.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from doorward.envoy.errors import RequestParseError
+from doorward.envoy.gotext import quote, to_text
+
+__all__ = ["MAX_PARTS", "Part", "parse_media_type", "parse_parts"]
+
+MAX_PARTS: Final = 1_000
+MAX_PART_HEADERS: Final = 100
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_QUOTED: Final = re.compile(r'"((?:[^"\\\r\n]|\\.)*+)"')
+_LINE_LIMIT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: header values by lower-case name (the first one counts), content decoded."""
+
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def name(self) -> str:
+        """The form field's name; "" when the part names none."""
+        try:
+            kind, parameters = parse_media_type(self.headers.get("content-disposition", ""))
+        except ValueError:
+            return ""
+        return parameters.get("name", "") if kind == "form-data" else ""
+
+
+def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
+    """The lower-case type and its parameters (RFC 2231 included); ValueError in Go's words."""
+    kind, semicolon, rest = text.partition(";")
+    kind = kind.strip().lower()
+    if not kind:
+        raise ValueError("mime: no media type")
+    main, slash, sub = kind.partition("/")
+    if not _TOKEN.fullmatch(main):
+        raise ValueError(
+            "mime: no media type" if not main else "mime: expected slash after first token"
+        )
+    if slash and not _TOKEN.fullmatch(sub):
+        raise ValueError("mime: expected token after slash")
+    found: dict[str, str] = {}
+    rest = (semicolon + rest).strip()
+    while rest:
+        if not rest.strip("; \t"):
+            break
+        name, value, rest = _parameter(rest)
+        if name in found:
+            raise ValueError("mime: duplicate parameter name")
+        found[name] = value
+    return kind, _join_continuations(found)
+
+
+def _parameter(text: str) -> tuple[str, str, str]:
+    after = text.lstrip()
+    name = _TOKEN.match(after[1:].lstrip()) if after.startswith(";") else None
+    if name is None:
+        raise ValueError("mime: invalid media parameter")
+    after = after[1:].lstrip()[name.end() :].lstrip()
+    if not after.startswith("="):
+        raise ValueError("mime: invalid media parameter")
+    after = after[1:].lstrip()
+    quoted = _QUOTED.match(after)
+    if quoted:
+        value = re.sub(r'\\(["\\])', r"\1", quoted[1])
+        return name[0].lower(), value, after[quoted.end() :].lstrip()
+    plain = _TOKEN.match(after)
+    if plain is None:
+        raise ValueError("mime: invalid media parameter")
+    return name[0].lower(), plain[0], after[plain.end() :].lstrip()
+
+
+def _join_continuations(found: dict[str, str]) -> dict[str, str]:
+    """`name*`, `name*0`, `name*0*`, … become `name`."""
+    plain = {name: value for name, value in found.items() if "*" not in name}
+    for base in dict.fromkeys(name.partition("*")[0] for name in found if "*" in name):
+        if base + "*" in found:
+            plain[base] = _decode_extended(found[base + "*"])
+            continue
+        pieces = []
+        for n in range(len(found)):
+            piece = found.get(f"{base}*{n}")
+            if piece is None:
+                extended = found.get(f"{base}*{n}*")
+                if extended is None:
+                    break
+                piece = (
+                    _decode_extended(extended) if n == 0 else to_text(unquote_to_bytes(extended))
+                )
+            pieces.append(piece)
+        if pieces:
+            plain[base] = "".join(pieces)
+    return plain
+
+
+def _decode_extended(text: str) -> str:
+    charset, _, rest = text.partition("'")
+    _, mark, value = rest.partition("'")
+    if not mark or charset.lower() not in ("utf-8", "us-ascii"):
+        return ""
+    return to_text(unquote_to_bytes(value))
+
+
+def parse_parts(body: bytes, boundary: str) -> Iterator[Part]:
+    """The parts in order; `RequestParseError` for what Go's reader refuses."""
+    if not boundary:
+        raise RequestParseError("multipart: boundary is empty")
+    reader = _Reader(body, boundary.encode())
+    for _ in range(MAX_PARTS):
+        part = reader.next_part()
+        if part is None:
+            return
+        yield part
+    raise RequestParseError(f"multipart: more than {MAX_PARTS} parts")
+
+
+class _Reader:
+    """The place in the body, and which line end its first boundary used."""
+
+    def __init__(self, body: bytes, boundary: bytes) -> None:
+        self.body = body
+        self.at = 0
+        self.dash = b"--" + boundary
+        self.line_end = b"\r\n"
+        self.started = False
+
+    def next_part(self) -> Part | None:
+        expecting = False
+        while True:
+            line, complete = self._line()
+            if self._is_final(line):
+                return None
+            if not complete:
+                raise RequestParseError("multipart: NextPart: EOF")
+            if self._is_delimiter(line):
+                self.started = True
+                return self._part()
+            if expecting:
+                raise RequestParseError(
+                    f"multipart: expecting a new Part; got line {quote(line[:100])}"
+                )
+            if not self.started:
+                continue
+            if line != self.line_end:
+                raise RequestParseError(
+                    f"multipart: unexpected line in Next(): {quote(line[:100])}"
+                )
+            expecting = True
+
+    def _line(self) -> tuple[bytes, bool]:
+        """The next line with its line end, and whether it had one."""
+        end = self.body.find(b"\n", self.at)
+        complete = end >= 0
+        end = end + 1 if complete else len(self.body)
+        line, self.at = self.body[self.at : end], end
+        if len(line) > _LINE_LIMIT:
+            raise RequestParseError("multipart: NextPart: bufio: buffer full")
+        return line, complete
+
+    def _is_final(self, line: bytes) -> bool:
+        if not line.startswith(self.dash + b"--"):
+            return False
+        return line[len(self.dash) + 2 :].lstrip(b" \t") in (b"", self.line_end)
+
+    def _is_delimiter(self, line: bytes) -> bool:
+        if not line.startswith(self.dash):
+            return False
+        rest = line[len(self.dash) :].lstrip(b" \t")
+        if not self.started and rest == b"\n":
+            self.line_end = b"\n"
+        return rest == self.line_end
+
+    def _part(self) -> Part | None:
+        headers = self._headers()
+        if headers is None:
+            return None
+        content = self._content()
+        if headers.get("content-transfer-encoding", "").lower() == "quoted-printable":
+            del headers["content-transfer-encoding"]
+            content = binascii.a2b_qp(content)
+        return Part(headers, content)
+
+    def _headers(self) -> dict[str, str] | None:
+        """None where the body ends before the headers do: Go takes that for the end of the form."""
+        headers: dict[str, str] = {}
+        last = ""
+        for _ in range(MAX_PART_HEADERS):
+            line, complete = self._line()
+            if not complete:
+                return None
+            text = to_text(line).rstrip("\r\n").rstrip(" \t")
+            if not text:
+                return headers
+            if text[0] in " \t" and last:
+                headers[last] += " " + text.strip()
+                continue
+            name, colon, value = text.partition(":")
+            if not colon:
+                raise RequestParseError(
+                    f"malformed MIME header: missing colon: {quote(text[:100])}"
+                )
+            if not _TOKEN.fullmatch(name):
+                raise RequestParseError(f"malformed MIME header line: {text[:100]}")
+            last = name.lower()
+            headers.setdefault(last, value.strip())
+        raise RequestParseError("multipart: message too large")
+
+    def _content(self) -> bytes:
+        start = self.at
+        if self.body.startswith(self.dash, start) and self._ends(start + len(self.dash)):
+            return b""
+        mark = self.line_end + self.dash
+        end = self.body.find(mark, start)
+        while end >= 0 and not self._ends(end + len(mark)):
+            end = self.body.find(mark, end + len(mark))
+        if end < 0:
+            raise RequestParseError("unexpected EOF")
+        self.at = end
+        return self.body[start:end]
+
+    def _ends(self, at: int) -> bool:
+        """Whether a boundary ends here, rather than being the start of a longer word."""
+        following = self.body[at : at + 2]
+        return not following or following[:1] in (b" ", b"\t", b"\r", b"\n") or following == b"--"

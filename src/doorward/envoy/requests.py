@@ -1,0 +1,104 @@
+"""CheckRequest bytes become the policy's `input`, as opa-envoy-plugin builds it.
+
+Pure: no socket, no policy, no clock. Bytes that are no CheckRequest are a `MalformedRequestError`,
+a path, query or body that cannot be read a `RequestParseError`, and in strict mode what could be
+read in two ways an `AmbiguousRequestError`; the answer to each is `responses`' business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
+from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
+from google.protobuf.message import DecodeError
+
+from doorward.envoy import attributes, attributes_v2, strict
+from doorward.envoy.bodies import parse_body, parse_json
+from doorward.envoy.descriptors import Services
+from doorward.envoy.errors import RequestError
+from doorward.envoy.options import Options
+from doorward.envoy.paths import parse_target
+from doorward.rego.values import Key, Value
+
+__all__ = ["Input", "MalformedRequestError", "Version", "to_input"]
+
+Version: TypeAlias = Literal["v3", "v2"]
+Input: TypeAlias = dict[Key, Value]
+
+# INVARIANT: shared by every input; a value is never changed.
+_VERSION_V3: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
+_VERSION_V2: Final[Value] = {"ext_authz": "v2", "encoding": "encoding/json"}
+
+_NO_HEADERS: Final[dict[str, str]] = {}
+_from_v3: Final = auth_v3.CheckRequest.FromString
+_from_v2: Final = auth_v2.CheckRequest.FromString
+
+
+class MalformedRequestError(RequestError):
+    """The bytes are no CheckRequest; the texts are grpc-go's."""
+
+    code = "request_malformed"
+
+
+def to_input(
+    request: bytes,
+    options: Options,
+    services: Services | None = None,
+    version: Version = "v3",
+) -> Input:
+    """The `input` document for a serialized CheckRequest; `RequestError` says why there is none."""
+    try:
+        context: Any = (_from_v3 if version == "v3" else _from_v2)(request)
+    except DecodeError as error:
+        raise _malformed(error) from None
+    out: Input = {}
+    fields: Input = {}
+    raw_body = b""
+    if context.HasField("attributes"):
+        context = context.attributes
+        walk = attributes.to_attributes if version == "v3" else attributes_v2.to_attributes
+        out["attributes"] = found = walk(context)
+        if principal := context.source.principal:
+            out["source_principal"] = principal
+        fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
+        if "rawBody" in fields:
+            raw_body = context.request.http.raw_body
+    out["version"] = _VERSION_V3 if version == "v3" else _VERSION_V2
+    _read_http(out, fields, raw_body, options, services)
+    return out
+
+
+def _read_http(
+    out: Input, http: Any, raw_body: bytes, options: Options, services: Services | None
+) -> None:
+    """What is derived from the `http` object: path, query and body."""
+    headers: dict[str, str] = http.get("headers", _NO_HEADERS)
+    target = http.get("path", "")
+    if options.strict:
+        strict.check_request(http, target, headers)
+    path, query = parse_target(target)
+    out["parsed_path"] = cast(Value, path)
+    out["parsed_query"] = cast(Value, query)
+    if options.strict and query:
+        strict.check_query(query)
+    if options.skip_request_body_parse:
+        return
+    body = http.get("body", "")
+    parser = parse_json
+    if options.strict:
+        strict.check_body(headers, body, raw_body)
+        parser = strict.parse_json
+    value, truncated = parse_body(headers, body, raw_body, path, services, parser)
+    if options.strict:
+        strict.check_parsed(headers, value, truncated=truncated)
+    out["parsed_body"] = value
+    out["truncated_body"] = truncated
+
+
+def _malformed(error: DecodeError) -> MalformedRequestError:
+    if "UTF-8" in str(error):
+        what = "string field contains invalid UTF-8"
+    else:
+        what = "proto: cannot parse invalid wire-format data"
+    return MalformedRequestError(f"grpc: error unmarshalling request: {what}")

@@ -1,0 +1,326 @@
+"""A decision becomes a CheckResponse, as opa-envoy-plugin makes it, and so does the lack of one.
+
+    result of the policy -> `to_response` -> wire
+    a request that was not decided on -> `to_refusal`, a policy that failed -> `to_denial`
+
+Pure. A result of the wrong shape is a `ResultError` in OPA-Envoy's words, checked in its order and
+only where the outcome uses it. INVARIANT: every answer carries a status; Envoy reads none as OK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from envoy.config.core.v3 import base_pb2
+from envoy.service.auth.v3 import external_auth_pb2 as auth
+from envoy.type.v3 import http_status_pb2
+from google.protobuf import struct_pb2
+
+from doorward.envoy.errors import RequestError
+from doorward.envoy.gotext import parse_int
+from doorward.envoy.requests import Version
+from doorward.rego.numbers import number_text
+from doorward.rego.values import (
+    Key,
+    Undefined,
+    Value,
+    from_key,
+    kind_name,
+    sorted_keys,
+    sorted_values,
+    to_json,
+)
+
+__all__ = ["ResultError", "to_denial", "to_refusal", "to_response"]
+
+OK: Final = 0
+PERMISSION_DENIED: Final = 7
+_FORBIDDEN: Final = 403
+_BAD_REQUEST: Final = 400
+_STATUS_CODES: Final = frozenset(http_status_pb2.StatusCode.values()) - {0}
+_GO_TYPES: Final = {
+    "null": "<nil>",
+    "boolean": "bool",
+    "number": "json.Number",
+    "string": "string",
+    "array": "[]interface {}",
+    "object": "map[string]interface {}",
+    "set": "[]interface {}",
+}
+
+
+class ResultError(Exception):
+    """The policy's result cannot become an answer; `code` is the gRPC code that OPA-Envoy fails
+    with."""
+
+    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def to_response(
+    result: Value | Undefined, decision_id: str, *, dry_run: bool = False, version: Version = "v3"
+) -> bytes:
+    """The serialized answer to a decision; `ResultError` when the result is not one."""
+    if isinstance(result, bool):
+        return _to_boolean(result, decision_id, dry_run=dry_run, version=version)
+    if isinstance(result, Undefined):
+        raise ResultError("undefined decision")
+    if not isinstance(result, dict):
+        raise _failed(
+            "response status", f"illegal value for policy evaluation result: {_go_type(result)}"
+        )
+    try:
+        return _to_answer(result, decision_id, dry_run=dry_run, version=version)
+    except UnicodeEncodeError:
+        raise ResultError(
+            "grpc: error while marshaling: string field contains invalid UTF-8", "INTERNAL"
+        ) from None
+
+
+def to_refusal(error: RequestError, decision_id: str = "") -> bytes:
+    """HTTP 400 with the reason; with the decision's id where one is given."""
+    response = auth.CheckResponse()
+    text = f"{error.code}: {error}"
+    response.status.code = PERMISSION_DENIED
+    response.status.message = text
+    response.denied_response.status.code = _BAD_REQUEST
+    response.denied_response.body = text
+    if decision_id:
+        response.dynamic_metadata["decision_id"] = decision_id
+    return _encode(response)
+
+
+def to_denial(reason: str, decision_id: str, version: Version = "v3") -> bytes:
+    """HTTP 403 with an empty body, for a policy that failed: `reason` goes to the proxy only."""
+    response = auth.CheckResponse()
+    response.status.code = PERMISSION_DENIED
+    response.status.message = reason
+    response.denied_response.status.code = _FORBIDDEN
+    if version == "v3":
+        response.dynamic_metadata["decision_id"] = decision_id
+    return _encode(response)
+
+
+def _encode(response: Any) -> bytes:
+    encoded: bytes = response.SerializeToString()
+    return encoded
+
+
+def _failed(what: str, why: str) -> ResultError:
+    return ResultError(f"failed to get {what}: {why}")
+
+
+def _mismatch(what: str, name: str, expected: str, found: Value) -> ResultError:
+    text = f"type assertion error, expected {name} to be of type '{expected}' but got"
+    return _failed(what, f"{text} '{_go_type(found)}'")
+
+
+def _go_type(value: Value) -> str:
+    return _GO_TYPES[kind_name(value)]
+
+
+# A boolean decision is answered from bytes that were encoded once, with an id of the same length.
+_SAMPLE_ID: Final = "00000000-0000-4000-8000-000000000000"
+
+
+def _boolean_answer(code: int, decision_id: str, *, ok_response: bool = False) -> bytes:
+    response = auth.CheckResponse()
+    response.status.code = code
+    response.status.SetInParent()
+    if ok_response:
+        response.ok_response.SetInParent()
+    if decision_id:
+        response.dynamic_metadata["decision_id"] = decision_id
+    return _encode(response)
+
+
+_ALLOWED: Final = _boolean_answer(OK, _SAMPLE_ID).split(_SAMPLE_ID.encode())
+_DENIED: Final = _boolean_answer(PERMISSION_DENIED, _SAMPLE_ID).split(_SAMPLE_ID.encode())
+
+
+def _to_boolean(allowed: bool, decision_id: str, *, dry_run: bool, version: Version) -> bytes:
+    if version == "v2":
+        decision_id = ""
+    code = OK if allowed or dry_run else PERMISSION_DENIED
+    if len(decision_id) == len(_SAMPLE_ID) and decision_id.isascii() and (allowed or not dry_run):
+        before, after = _ALLOWED if allowed else _DENIED
+        return before + decision_id.encode() + after
+    return _boolean_answer(code, decision_id, ok_response=dry_run and not allowed)
+
+
+def _to_answer(
+    result: dict[Key, Value], decision_id: str, *, dry_run: bool, version: Version
+) -> bytes:
+    allowed = _read_allowed(result)
+    response = auth.CheckResponse()
+    headers = [_to_header(*pair) for pair in _read_headers(result, "headers", "response headers")]
+    _add_metadata(response.dynamic_metadata, result)
+    if version == "v3":
+        response.dynamic_metadata["decision_id"] = decision_id
+    else:
+        response.ClearField("dynamic_metadata")
+    response.status.code = OK if allowed or dry_run else PERMISSION_DENIED
+    response.status.SetInParent()
+    if allowed:
+        _add_changes(response.ok_response, result)
+        if version == "v2":
+            response.ClearField("ok_response")
+        response.ok_response.headers.extend(headers)
+        response.ok_response.SetInParent()
+    else:
+        _add_denial(response.denied_response, result)
+        response.denied_response.headers.extend(headers)
+    if dry_run and not allowed:
+        response.ok_response.SetInParent()
+    return _encode(response)
+
+
+def _read_allowed(result: dict[Key, Value]) -> bool:
+    if "allowed" not in result:
+        raise _failed(
+            "response status", 'unable to determine evaluation result due to missing "allowed" key'
+        )
+    allowed = result["allowed"]
+    if not isinstance(allowed, bool):
+        raise _mismatch("response status", "allowed", "boolean", allowed)
+    return allowed
+
+
+def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
+    if "dynamic_metadata" not in result:
+        return
+    found = result["dynamic_metadata"]
+    if not isinstance(found, dict):
+        raise _mismatch("dynamic metadata", "dynamic_metadata", "object", found)
+    try:
+        metadata.update(_to_metadata(found))
+    except OverflowError:
+        raise _failed("dynamic metadata", "number that no double can hold") from None
+
+
+def _to_metadata(value: Value) -> Any:
+    """The value as `Struct` takes it: numbers as doubles, sets as lists, keys as text."""
+    if isinstance(value, dict):
+        return {_name(key): _to_metadata(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_to_metadata(item) for item in value]
+    if isinstance(value, frozenset):
+        return [_to_metadata(item) for item in sorted_values(value)]
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    double = float(number_text(value))
+    if double in (float("inf"), float("-inf")):
+        raise OverflowError
+    return double
+
+
+def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> None:
+    """What an allowed request is changed by, checked in OPA-Envoy's order."""
+    removed = _read_names(result, "request_headers_to_remove", "request headers to remove")
+    response.headers_to_remove.extend(removed)
+    what = "response headers to send to client"
+    added = _read_headers(result, "response_headers_to_add", what)
+    response.response_headers_to_add.extend([_to_header(*pair) for pair in added])
+    what = "request query parameters to remove"
+    response.query_parameters_to_remove.extend(
+        _read_names(result, "query_parameters_to_remove", what)
+    )
+    for name, value in _read_parameters(result):
+        response.query_parameters_to_set.add(key=name, value=value)
+
+
+def _add_denial(response: auth.DeniedHttpResponse, result: dict[Key, Value]) -> None:
+    body = result.get("body", "")
+    if not isinstance(body, str):
+        raise _mismatch("response body", "body", "string", body)
+    response.body = body
+    response.status.code = _read_http_status(result)
+
+
+def _read_http_status(result: dict[Key, Value]) -> int:
+    if "http_status" not in result:
+        return _FORBIDDEN
+    found = result["http_status"]
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise _mismatch("response http status", "http_status", "number", found)
+    try:
+        code = parse_int(number_text(found))
+    except ValueError as error:
+        text = f"error converting JSON number to int: {error}"
+        raise _failed("response http status", text) from None
+    if code not in _STATUS_CODES:
+        raise _failed("response http status", f"Invalid HTTP status code {code}")
+    return code
+
+
+def _name(key: Key) -> str:
+    return key if isinstance(key, str) else to_json(from_key(key))
+
+
+def _to_header(name: str, value: str) -> base_pb2.HeaderValueOption:
+    return base_pb2.HeaderValueOption(header=base_pb2.HeaderValue(key=name, value=value))
+
+
+def _items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
+    return sorted_values(value) if isinstance(value, frozenset) else value
+
+
+def _read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
+    if name not in result:
+        return
+    found = result[name]
+    for headers in _items(found) if isinstance(found, (list, frozenset)) else [found]:
+        if not isinstance(headers, dict):
+            raise _mismatch(what, "headers", "object", headers)
+        for key in sorted_keys(headers):
+            for value in _read_header(_name(key), headers[key], what):
+                yield _name(key), value
+
+
+def _read_header(name: str, found: Value, what: str) -> list[str]:
+    if isinstance(found, str):
+        return [found]
+    if not isinstance(found, (list, frozenset)):
+        raise _failed(what, f"type assertion error for header '{name}'")
+    values = []
+    for value in _items(found):
+        if not isinstance(value, str):
+            raise _failed(what, f"invalid value type {_go_type(value)} for header '{name}'")
+        values.append(value)
+    return values
+
+
+def _read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
+    if name not in result:
+        return []
+    found = result[name]
+    if not isinstance(found, (list, frozenset)):
+        raise _mismatch(what, name, "[]string", found)
+    names = []
+    for value in _items(found):
+        if not isinstance(value, str):
+            raise _mismatch(what, f"{name} value", "string", value)
+        names.append(value)
+    return names
+
+
+def _read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
+    what, name = "request query parameters to set", "query_parameters_to_set"
+    if name not in result:
+        return
+    found = result[name]
+    if not isinstance(found, dict):
+        text = f"type assertion error, expected {name} to be a map but got '{_go_type(found)}'"
+        raise _failed(what, text)
+    for key in sorted_keys(found):
+        value = found[key]
+        for item in _items(value) if isinstance(value, (list, frozenset)) else [value]:
+            if not isinstance(item, str):
+                raise _failed(
+                    what,
+                    "type assertion error, expected value to be string or array but got "
+                    f"'{_go_type(item)}'",
+                )
+            yield _name(key), item

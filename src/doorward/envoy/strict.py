@@ -1,0 +1,345 @@
+"""Strict mode: what an application could read otherwise than the policy did is refused, with why.
+
+Each check raises `AmbiguousRequestError`, which is HTTP 400. docs/strict.md lists them with the
+attack that each of them stops. What is merely unusual and has one reading passes.
+Nothing here builds a value that a policy sees, except that JSON is read once, strictly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+from doorward.envoy import bodies
+from doorward.envoy.bodies import Kind, kind_of
+from doorward.envoy.errors import AmbiguousRequestError, shown
+from doorward.envoy.gotext import to_text
+from doorward.envoy.multipart import parse_media_type, parse_parts
+from doorward.rego.numbers import Number, parse_number
+from doorward.rego.values import Value
+
+__all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_json"]
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+_METHOD: Final = re.compile(r"[A-Z][A-Z0-9-]*\Z")
+_SUSPICIOUS: Final = re.compile(r"[^\x21-\x7e]|[#%;\\]|//|/\.")
+"""What most targets have none of, so that the rules need not be asked one by one."""
+
+_TARGET_RULES: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), reason)
+    for pattern, reason in (
+        (r"[\x00-\x20\x7f]", "control character or space in the path"),
+        (r"[^\x00-\x7f]", "character outside ASCII in the path"),
+        (r"#", "fragment in the path"),
+        (r"%00", "encoded NUL in the path"),
+    )
+)
+_PATH_RULES: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), reason)
+    for pattern, reason in (
+        (r"\\|%5c", "backslash in the path"),
+        (r"%2f", "encoded slash in the path"),
+        (r"%(?:[01][0-9a-f]|7f)", "encoded control character in the path"),
+        (r"%2e", "encoded dot in the path"),
+        (
+            r"%(?:2d|5f|7e|3[0-9]|[46][1-9a-f]|[57][0-9a])",
+            "needlessly encoded character in the path",
+        ),
+        (r"%25[0-9a-f]{2}", "doubly encoded character in the path"),
+        (r"//", "empty segment in the path"),
+        (r"(?:^|/)\.\.?(?:/|\Z)", "dot segment in the path"),
+        (r";", "path parameter (;) in the path"),
+    )
+)
+_ENCODED_HIGH: Final = re.compile(r"(?:%[89a-f][0-9a-f])+", re.IGNORECASE)
+
+
+def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, str]) -> None:
+    """Method, target and headers."""
+    method = http.get("method", "")
+    if not _METHOD.match(method):
+        _refuse("method is not in capitals")
+    if target[:1] != "/" or _SUSPICIOUS.search(target):
+        _check_target(method, target)
+    _check_headers(method, target, headers)
+    if "headerMap" in http:
+        _check_header_map(http["headerMap"].get("headers", []))
+
+
+def _check_target(method: str, target: str) -> None:
+    path = target.partition("?")[0]
+    if not path.startswith("/") and not (path == "*" and method == "OPTIONS"):
+        _refuse("path does not start with a slash")
+    for rule, reason in _TARGET_RULES:
+        if rule.search(target):
+            _refuse(reason)
+    for rule, reason in _PATH_RULES:
+        if rule.search(path):
+            _refuse(reason)
+    for run in _ENCODED_HIGH.findall(path):
+        try:
+            bytes.fromhex(run.replace("%", "")).decode()
+        except UnicodeDecodeError:
+            _refuse("path is not UTF-8")
+
+
+def check_query(query: Mapping[str, list[str]]) -> None:
+    """The names of a query's parameters."""
+    _check_names(query, "query parameter")
+    if "_method" in query:
+        _refuse("method override in the query")
+
+
+_OVERRIDES: Final = frozenset(
+    {
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-original-uri",
+        "x-rewrite-url",
+    }
+)
+_SINGLE: Final = ("authorization", "content-length", "content-type", "host")
+_AUTH_PARAM: Final = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=")
+_SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
+
+
+def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
+    names = "\n".join(headers)
+    if names != names.lower():
+        _refuse("header name is not in small letters")
+    if "_" in names:
+        _refuse("underscore in a header name")
+    if not _OVERRIDES.isdisjoint(headers):
+        _refuse("header that overrides the method or the path")
+    authorization = headers.get("authorization", "")
+    if "," in authorization:
+        _check_authorization(authorization)
+    if headers.get(":path", target) != target or headers.get(":method", method) != method:
+        _refuse("headers and request line differ")
+    host = headers.get("host")
+    if host is not None and headers.get(":authority", host) != host:
+        _refuse("host and :authority differ")
+    upgrade = headers.get("upgrade")
+    if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
+        _refuse("upgrade whose body or further requests nobody checks")
+
+
+def _check_authorization(value: str) -> None:
+    """A comma is right between parameters (`Digest a=1, b=2`) and nowhere else."""
+    scheme = _SCHEME.match(value)
+    rest = _QUOTED.sub('""', value[scheme.end() :]) if scheme else ""
+    if not scheme or not all(map(_AUTH_PARAM.match, rest.split(","))):
+        _refuse("more than one authorization header")
+
+
+def _check_header_map(entries: Iterable[Mapping[str, str]]) -> None:
+    keys = [entry.get("key", "").lower() for entry in entries]
+    for name in _SINGLE:
+        if keys.count(name) > 1:
+            _refuse(f"more than one {name} header")
+
+
+_CONTENT_LENGTH: Final = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
+_LOOKS_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
+_CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
+_PLAIN_JSON: Final = "application/json"
+
+
+def check_body(headers: Mapping[str, str], body: str, raw_body: bytes) -> None:
+    """What a body claims to be, before it is read."""
+    if headers.get("x-envoy-auth-partial-body") == "true":
+        _refuse("body is cut")
+    length = headers.get("content-length")
+    if not body and not raw_body:
+        if length is not None and length != "0":
+            _refuse("body was not sent to the policy")
+        return
+    if body and raw_body:
+        _refuse("two bodies")
+    if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        _refuse("body is compressed")
+    if length is not None:
+        received = len(raw_body) or len(body.encode())
+        if not _CONTENT_LENGTH.match(length) or int(length) != received:
+            _refuse("content-length is not the body's")
+    content_type = headers.get("content-type")
+    if content_type is None:
+        _refuse("body without a content type")
+    if content_type != _PLAIN_JSON:
+        _check_content_type(content_type, body, raw_body)
+
+
+def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
+    if "," in _QUOTED.sub("", content_type):
+        _refuse("more than one content type")
+    try:
+        media_type, parameters = parse_media_type(content_type)
+    except ValueError:
+        _refuse("content type cannot be read")
+    kind = kind_of(content_type)
+    if kind != _kind_by_type(media_type):
+        _refuse(f"content type {shown(content_type)} can be read in two ways")
+    if kind and parameters.get("charset", "").lower() not in _CHARSETS:
+        _refuse("body is not in UTF-8")
+    if kind == "multipart":
+        _check_multipart(parameters.get("boundary", ""), raw_body or body.encode())
+    elif kind not in ("json", "grpc") and _is_json(body or to_text(raw_body)):
+        _refuse("JSON under another content type")
+
+
+_GRPC: Final = "application/grpc"
+
+
+def _kind_by_type(media_type: str) -> Kind | None:
+    """What an application would take the type for; None for a JSON type the policy cannot read."""
+    if media_type in (_PLAIN_JSON, "application/json-patch+json"):
+        return "json"
+    if media_type.endswith(("+json", "/json")):
+        return None
+    if media_type == "application/grpc" or media_type.startswith(
+        ("application/grpc+", "application/grpc-")
+    ):
+        return "grpc"
+    if media_type == "application/x-www-form-urlencoded":
+        return "form"
+    return "multipart" if media_type == "multipart/form-data" else ""
+
+
+def _is_json(text: str) -> bool:
+    if not _LOOKS_JSON.match(text):
+        return False
+    try:
+        json.loads(text.lstrip("\ufeff"))
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+def _check_multipart(boundary: str, body: bytes) -> None:
+    if not boundary:
+        _refuse("multipart body without a boundary")
+    mark = b"--" + boundary.encode()
+    if not body.startswith(mark):
+        _refuse("text in front of the first part")
+    end = body.rfind(mark + b"--")
+    if end < 0 or body[end + len(mark) + 2 :].strip():
+        _refuse("multipart body does not end with its boundary")
+    for part in parse_parts(body, boundary):
+        disposition = part.headers.get("content-disposition", "")
+        if not part.name or "*" in disposition.replace('"', ""):
+            _refuse("part whose name can be read in two ways")
+        if part.headers.get("content-transfer-encoding", "binary").lower() not in _TRANSFERS:
+            _refuse("encoded part")
+        kind = part.headers.get("content-type", "")
+        if "json" in kind.lower() and _PLAIN_JSON not in kind:
+            _refuse(f"content type {shown(kind)} can be read in two ways")
+
+
+_TRANSFERS: Final = frozenset({"7bit", "8bit", "binary"})
+
+
+def check_parsed(headers: Mapping[str, str], value: Value, *, truncated: bool) -> None:
+    """What is left once the body is read."""
+    if truncated:
+        _refuse("body is cut")
+    if isinstance(value, dict) and kind_of(headers.get("content-type", "")) in (
+        "form",
+        "multipart",
+    ):
+        _check_names((name for name in value if isinstance(name, str)), "form field")
+        if "_method" in value:
+            _refuse("method override in the body")
+
+
+def _fold(name: str) -> str:
+    """One text for all names that some application takes for the same."""
+    return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+
+
+def _check_names(names: Iterable[str], what: str) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if "\0" in name:
+            _refuse(f"NUL in the name of a {what}")
+        if seen.setdefault(_fold(name), name) != name:
+            _refuse(f"{what}s that differ only in case: {shown(name)}")
+
+
+def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        _refuse(f"duplicate JSON key {shown(twice)}")
+    if len({_fold(name) for name in result}) != len(result):
+        _check_names(result, "JSON key")
+    return result
+
+
+def _read_number(text: str) -> int | Number:
+    number = parse_number(text)
+    if len(text) > 4 and math.isinf(float(text)):
+        _refuse("number that no double can hold")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_read_number,
+    parse_float=_read_number,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_read_object,
+)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def parse_json(text: str | bytes) -> Value:
+    """The one value that every reader of this JSON text agrees on."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError:
+            _refuse("JSON is not in UTF-8")
+    bodies.check_depth(text)
+    if "\\u" in text:
+        _check_escapes(text)
+    try:
+        return _DECODER.decode(text)  # type: ignore[no-any-return]
+    except ValueError:
+        bodies.parse_json(text)  # raises with OPA's words, unless OPA lets it pass
+        _refuse("more than one JSON value")
+
+
+def _check_escapes(text: str) -> None:
+    """`\\u0000` cuts a name short in some readers; half a surrogate pair is read in many ways."""
+    high_ends_at = -1
+    for found in _ESCAPE.finditer(text):
+        code = int(found[1] or "20", 16)
+        if code == 0:
+            _refuse("escaped NUL in JSON")
+        if 0xDC00 <= code <= 0xDFFF:
+            if high_ends_at != found.start():
+                _refuse("half a surrogate pair in JSON")
+            high_ends_at = -1
+        elif high_ends_at >= 0:
+            _refuse("half a surrogate pair in JSON")
+        if 0xD800 <= code <= 0xDBFF:
+            high_ends_at = found.end()
+    if high_ends_at >= 0:
+        _refuse("half a surrogate pair in JSON")
