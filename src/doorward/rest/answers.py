@@ -1,0 +1,114 @@
+"""Answers of the API: JSON byte for byte as OPA writes it, its error bodies, its redirects.
+
+This is the one table from what went wrong to a status. No answer says more of a fault of ours than
+that there was one.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from doorward.pdp.config import Server
+from doorward.pdp.decision import error_document
+from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.errors import CompileError, ParseError, RegoError
+
+__all__ = [
+    "bad_request",
+    "failed",
+    "json_answer",
+    "no_content",
+    "not_allowed",
+    "not_found",
+    "object_text",
+    "redirect",
+    "unknown_path",
+    "zipped",
+]
+
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+def object_text(fields: Mapping[str, str]) -> str:
+    """The JSON of an object with its fields in this order; their values are JSON already."""
+    return "{" + ",".join([f"{marshal(name)}:{value}" for name, value in fields.items()]) + "}"
+
+
+def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Response:
+    if pretty:
+        text = indent(text, "", "  ")
+    return Response(text.encode("utf-8", errors="replace") + b"\n", status, media_type=_JSON)
+
+
+def _error(status: int, code: str, message: str, errors: list[Any] | None = None) -> Response:
+    fields = {"code": marshal(code), "message": marshal(message)}
+    if errors is not None:
+        fields["errors"] = "[" + ",".join(map(_one_error, errors)) + "]"
+    return json_answer(object_text(fields), status, pretty=True)
+
+
+def _one_error(error: Mapping[str, Any]) -> str:
+    fields = {name: marshal(error[name]) for name in ("code", "message")}
+    if "location" in error:
+        where = error["location"]
+        fields["location"] = object_text({name: marshal(where[name]) for name in where})
+    return object_text(fields)
+
+
+def bad_request(message: str) -> Response:
+    return _error(400, "invalid_parameter", message)
+
+
+def not_found(message: str) -> Response:
+    return _error(404, "undefined_document", message)
+
+
+def failed(error: Exception) -> Response:
+    """500: a query that cannot be compiled, or an evaluation that failed."""
+    if isinstance(error, RegoError) and not isinstance(error, (CompileError, ParseError)):
+        documents = error_document(error)
+        errors = documents if isinstance(documents, list) else [documents]
+        return _error(500, "internal_error", "error(s) occurred while evaluating query", errors)
+    return _error(500, "internal_error", str(error))
+
+
+def no_content(status: int) -> Response:
+    return Response(b"", status)
+
+
+def not_allowed(methods: str) -> Response:
+    """405 in the words of the router of Go's library."""
+    headers = {"allow": methods, "x-content-type-options": "nosniff"}
+    return Response(b"Method Not Allowed\n", 405, headers, media_type=_TEXT)
+
+
+def unknown_path() -> Response:
+    headers = {"x-content-type-options": "nosniff"}
+    return Response(b"404 page not found\n", 404, headers, media_type=_TEXT)
+
+
+def redirect(status: int, location: str, method: str) -> Response:
+    headers = {"location": location}
+    if method not in ("GET", "HEAD"):
+        return Response(b"", status, headers)
+    words = {301: "Moved Permanently", 307: "Temporary Redirect"}[status]
+    escaped = location.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = escaped.replace('"', "&#34;").replace("'", "&#39;")
+    body = f'<a href="{escaped}">{words}</a>.\n\n'
+    return Response(body.encode(), status, headers, media_type="text/html; charset=utf-8")
+
+
+def zipped(answer: Response, accept: str, options: Server) -> Response:
+    """`answer`, which depends on what the client accepts, as gzip where that is worth it."""
+    answer.headers["vary"] = "Accept-Encoding"
+    body = bytes(answer.body)
+    if "gzip" in accept and len(body) >= options.gzip_min_length:
+        answer.body = gzip.compress(body, compresslevel=min(options.gzip_level, 9), mtime=0)
+        answer.headers["content-encoding"] = "gzip"
+        answer.headers["content-length"] = str(len(answer.body))
+    return answer

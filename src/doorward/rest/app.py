@@ -1,0 +1,206 @@
+"""The HTTP API as one ASGI application: which request goes to which endpoint.
+
+Paths are taken as they were sent, unescaped segment by segment, never normalised: what a router
+would rather see is answered with a redirect, as OPA does. Evaluation happens in worker threads, so
+that a slow policy never holds up a health check.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from doorward import __version__
+from doorward.pdp.config import Config
+from doorward.pdp.health import Health
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.rego.values import Key, Value
+from doorward.rest import data, health
+from doorward.rest.answers import (
+    bad_request,
+    no_content,
+    not_allowed,
+    redirect,
+    unknown_path,
+    zipped,
+)
+from doorward.rest.requests import (
+    BadRequest,
+    Parameters,
+    parameters,
+    read_body,
+    segments,
+)
+
+__all__ = ["Api"]
+
+_INDEX: Final = (
+    "<!doctype html><title>Doorward</title><h1>Doorward</h1>"
+    f"<p>Version {__version__}. Decisions: <code>POST /v1/data/PATH</code> with "
+    '<code>{"input": …}</code>. <a href="/health">health</a> <a href="/metrics">metrics</a></p>'
+)
+
+
+class Api:
+    """The application. `diagnostic`: only health and metrics."""
+
+    def __init__(
+        self,
+        pdp: PDP,
+        config: Config,
+        health: Health,
+        metrics: Metrics,
+        *,
+        diagnostic: bool = False,
+    ) -> None:
+        self._pdp = pdp
+        self._config = config
+        self._health = health
+        self._metrics = metrics
+        self._diagnostic = diagnostic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        started = perf_counter()
+        raw = scope.get("raw_path") or scope["path"].encode()
+        try:
+            name, answer = await self._route(request, raw)
+        except BadRequest as error:
+            name, answer = "catchall", bad_request(str(error))
+        self._metrics.http_request_duration_seconds.labels(
+            answer.status_code, name, request.method.lower()
+        ).observe(perf_counter() - started)
+        await answer(scope, receive, send)
+
+    async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
+        """The name that metrics know the endpoint by, and its answer."""
+        clean = _cleaned(raw)
+        if clean != raw:
+            status = 301 if clean == raw.rstrip(b"/") else 307
+            return "catchall", self._redirect(request, status, clean)
+        path = segments(raw)[1:]
+        match path:
+            case ("health", *rest):
+                return "health", await self._get(request, self._answer_health, tuple(rest))
+            case ("metrics",):
+                return "metrics", await self._get(request, self._answer_metrics, ())
+            case _ if self._diagnostic:
+                return "catchall", unknown_path()
+            case ("",):
+                return "index", await self._answer_index(request)
+            case ("v1", "data", *rest):
+                return "v1/data", await self._answer_v1(request, tuple(rest))
+            case ("v0", "data", *rest):
+                return "v0/data", await self._answer_v0(request, tuple(rest))
+        return "catchall", unknown_path()
+
+    def _redirect(self, request: Request, status: int, clean: bytes) -> Response:
+        # OPA's router unescapes what it redirects to; a control character must not get that far.
+        location = "/".join(segments(clean))
+        if not location.isprintable():
+            return bad_request("invalid character in path")
+        answer = redirect(status, location, request.method)
+        if request.method in ("GET", "POST") and location.startswith(("/v0/data", "/v1/data")):
+            answer.headers["vary"] = "Accept-Encoding"
+        return answer
+
+    async def _get(
+        self,
+        request: Request,
+        answer: Callable[[tuple[str, ...], Parameters], Awaitable[Response]],
+        path: tuple[str, ...],
+    ) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return not_allowed("GET, HEAD")
+        return await answer(path, _asked(request))
+
+    async def _answer_health(self, path: tuple[str, ...], asked: Parameters) -> Response:
+        if path:
+            return await run_in_threadpool(health.get_health_policy, self._pdp, self._health, path)
+        return health.get_health(self._health, asked)
+
+    async def _answer_metrics(self, path: tuple[str, ...], asked: Parameters) -> Response:
+        return health.get_metrics(self._metrics, self._health)
+
+    async def _answer_index(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
+            return Response(_INDEX, media_type="text/html; charset=utf-8")
+        if request.method != "POST":
+            return not_allowed("GET, HEAD, POST")
+        path = tuple(self._config.default_decision.split("/"))
+        return await self._answer_v0(request, path)
+
+    async def _answer_v0(self, request: Request, path: tuple[str, ...]) -> Response:
+        if request.method != "POST":
+            return no_content(405)
+        try:
+            body = await read_body(request, self._config.server)
+        except BadRequest as error:
+            return self._zipped(request, bad_request(f"unexpected parse error for input: {error}"))
+        answer = await run_in_threadpool(
+            data.post_v0,
+            self._pdp,
+            path,
+            _asked(request),
+            body,
+            request.headers.get("content-type", ""),
+            self._context(request),
+        )
+        return self._zipped(request, answer)
+
+    async def _answer_v1(self, request: Request, path: tuple[str, ...]) -> Response:
+        if request.method == "GET":
+            answer = await run_in_threadpool(
+                data.get_v1, self._pdp, path, _asked(request), self._context(request)
+            )
+            return self._zipped(request, answer)
+        if request.method != "POST":
+            return no_content(405)
+        try:
+            body = await read_body(request, self._config.server)
+        except BadRequest as error:
+            return self._zipped(request, bad_request(str(error)))
+        answer = await run_in_threadpool(
+            data.post_v1,
+            self._pdp,
+            path,
+            _asked(request),
+            body,
+            request.headers.get("content-type", ""),
+            self._context(request),
+        )
+        return self._zipped(request, answer)
+
+    def _zipped(self, request: Request, answer: Response) -> Response:
+        return zipped(answer, request.headers.get("accept-encoding", ""), self._config.server)
+
+    def _context(self, request: Request) -> Value | None:
+        """The request headers that the configuration asks to log, under its names for them."""
+        found: dict[Key, Value] = {}
+        for name in self._config.decision_logs.headers:
+            values: list[Value] = list(request.headers.getlist(name))
+            if values:
+                found[name] = values
+        return {"http": {"headers": found}} if found else None
+
+
+def _asked(request: Request) -> Parameters:
+    return parameters(request.scope.get("query_string", b""))
+
+
+def _cleaned(raw: bytes) -> bytes:
+    """The path without `.` and `..`, doubled slashes and a slash at its end."""
+    if b"//" not in raw and b"/." not in raw and (raw == b"/" or not raw.endswith(b"/")):
+        return raw
+    clean = posixpath.normpath(b"/" + raw.lstrip(b"/"))
+    return clean if clean.startswith(b"/") else b"/"

@@ -1,0 +1,153 @@
+"""The Data API: a path and an input, by way of the decision point, to the document at the path.
+
+The functions here block for as long as a policy takes, and are called from worker threads.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Final
+
+from starlette.responses import Response
+
+from doorward import __version__
+from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.pdp import PDP
+from doorward.rego.builtins.go_json import marshal
+from doorward.rego.values import Key, Undefined, Value
+from doorward.rest.answers import bad_request, failed, json_answer, not_found, object_text
+from doorward.rest.requests import (
+    BadRequest,
+    Parameters,
+    data_input,
+    input_of_parameter,
+    raw_input,
+)
+
+__all__ = ["get_v1", "post_v0", "post_v1"]
+
+_NO_INPUT: Final = {
+    "code": marshal("api_usage_warning"),
+    "message": marshal("'input' key missing from the request"),
+}
+_PROVENANCE: Final = {
+    "version": marshal(__version__),
+    "build_commit": '""',
+    "build_timestamp": '""',
+    "build_hostname": '""',
+}
+
+
+class _Call:
+    """One request under way: what it asked for, and when it began."""
+
+    def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
+        self.started = perf_counter_ns()
+        self.parse_ns = 0
+        self.pdp = pdp
+        self.path = path
+        self.context = context
+
+    def parsed(self) -> None:
+        self.parse_ns = perf_counter_ns() - self.started
+
+    def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
+        return self.pdp.decide(self.path, input, strict=strict)
+
+    def record(self, decision: Decision, input: Value | Undefined) -> None:
+        elapsed = perf_counter_ns() - self.started
+        self.pdp.record(decision, input, handler_ns=elapsed, request_context=self.context)
+
+    def metrics(self, decision: Decision) -> dict[Key, Value]:
+        metrics: dict[Key, Value] = {
+            "counter_server_query_cache_hit": 1,
+            "timer_rego_input_parse_ns": self.parse_ns,
+            "timer_rego_query_compile_ns": 0,
+            "timer_server_handler_ns": perf_counter_ns() - self.started,
+        }
+        metrics.update(decision.metrics)
+        return metrics
+
+
+def get_v1(
+    pdp: PDP, path: tuple[str, ...], asked: Parameters, context: Value | None = None
+) -> Response:
+    """GET /v1/data/PATH?input=…"""
+    call = _Call(pdp, path, context)
+    try:
+        input = input_of_parameter(asked.values("input"))
+    except BadRequest as error:
+        return bad_request(str(error))
+    return _answer_v1(call, input, asked, warn=False)
+
+
+def post_v1(
+    pdp: PDP,
+    path: tuple[str, ...],
+    asked: Parameters,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+) -> Response:
+    """POST /v1/data/PATH with {"input": …}"""
+    call = _Call(pdp, path, context)
+    try:
+        input = data_input(body, content_type)
+    except BadRequest as error:
+        return bad_request(str(error))
+    return _answer_v1(call, input, asked, warn=isinstance(input, Undefined))
+
+
+def _answer_v1(call: _Call, input: Value | Undefined, asked: Parameters, *, warn: bool) -> Response:
+    call.parsed()
+    if any('"' in segment for segment in call.path):
+        return _bad_path(call.path)
+    decision = call.decide(input, strict=asked.flag("strict-builtin-errors"))
+    call.record(decision, input)
+    if decision.error is not None:
+        return failed(decision.error)
+    fields: dict[str, str] = {}
+    if call.pdp.logs_decisions:
+        fields["decision_id"] = marshal(decision.decision_id)
+    if asked.flag("provenance"):
+        fields["provenance"] = object_text(_PROVENANCE)
+    if asked.flag("metrics") or asked.flag("instrument"):
+        fields["metrics"] = marshal(call.metrics(decision))
+    if not isinstance(decision.result, Undefined):
+        fields["result"] = marshal(decision.result)
+    if warn:
+        fields["warning"] = object_text(_NO_INPUT)
+    return json_answer(object_text(fields), pretty=asked.flag("pretty"))
+
+
+def _bad_path(path: tuple[str, ...]) -> Response:
+    """OPA's refusal of a quote in a path. Ours could do no harm there; its clients expect it."""
+    bad = next(segment for segment in path if '"' in segment)
+    return failed(DecisionError(f"invalid_parameter: invalid path: invalid ref term '{bad}'"))
+
+
+def post_v0(
+    pdp: PDP,
+    path: tuple[str, ...],
+    asked: Parameters,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+) -> Response:
+    """POST /v0/data/PATH: the body is the input, the answer the document."""
+    call = _Call(pdp, path, context)
+    try:
+        input = raw_input(body, content_type)
+    except BadRequest as error:
+        return bad_request(str(error))
+    call.parsed()
+    if any('"' in segment for segment in path):
+        return _bad_path(path)
+    decision = call.decide(input)
+    # OPA logs the input that is missing as null.
+    call.record(decision, None if isinstance(input, Undefined) else input)
+    if decision.error is not None:
+        return failed(decision.error)
+    if isinstance(decision.result, Undefined):
+        return not_found(f"document missing: {'.'.join(['data', *path])}")
+    return json_answer(marshal(decision.result), pretty=asked.flag("pretty"))

@@ -1,0 +1,59 @@
+"""Health and metrics: the endpoints that probes and scrapers ask."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from doorward.pdp.health import Health
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.rego.builtins.go_json import marshal
+from doorward.rego.errors import EvalError
+from doorward.rego.values import Key, Undefined, Value
+from doorward.rest.answers import json_answer, object_text
+from doorward.rest.requests import Parameters
+
+__all__ = ["get_health", "get_health_policy", "get_metrics"]
+
+
+def get_health(health: Health, asked: Parameters) -> Response:
+    """GET /health: whether decisions can be made; `?plugins`: whether every part is up.
+
+    `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
+    failed is only said, since a probe that failed for it would take down what still works.
+    """
+    if asked.flag("plugins") and health.down(asked.values("exclude-plugin")):
+        return _unhealthy("one or more plugins are not up")
+    if health.reload_error is None:
+        return json_answer("{}")
+    if asked.flag("policies"):
+        return _unhealthy(f"policies are not the newest: {health.reload_error}")
+    return json_answer(object_text({"warning": marshal(health.reload_error)}))
+
+
+def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
+    """GET /health/PATH: what `data.system.health.PATH` says; it must be true."""
+    states = health.states
+    input: dict[Key, Value] = {
+        "plugin_state": {name: state.value for name, state in states.items()},
+        "plugins_ready": not health.down(),
+    }
+    decision = pdp.decide(("system", "health", *path), input)
+    name = ".".join(["data.system.health", *path])
+    if decision.error is not None:
+        error = decision.error
+        return _unhealthy(str(error.diagnostics[0]) if isinstance(error, EvalError) else str(error))
+    if isinstance(decision.result, Undefined):
+        return _unhealthy(f"health check ({name}) was undefined")
+    if decision.result is not True:
+        return _unhealthy(f"health check ({name}) returned unexpected value")
+    return json_answer("{}")
+
+
+def get_metrics(metrics: Metrics, health: Health) -> Response:
+    """GET /metrics, in Prometheus' text format."""
+    return Response(metrics.render(health), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _unhealthy(error: str) -> Response:
+    return json_answer(object_text({"error": marshal(error)}), 500)

@@ -1,0 +1,178 @@
+"""A request of the API as values: its path, its parameters, its body, read within limits.
+
+Refusals are `BadRequest`, in OPA's words. What the parts mean is for the endpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from starlette.requests import ClientDisconnect, Request
+
+from doorward.pdp.config import Server
+from doorward.pdp.go_json import JSONError, read_json
+from doorward.pdp.loader import LoadError, read_document
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = [
+    "BadRequest",
+    "Parameters",
+    "data_input",
+    "input_of_parameter",
+    "parameters",
+    "raw_input",
+    "read_body",
+    "segments",
+]
+
+BODY_TIMEOUT: Final = 60.0
+"""Seconds in which a body must have arrived."""
+
+
+class BadRequest(Exception):
+    """A request that is refused with 400 `invalid_parameter` and this message."""
+
+
+class Parameters:
+    """Query parameters, as Go reads them: pairs that are not well formed are passed over."""
+
+    def __init__(self, values: dict[str, list[str]]) -> None:
+        self._values = values
+
+    def values(self, name: str) -> list[str]:
+        return self._values.get(name, [])
+
+    def flag(self, name: str) -> bool:
+        """Given, and either without a value or `true` in any case."""
+        return any(value.lower() in ("", "true") for value in self.values(name))
+
+
+def parameters(query: bytes) -> Parameters:
+    values: dict[str, list[str]] = {}
+    for pair in query.split(b"&"):
+        if not pair or b";" in pair:
+            continue
+        name, _, value = pair.partition(b"=")
+        try:
+            key, text = _unescape(name, plus=True), _unescape(value, plus=True)
+        except ValueError:
+            continue
+        values.setdefault(key, []).append(text)
+    return Parameters(values)
+
+
+def segments(raw_path: bytes) -> tuple[str, ...]:
+    """The segments of a path, each unescaped by itself, so that `%2F` stays inside one."""
+    try:
+        return tuple([_unescape(part) for part in raw_path.split(b"/")])
+    except ValueError:
+        raise BadRequest("invalid URL escape in path") from None
+
+
+def _unescape(text: bytes, *, plus: bool = False) -> str:
+    if plus:
+        text = text.replace(b"+", b" ")
+    for part in text.split(b"%")[1:]:
+        if len(part) < 2 or not all(c in b"0123456789abcdefABCDEF" for c in part[:2]):
+            raise ValueError("invalid URL escape")
+    return unquote_to_bytes(text).decode("utf-8", errors="replace")
+
+
+async def read_body(request: Request, limits: Server) -> bytes:
+    """The whole body, unzipped where it says so; BadRequest past the limits."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limits.max_length:
+        raise BadRequest("request body too large")
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limits.max_length:
+                    raise BadRequest("request body too large")
+                chunks.append(chunk)
+    except (ClientDisconnect, TimeoutError):
+        raise BadRequest("request body ended early") from None
+    body = b"".join(chunks)
+    if request.headers.get("content-encoding") == "gzip":
+        return _unzip(body, limits.gzip_max_length)
+    return body
+
+
+def _unzip(body: bytes, limit: int) -> bytes:
+    what = "could not decompress the body: "
+    if body[:2] != b"\x1f\x8b":
+        raise BadRequest(what + ("gzip payload too large" if body else "unexpected EOF"))
+    unzip = zlib.decompressobj(wbits=31)
+    try:
+        text = unzip.decompress(body, limit + 1)
+    except zlib.error:
+        raise BadRequest(what + "gzip: invalid data") from None
+    if len(text) > limit:
+        raise BadRequest(what + "gzip payload too large")
+    if not unzip.eof:
+        raise BadRequest(what + "unexpected EOF")
+    return text
+
+
+def _document(body: bytes, content_type: str) -> Value | Undefined:
+    """The body's one document; UNDEFINED for an empty body."""
+    if not body.strip(b" \t\r\n"):
+        return UNDEFINED
+    try:
+        if "yaml" in content_type:
+            return read_document("body", body)
+        return read_json(body, trailing=True)
+    except LoadError as error:
+        what = error.messages[0].removeprefix("body: ")
+        raise BadRequest(f"body contains malformed input document: {what}") from None
+    except JSONError as error:
+        raise BadRequest(f"body contains malformed input document: {error}") from None
+
+
+def data_input(body: bytes, content_type: str) -> Value | Undefined:
+    """The `input` of a v1 request; UNDEFINED where it is missing or null."""
+    document = _document(body, content_type)
+    if isinstance(document, Undefined) or document is None:
+        return UNDEFINED
+    if not isinstance(document, dict):
+        raise BadRequest(
+            "body contains malformed input document: json: cannot unmarshal "
+            f"{_go_kind(document)} into Go value of type types.DataRequestV1"
+        )
+    found: Value = None
+    for key, value in document.items():
+        # Go matches the names of fields in any case; the last one counts.
+        if isinstance(key, str) and key.lower() == "input":
+            found = value
+    return UNDEFINED if found is None else found
+
+
+def raw_input(body: bytes, content_type: str) -> Value | Undefined:
+    """The input of a v0 request: the whole body."""
+    try:
+        return _document(body, content_type)
+    except BadRequest as error:
+        raise BadRequest(f"unexpected parse error for input: {error}") from None
+
+
+def input_of_parameter(values: list[str]) -> Value | Undefined:
+    """The input in `?input=`; the last one counts."""
+    if not values:
+        return UNDEFINED
+    try:
+        return read_json(values[-1])
+    except JSONError as error:
+        raise BadRequest(f"parameter contains malformed input document: {error}") from None
+
+
+def _go_kind(value: Value) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "number"

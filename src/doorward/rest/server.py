@@ -1,0 +1,169 @@
+"""Listeners for the HTTP API: sockets bound before anything is announced, one loop for all.
+
+A listener that cannot be bound is an error to the caller, at once; nothing is served half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from doorward.rest.bounded import BoundedHttp
+
+__all__ = ["BindError", "HttpServer", "Listener", "bind"]
+
+BACKLOG: Final = 1024
+MAX_CONCURRENT: Final = 1_000
+KEEP_ALIVE: Final = 30
+
+
+class BindError(Exception):
+    """An address that cannot be listened on; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A bound socket, the name it is known by, and what it serves."""
+
+    address: str
+    socket: socket.socket
+    app: ASGIApp
+
+
+def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
+    """A listening socket at `host:port`, `:port`, `http://host:port` or `unix:///path`.
+
+    A socket file that a dead server left behind is replaced; one that answers is not.
+    """
+    try:
+        if address.startswith("unix:"):
+            path = address.removeprefix("unix:").removeprefix("//")
+            return _bind_unix(path, unix_permissions)
+        return _bind_tcp(address.removeprefix("http://"))
+    except OSError as error:
+        raise BindError(f"listen {address}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _bind_tcp(address: str) -> socket.socket:
+    host, colon, port = address.rpartition(":")
+    if not colon or "://" in address or not port.isdecimal() or int(port) > 65535:
+        raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(
+                ("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
+            )
+        return socket.create_server(("", int(port)), backlog=BACKLOG)
+    found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    family, _, _, _, where = sorted(found, key=lambda each: each[0] != socket.AF_INET)[0]
+    return socket.create_server(where[:2], family=family, backlog=BACKLOG)
+
+
+def _bind_unix(path: str, permissions: int) -> socket.socket:
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        os.chmod(path, permissions)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(path: str) -> None:
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise BindError(f"listen unix:{path}: there is a file that is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+    raise BindError(f"listen unix:{path}: address already in use")
+
+
+class HttpServer:
+    """Serves listeners from one event loop in a thread of its own."""
+
+    def __init__(self, listeners: Sequence[Listener], *, grace: float = 10.0) -> None:
+        self._listeners = tuple(listeners)
+        self._servers = [uvicorn.Server(_settings(each.app, grace)) for each in listeners]
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._grace = grace
+
+    def start(self, timeout: float = 10.0) -> None:
+        """Serve from now on; returns when every listener takes requests."""
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(timeout / 0.01)):
+            if all(server.started for server in self._servers):
+                return
+            if not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        raise BindError("the HTTP server did not start")
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Take no more requests, and give those under way the grace period to end."""
+        for server in self._servers:
+            server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(self._grace + 5.0)
+        for each in self._listeners:
+            name = each.socket.getsockname() if each.socket.fileno() >= 0 else None
+            each.socket.close()
+            if isinstance(name, str) and name:
+                _unlink(name)
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        pairs = zip(self._servers, self._listeners, strict=True)
+        await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=BoundedHttp,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONCURRENT,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, int(grace)),
+    )
