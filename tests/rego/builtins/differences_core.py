@@ -13,7 +13,9 @@ from doorward.rego.values import to_json
 __all__ = ["CORE_DIFFERENCES"]
 
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_NUMERIC: Final = r"plus|minus|mul|div|rem|abs|ceil|floor|round|bits\..*|sum|product|numbers\..*"
+_NUMERIC: Final = (
+    r"plus|minus|mul|div|rem|abs|ceil|floor|round|bits\..*|sum|product|numbers\..*|format_int"
+)
 
 
 def _has_large_number(row: Row) -> bool:
@@ -40,6 +42,11 @@ CORE_DIFFERENCES: Final = (
         "min",
         "null is the least value; OPA 1.18 overlooks it in sets only, and newer ones no more",
         lambda row: "null" in row["query"],
+    ),
+    Difference(
+        "replace|strings.replace_n",
+        "a string is Unicode: what Go cuts into bytes that are no UTF-8 is U+FFFD",
+        lambda row: "\\x" in row.get("repr", [""])[0],
     ),
     Difference(
         "sort",

@@ -48,6 +48,9 @@ from doorward.rego.builtins import (
     sets as sets,
 )
 from doorward.rego.builtins import (
+    strings as strings,
+)
+from doorward.rego.builtins import (
     tokens as tokens,
 )
 from doorward.rego.builtins import (

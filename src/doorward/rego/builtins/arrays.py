@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from doorward.rego.builtins.operands import machine_integer
-from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, array, number
-from doorward.rego.numbers import AnyNumber
 from doorward.rego.values import Value
 
 __all__: list[str] = []
@@ -17,9 +16,11 @@ def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
     return x + y
 
 
-@builtin("array.slice", array(any_), number, number, returns=array(any_))
-def array_slice(items: list[Value], start: AnyNumber, stop: AnyNumber) -> list[Value]:
+@builtin("array.slice", array(any_), number, number, returns=array(any_), checked=False)
+def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
     """Items from `start` up to, not including, `stop`; bounds are clamped."""
+    if not isinstance(items, list):
+        raise operand_error(1, items, "array")
     first = max(machine_integer(2, start), 0)
     return items[first : max(machine_integer(3, stop), 0)]
 

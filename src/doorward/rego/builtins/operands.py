@@ -60,12 +60,14 @@ def integer_operand(position: int, value: Value, wanted: str = "integer") -> int
     return whole
 
 
-def machine_integer(position: int, value: AnyNumber) -> int:
+def machine_integer(position: int, value: Value) -> int:
     """Operand `position` as an integer that fits 64 bits and is written as one: no `2.0`."""
     if type(value) is int and -_MACHINE <= value < _MACHINE:
         return value
     if type(value) is Number and value.text == "-0":
         return 0
+    if not is_number(value):
+        refuse_operand(position, "number", kind_name(value))
     refuse_operand(position, "integer number", "floating-point number")
 
 

@@ -1,0 +1,464 @@
+"""Go's `fmt.Sprintf`, for the arguments that `sprintf` of a policy can have.
+
+An argument is an `int` (an int or *big.Int to Go, by its size), a `float` (float64) or a `str`;
+what else Rego has is text by the time it comes here. A width or precision past a million is what
+Go makes of it (`%!(NOVERB)`); a result past `MAX_TEXT` characters is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from doorward.rego.builtins.go_strings import is_graphic, quote
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["MAX_TEXT", "Argument", "format_text"]
+
+MAX_TEXT: Final = 1 << 24
+
+Argument: TypeAlias = int | float | str
+
+_MAX_FIELD: Final = 1_000_000
+_MAX_RUNE: Final = 0x10FFFF
+_INT: Final = 1 << 63
+_BASES: Final = {"b": 2, "o": 8, "O": 8, "x": 16, "X": 16, "d": 10, "v": 10}
+_DIGITS: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
+
+
+@dataclass(slots=True)
+class _Spec:
+    """The flags, width and precision of one verb."""
+
+    sharp: bool = False
+    zero: bool = False
+    plus: bool = False
+    minus: bool = False
+    space: bool = False
+    width: int | None = None
+    precision: int | None = None
+    sharp_v: bool = False
+    plus_v: bool = False
+
+    def pad(self, text: str, *, zeros: bool = True) -> str:
+        missing = (self.width or 0) - len(text)
+        if missing <= 0:
+            return text
+        if self.minus:
+            return text + " " * missing
+        return ("0" if self.zero and zeros else " ") * missing + text
+
+    def cut(self, text: str) -> str:
+        return text if self.precision is None else text[: self.precision]
+
+    @property
+    def sign(self) -> str:
+        return "+" if self.plus else " " if self.space else ""
+
+
+def format_text(template: str, arguments: Sequence[Argument]) -> str:
+    """`template` with its verbs replaced; what does not fit is said in the text, as Go does."""
+    return _Printer(template, arguments).run()
+
+
+class _Printer:
+    def __init__(self, template: str, arguments: Sequence[Argument]) -> None:
+        self.template = template
+        self.arguments = arguments
+        self.at = 0
+        self.next = 0
+        self.reordered = False
+        self.good = True
+        self.out: list[str] = []
+        self.size = 0
+
+    def put(self, text: str) -> None:
+        self.size += len(text)
+        if self.size > MAX_TEXT:
+            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+        self.out.append(text)
+
+    def run(self) -> str:
+        template = self.template
+        while True:
+            percent = template.find("%", self.at)
+            if percent < 0:
+                self.put(template[self.at :])
+                break
+            self.put(template[self.at : percent])
+            self.at = percent + 1
+            self.verb()
+        if not self.reordered and self.next < len(self.arguments):
+            self.extra()
+        return "".join(self.out)
+
+    def extra(self) -> None:
+        rest = self.arguments[self.next :]
+        shown = [f"{_type(argument)}={_print(argument, 'v', _Spec())}" for argument in rest]
+        self.put(f"%!(EXTRA {', '.join(shown)})")
+
+    @property
+    def here(self) -> str:
+        return self.template[self.at] if self.at < len(self.template) else ""
+
+    def verb(self) -> None:
+        self.good = True
+        spec = self.flags()
+        if "a" <= self.here <= "z" and self.next < len(self.arguments):
+            self.print(self.take(), spec)
+            return
+        indexed = self.index()
+        indexed = self.width(spec, indexed=indexed)
+        indexed = self.precision(spec, indexed=indexed)
+        if not indexed:
+            self.index()
+        if not self.here:
+            self.put("%!(NOVERB)")
+            return
+        verb = self.take()
+        if verb == "%":
+            self.put("%")
+        elif not self.good:
+            self.put(f"%!{verb}(BADINDEX)")
+        elif self.next >= len(self.arguments):
+            self.put(f"%!{verb}(MISSING)")
+        else:
+            self.print(verb, spec)
+
+    def take(self) -> str:
+        self.at += 1
+        return self.template[self.at - 1]
+
+    def print(self, verb: str, spec: _Spec) -> None:
+        if verb in "vw":
+            spec.sharp_v, spec.sharp = spec.sharp, False
+            spec.plus_v, spec.plus = spec.plus, False
+        self.put(_print(self.arguments[self.next], verb, spec))
+        self.next += 1
+
+    def flags(self) -> _Spec:
+        spec = _Spec()
+        while self.here and self.here in "#0+- ":
+            flag = self.take()
+            spec.sharp |= flag == "#"
+            spec.zero |= flag == "0"
+            spec.plus |= flag == "+"
+            spec.minus |= flag == "-"
+            spec.space |= flag == " "
+        return spec
+
+    def index(self) -> bool:
+        """`[n]`: the number of the next argument; whether there was one."""
+        if self.here != "[":
+            return False
+        self.reordered = True
+        end = self.template.find("]", self.at + 1)
+        if len(self.template) - self.at < 3 or end < 0:
+            self.at += 1
+            self.good = False
+            return False
+        text = self.template[self.at + 1 : end]
+        self.at = end + 1
+        number = _number(text)
+        if number is None:
+            self.good = False
+            return False
+        if 0 < number <= len(self.arguments):
+            self.next = number - 1
+        else:
+            self.good = False
+        return True
+
+    def width(self, spec: _Spec, *, indexed: bool) -> bool:
+        if self.here == "*":
+            self.at += 1
+            spec.width = self.star()
+            if spec.width is None:
+                self.put("%!(BADWIDTH)")
+            elif spec.width < 0:
+                spec.width, spec.minus, spec.zero = -spec.width, True, False
+            return False
+        spec.width = self.number()
+        if indexed and spec.width is not None:
+            self.good = False
+        return indexed
+
+    def precision(self, spec: _Spec, *, indexed: bool) -> bool:
+        # A point that ends the text is a verb, and an unknown one.
+        if self.here != "." or self.at + 1 == len(self.template):
+            return indexed
+        self.at += 1
+        if indexed:
+            self.good = False
+        indexed = self.index()
+        if self.here == "*":
+            self.at += 1
+            spec.precision = self.star()
+            if spec.precision is not None and spec.precision < 0:
+                spec.precision = None
+            if spec.precision is None:
+                self.put("%!(BADPREC)")
+            return False
+        spec.precision = self.number() or 0
+        return indexed
+
+    def star(self) -> int | None:
+        """The next argument as a width or precision."""
+        if self.next >= len(self.arguments):
+            return None
+        argument = self.arguments[self.next]
+        self.next += 1
+        return argument if isinstance(argument, int) and abs(argument) <= _MAX_FIELD else None
+
+    def number(self) -> int | None:
+        start = self.at
+        while self.here.isascii() and self.here.isdigit():
+            self.at += 1
+        text = self.template[start : self.at]
+        if not text:
+            return None
+        number = _number(text)
+        if number is None:
+            self.at = len(self.template)
+        return number
+
+
+def _number(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 7:
+        return None
+    number = int(text)
+    return number if number <= _MAX_FIELD else None
+
+
+def _is_big(number: int) -> bool:
+    return not -_INT <= number < _INT
+
+
+def _type(argument: Argument) -> str:
+    if isinstance(argument, int):
+        return "*big.Int" if _is_big(argument) else "int"
+    return "float64" if isinstance(argument, float) else "string"
+
+
+def _print(argument: Argument, verb: str, spec: _Spec) -> str:
+    if verb == "T":
+        return spec.pad(spec.cut(_type(argument)))
+    if isinstance(argument, str):
+        text = _string(argument, verb, spec)
+    elif isinstance(argument, float):
+        text = _float(argument, verb, spec)
+    elif _is_big(argument):
+        text = _big(argument, verb, spec)
+    else:
+        text = _integer(argument, verb, spec)
+    if text is None:
+        return f"%!{verb}({_type(argument)}={_print(argument, 'v', spec)})"
+    return text
+
+
+def _string(text: str, verb: str, spec: _Spec) -> str | None:
+    if verb == "s" or (verb == "v" and not spec.sharp_v):
+        return spec.pad(spec.cut(text))
+    if verb in "vq":
+        return spec.pad(_quoted(spec.cut(text), spec))
+    if verb in "xX":
+        return _hex_bytes(text.encode("utf-8", "surrogatepass"), verb, spec)
+    return None
+
+
+def _quoted(text: str, spec: _Spec) -> str:
+    if spec.sharp and all(_is_raw(char) for char in text):
+        return f"`{text}`"
+    return quote(text, ascii_only=spec.plus)
+
+
+def _is_raw(char: str) -> bool:
+    return char == "\t" or (char >= " " and char not in "`\x7f\ufeff")
+
+
+def _hex_bytes(data: bytes, verb: str, spec: _Spec) -> str:
+    if spec.precision is not None:
+        data = data[: spec.precision]
+    pairs = [f"{byte:02{verb}}" for byte in data]
+    prefix = f"0{verb}" if spec.sharp and pairs else ""
+    text = f" {prefix}".join(pairs) if spec.space else "".join(pairs)
+    return spec.pad(prefix + text)
+
+
+def _integer(number: int, verb: str, spec: _Spec) -> str | None:
+    if verb == "c":
+        return spec.pad(_rune(number))
+    if verb == "q":
+        return spec.pad(quote(_rune(number), "'", ascii_only=spec.plus))
+    if verb == "U":
+        return _unicode(number, spec)
+    base = _BASES.get(verb)
+    if base is None:
+        return None
+    digits = format(abs(number), _DIGITS[base])
+    sign = "-" if number < 0 else spec.sign
+    if spec.precision is not None:
+        if spec.precision == 0 and number == 0:
+            return spec.pad("", zeros=False)
+        digits = digits.zfill(spec.precision)
+    elif spec.zero and not spec.minus and spec.width:
+        digits = digits.zfill(spec.width - len(sign))
+    if verb == "X":
+        digits = digits.upper()
+    return spec.pad(sign + _prefix(digits, verb, base, spec) + digits, zeros=False)
+
+
+def _prefix(digits: str, verb: str, base: int, spec: _Spec) -> str:
+    octal = "0" if spec.sharp and base == 8 and not digits.startswith("0") else ""
+    if verb == "O":
+        return "0o" + octal
+    if not spec.sharp:
+        return ""
+    return octal if base == 8 else {2: "0b", 16: f"0{verb}", 10: ""}[base]
+
+
+def _rune(number: int) -> str:
+    valid = 0 <= number <= _MAX_RUNE and not 0xD800 <= number < 0xE000
+    return chr(number) if valid else "\ufffd"
+
+
+def _unicode(number: int, spec: _Spec) -> str:
+    code = number % (1 << 64)
+    text = "U+" + format(code, "X").zfill(max(4, spec.precision or 0))
+    if spec.sharp and code <= _MAX_RUNE and is_graphic(_rune(code)):
+        text += f" '{_rune(code)}'"
+    return spec.pad(text, zeros=False)
+
+
+def _big(number: int, verb: str, spec: _Spec) -> str | None:
+    if verb == "w":
+        words = []
+        rest = abs(number)
+        while rest:
+            words.append(str(rest % (1 << 64)))
+            rest >>= 64
+        return f"%!w(*big.Int=&{{{str(number < 0).lower()} [{' '.join(words)}]}})"
+    base = 10 if verb == "s" else _BASES.get(verb)
+    if base is None:
+        return f"%!{verb}(big.Int={number})"
+    digits = format(abs(number), _DIGITS[base])
+    digits = digits.upper() if verb == "X" else digits
+    prefix = {"b": "0b", "o": "0", "x": "0x", "X": "0X"}.get(verb, "") if spec.sharp else ""
+    sign = "+" if spec.plus_v else spec.sign
+    head = ("-" if number < 0 else sign) + ("0o" if verb == "O" else prefix)
+    if spec.precision is not None:
+        digits = digits.zfill(spec.precision)
+    elif spec.zero and not spec.minus and spec.width:
+        digits = digits.zfill(spec.width - len(head))
+    return spec.pad(head + digits, zeros=False)
+
+
+def _float(number: float, verb: str, spec: _Spec) -> str | None:
+    if verb == "v":
+        verb = "g"
+    form = _FLOATS.get(verb)
+    if form is None:
+        return None
+    text = form(abs(number), spec.precision)
+    if verb in "EGX":
+        text = text.upper()
+    if spec.sharp and verb != "b":
+        text = _with_point(text, verb, spec.precision)
+    sign = "-" if math.copysign(1, number) < 0 else spec.sign
+    if sign and spec.zero and not spec.minus and spec.width:
+        return sign + text.rjust(spec.width - len(sign), "0")
+    return spec.pad(sign + text)
+
+
+def _with_point(text: str, verb: str, precision: int | None) -> str:
+    """`#`: always a decimal point, and for `g` the trailing zeros."""
+    mark = "pP" if verb in "xX" else "eE"
+    end = next((n for n, char in enumerate(text) if char in mark), len(text))
+    number, tail = text[:end], text[end:]
+    digits = 0
+    if verb in "gGx":
+        digits = 6 if precision is None else precision
+    significant = number.replace(".", "").lstrip("0")
+    digits -= len(significant)
+    if "." not in number:
+        digits -= number == "0"
+        number += "."
+    return number + "0" * max(digits, 0) + tail
+
+
+def _shortest(number: float, precision: int | None) -> str:
+    """`%g`, with the fewest digits that read back where no precision is given."""
+    if precision is not None:
+        return f"{number:.{precision or 1}g}"
+    digits, exponent = _split(repr(number))
+    if exponent < -4 or (exponent >= 6 and exponent >= 6):
+        point = "." + digits[1:] if len(digits) > 1 else ""
+        return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    if exponent < 0:
+        return "0." + "0" * (-exponent - 1) + digits
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    return whole + ("." + digits[exponent + 1 :] if len(digits) > exponent + 1 else "")
+
+
+def _split(text: str) -> tuple[str, int]:
+    """Digits without zeros at either end, and the exponent of the first one."""
+    mantissa, _, power = text.partition("e")
+    whole, _, rest = mantissa.partition(".")
+    digits = (whole + rest).lstrip("0")
+    exponent = len(whole) - 1 + int(power or 0) - (len(whole + rest) - len(digits))
+    return (digits.rstrip("0"), exponent) if digits else ("0", 0)
+
+
+def _binary(number: float, _precision: int | None) -> str:
+    mantissa, exponent = _mantissa(number)
+    return f"{mantissa}p{exponent:+d}"
+
+
+def _mantissa(number: float) -> tuple[int, int]:
+    """`number` as a whole mantissa of at most 53 bits times a power of two, as IEEE holds it."""
+    _, power = math.frexp(number)
+    power = max(power, -1021)
+    return int(math.ldexp(number, 53 - power)) if number else 0, power - 53
+
+
+def _hexadecimal(number: float, precision: int | None) -> str:
+    if number == 0:
+        return "0x0" + ("." + "0" * precision if precision else "") + "p+00"
+    mantissa, exponent = _mantissa(number)
+    # One bit before the point, 52 behind it: 13 hexadecimal digits.
+    shift = 53 - mantissa.bit_length()
+    mantissa, exponent = mantissa << shift, exponent - shift + 52
+    if precision is not None and precision < 13:
+        cut = 52 - 4 * precision
+        whole, rest = divmod(mantissa, 1 << cut)
+        half = 1 << (cut - 1)
+        whole += rest > half or (rest == half and whole & 1)
+        mantissa = whole << cut
+        if mantissa.bit_length() > 53:
+            mantissa, exponent = mantissa >> 1, exponent + 1
+    digits = f"{mantissa & ((1 << 52) - 1):013x}"
+    digits = digits.rstrip("0") if precision is None else digits.ljust(precision, "0")[:precision]
+    return f"0x1{'.' if digits else ''}{digits}p{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def _fixed(number: float, precision: int | None) -> str:
+    return f"{number:.{6 if precision is None else precision}f}"
+
+
+def _scientific(number: float, precision: int | None) -> str:
+    return f"{number:.{6 if precision is None else precision}e}"
+
+
+_FLOATS: Final[dict[str, Callable[[float, int | None], str]]] = {
+    "b": _binary,
+    "e": _scientific,
+    "E": _scientific,
+    "f": _fixed,
+    "F": _fixed,
+    "g": _shortest,
+    "G": _shortest,
+    "x": _hexadecimal,
+    "X": _hexadecimal,
+}

@@ -1,0 +1,321 @@
+"""Strings, counted in characters (Unicode code points).
+
+Results are at most `MAX_TEXT` characters long; more is an error before the memory is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
+from doorward.rego.builtins.go_strings import lower as go_lower
+from doorward.rego.builtins.go_strings import upper as go_upper
+from doorward.rego.builtins.operands import exact_operand, machine_integer, refuse_operand
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import (
+    any_,
+    any_of,
+    array,
+    boolean,
+    number,
+    object_,
+    set_,
+    string,
+)
+from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.numbers import AnyNumber, Number, number_text
+from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
+
+__all__: list[str] = []
+
+Strings: TypeAlias = "list[Value] | frozenset[Key]"
+
+_SPACES: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_STRINGS = any_of(set_(string), array(string))
+_SEARCH = any_of(string, set_(string), array(string))
+
+
+@builtin("startswith", string, string, returns=boolean)
+def startswith(search: str, base: str) -> bool:
+    """Whether `search` starts with `base`."""
+    return search.startswith(base)
+
+
+@builtin("endswith", string, string, returns=boolean)
+def endswith(search: str, base: str) -> bool:
+    """Whether `search` ends with `base`."""
+    return search.endswith(base)
+
+
+@builtin("contains", string, string, returns=boolean)
+def contains(haystack: str, needle: str) -> bool:
+    """Whether `needle` is somewhere in `haystack`."""
+    return needle in haystack
+
+
+@builtin("lower", string, returns=string)
+def lower(x: str) -> str:
+    """Lower case, one character for one."""
+    return x.lower() if x.isascii() else go_lower(x)
+
+
+@builtin("upper", string, returns=string)
+def upper(x: str) -> str:
+    """Upper case, one character for one: `ß` stays."""
+    return x.upper() if x.isascii() else go_upper(x)
+
+
+@builtin("split", string, string, returns=array(string))
+def split(x: str, delimiter: str) -> list[str]:
+    """The pieces between the delimiters; without a delimiter, the characters."""
+    return x.split(delimiter) if delimiter else list(x)
+
+
+@builtin("concat", string, _STRINGS, returns=string)
+def concat(delimiter: str, collection: Strings) -> str:
+    """The strings in one, with `delimiter` between them."""
+    texts = _texts(2, collection)
+    if sum(map(len, texts)) + len(delimiter) * len(texts) > MAX_TEXT:
+        _check_size(sum(map(len, texts)) + len(delimiter) * max(len(texts) - 1, 0))
+    return delimiter.join(texts)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_TEXT:
+        raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+
+
+def _texts(position: int, collection: Strings) -> list[str]:
+    texts: list[Any] = (
+        sorted_values(collection) if isinstance(collection, frozenset) else collection
+    )
+    for text in texts:
+        if type(text) is not str:
+            kind = "array" if isinstance(collection, list) else "set"
+            refuse_operand(position, f"{kind} of strings", f"{kind} containing {kind_name(text)}")
+    return texts
+
+
+@builtin("replace", string, string, string, returns=string)
+def replace(x: str, old: str, new: str) -> str:
+    """`x` with every `old` replaced; an empty `old` is found between any two bytes."""
+    if not old:
+        return _replace_all(x, {"": new})
+    grown = len(new) - len(old)
+    if grown > 0 and len(x) // len(old) * grown + len(x) > MAX_TEXT:
+        _check_size(len(x) + x.count(old) * grown)
+    return x.replace(old, new)
+
+
+@builtin("strings.replace_n", object_(string, string), string, returns=string)
+def strings_replace_n(patterns: dict[Key, Value], value: str) -> str:
+    """`value` with each key replaced by its text, in one pass; of two keys that fit, the first."""
+    replacements: dict[str, str] = {}
+    for key in sorted_keys(patterns):
+        new = patterns[key]
+        if type(key) is not str:
+            raise OperandError("operand 1 non-string key found in pattern object")
+        if type(new) is not str:
+            raise OperandError("operand 1 non-string value found in pattern object")
+        replacements[key] = new
+    if not replacements:
+        return value
+    longest = max(map(len, replacements.values()))
+    if (len(value) + 1) * max(longest, 1) > MAX_TEXT:
+        _check_size(_replaced_size(value, replacements))
+    return _replace_all(value, replacements)
+
+
+def _alternatives(keys: Iterable[str]) -> re.Pattern[str]:
+    # Literal alternatives only: no backtracking that could take long.
+    return re.compile("|".join(map(re.escape, keys)))
+
+
+def _replaced_size(value: str, replacements: dict[str, str]) -> int:
+    if "" in replacements:
+        return (4 * len(value) + 1) * max(map(len, replacements.values()))
+    found = _alternatives(replacements).findall(value)
+    return len(value) + sum(len(replacements[old]) - len(old) for old in found)
+
+
+def _replace_all(value: str, replacements: dict[str, str]) -> str:
+    if "" not in replacements:
+        return _alternatives(replacements).sub(lambda found: replacements[found[0]], value)
+    # Go goes byte by byte here, and so cuts characters outside ASCII into what is no UTF-8.
+    empty = replacements[""].encode()
+    rest = {old.encode(): new.encode() for old, new in replacements.items() if old}
+    data = value.encode("utf-8", "surrogatepass")
+    _check_size((len(data) + 1) * len(empty))
+    out: list[bytes] = []
+    at = 0
+    while at <= len(data):
+        out.append(empty)
+        old = next((old for old in rest if data.startswith(old, at)), None)
+        # After a match Go looks for the empty string again, after a plain byte too.
+        out.append(data[at : at + 1] if old is None else rest[old])
+        at += len(old or b" ")
+    return b"".join(out).decode("utf-8", "replace")
+
+
+@builtin("trim", string, string, returns=string)
+def trim(value: str, cutset: str) -> str:
+    """`value` without characters of `cutset` at both ends."""
+    return value.strip(cutset) if cutset else value
+
+
+@builtin("trim_left", string, string, returns=string)
+def trim_left(value: str, cutset: str) -> str:
+    """`value` without characters of `cutset` at its start."""
+    return value.lstrip(cutset) if cutset else value
+
+
+@builtin("trim_right", string, string, returns=string)
+def trim_right(value: str, cutset: str) -> str:
+    """`value` without characters of `cutset` at its end."""
+    return value.rstrip(cutset) if cutset else value
+
+
+@builtin("trim_prefix", string, string, returns=string)
+def trim_prefix(value: str, prefix: str) -> str:
+    """`value` without `prefix`, if it starts with it."""
+    return value.removeprefix(prefix)
+
+
+@builtin("trim_suffix", string, string, returns=string)
+def trim_suffix(value: str, suffix: str) -> str:
+    """`value` without `suffix`, if it ends with it."""
+    return value.removesuffix(suffix)
+
+
+@builtin("trim_space", string, returns=string)
+def trim_space(value: str) -> str:
+    """`value` without white space at both ends."""
+    return value.strip(_SPACES)
+
+
+@builtin("substring", string, number, number, returns=string, checked=False)
+def substring(value: Value, offset: Value, length: Value) -> str:
+    """`length` characters from `offset` on; with a negative length, all the rest."""
+    if not isinstance(value, str):
+        raise operand_error(1, value, "string")
+    start, count = machine_integer(2, offset), machine_integer(3, length)
+    if start < 0:
+        raise BuiltinError("negative offset")
+    return value[start:] if count < 0 else value[start : start + count]
+
+
+@builtin("indexof", string, string, returns=number)
+def indexof(haystack: str, needle: str) -> int:
+    """Where `needle` is found first, from 0; -1 if nowhere."""
+    if not needle:
+        raise BuiltinError("empty search character")
+    return haystack.find(needle)
+
+
+@builtin("indexof_n", string, string, returns=array(number))
+def indexof_n(haystack: str, needle: str) -> list[int]:
+    """Everywhere that `needle` is found, places that overlap included."""
+    if not needle:
+        raise BuiltinError("empty search character")
+    found: list[int] = []
+    at = haystack.find(needle)
+    while at >= 0:
+        found.append(at)
+        at = haystack.find(needle, at + 1)
+    return found
+
+
+@builtin("strings.count", string, string, returns=number)
+def strings_count(search: str, substring: str) -> int:
+    """How often `substring` is in `search`, places that overlap counted once."""
+    return search.count(substring)
+
+
+@builtin("strings.reverse", string, returns=string)
+def strings_reverse(x: str) -> str:
+    """The characters, last one first."""
+    return x[::-1]
+
+
+@builtin("strings.any_prefix_match", _SEARCH, _SEARCH, returns=boolean)
+def strings_any_prefix_match(search: str | Strings, base: str | Strings) -> bool:
+    """Whether any of `search` starts with any of `base`."""
+    texts = _one_or_more(1, search)
+    prefixes = tuple(_one_or_more(2, base))
+    return any([text.startswith(prefixes) for text in texts])
+
+
+@builtin("strings.any_suffix_match", _SEARCH, _SEARCH, returns=boolean)
+def strings_any_suffix_match(search: str | Strings, base: str | Strings) -> bool:
+    """Whether any of `search` ends with any of `base`."""
+    texts = _one_or_more(1, search)
+    suffixes = tuple(_one_or_more(2, base))
+    return any([text.endswith(suffixes) for text in texts])
+
+
+def _one_or_more(position: int, given: str | Strings) -> list[str]:
+    return [given] if isinstance(given, str) else _texts(position, given)
+
+
+_BASES: Final = {2: "b", 8: "o", 10: "d", 16: "x"}
+
+
+@builtin("format_int", number, number, returns=string)
+def format_int(value: AnyNumber, base: AnyNumber) -> str:
+    """The integer in base 2, 8, 10 or 16; what is behind the point is cut off."""
+    form = _BASES.get(base) if type(base) is int else None
+    if form is None:
+        raise OperandError("operand 2 must be one of {2, 8, 10, 16}")
+    return format(int(exact_operand(value)), form)
+
+
+@builtin("sprintf", string, array(any_), returns=string)
+def sprintf(template: str, values: list[Value]) -> str:
+    """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
+    pieces = _plain(template)
+    if pieces is not None and len(pieces) == len(values) + 1:
+        quick = _quick(pieces, values)
+        if quick is not None:
+            return quick
+    return format_text(template, [_argument(value) for value in values])
+
+
+@lru_cache(maxsize=1024)
+def _plain(template: str) -> list[str] | None:
+    """The texts around `%s`, `%v` and `%d`, those with their letter first; None for other verbs."""
+    pieces = template.split("%")
+    plain = all(piece[:1] in {"s", "v", "d"} for piece in pieces[1:])
+    return pieces if plain and len(template) < 4096 else None
+
+
+def _quick(pieces: list[str], values: list[Value]) -> str | None:
+    """The common case: strings for `%s`, integers for `%d`, either for `%v`."""
+    out = [pieces[0]]
+    for piece, value in zip(pieces[1:], values, strict=True):
+        if type(value) is str and piece[0] != "d":
+            out.append(value)
+        elif type(value) is int and piece[0] != "s":
+            out.append(str(value))
+        else:
+            return None
+        out.append(piece[1:])
+    return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
+
+
+def _argument(value: Any) -> Argument:
+    """The value as Go gets it: numbers by their text, what is no string as Rego text."""
+    if type(value) in {int, str}:
+        return value  # type: ignore[no-any-return] # checked on the line above
+    if type(value) is Number or type(value) is float:
+        text = number_text(value)
+        if text == "-0":
+            return 0
+        number = float(text)
+        return text if number in (float("inf"), float("-inf")) else number
+    return to_rego(value)
