@@ -59,7 +59,7 @@ class Server:
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
-        self._listener = socket.createServer(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._serve)
 

@@ -100,9 +100,9 @@ def _find_listeners(port: int) -> set[str]:
 
 def _holds(process: Path, inodes: set[str]) -> bool:
     try:
-        for descriptor in os.scandir(process / "fd"):
-            socket_name = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor.path))
-            if socket_name and socket_name[1] in inodes:
+        for descriptor in os.listdir(process / "fd"):
+            held = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(process / "fd" / descriptor))
+            if held and held[1] in inodes:
                 return True
     except OSError:  # it ended meanwhile, or belongs to another user
         return False
