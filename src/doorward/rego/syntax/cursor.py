@@ -13,16 +13,26 @@ from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.lexer import IDENT, ILLEGAL, WHITESPACE, Lexer, Token
 
-__all__ = ["FUTURE_KEYWORDS", "KEYWORDS", "MAX_DEPTH", "V1_KEYWORDS", "Cursor", "State", "TooDeep"]
+__all__ = [
+    "FUTURE_KEYWORDS",
+    "KEYWORDS",
+    "MAX_DEPTH",
+    "TOO_DEEP",
+    "V1_KEYWORDS",
+    "Cursor",
+    "State",
+    "TooDeep",
+]
 
 MAX_DEPTH: Final = 100
 """How deep terms, bodies and chains of operators may nest; deeper is a parse error."""
+TOO_DEEP: Final = "max parsing recursion depth exceeded"
 
 KEYWORDS: Final = frozenset(
     {"as", "default", "else", "false", "import", "not", "null", "package", "some", "true", "with"}
 )
 V1_KEYWORDS: Final = frozenset({"contains", "every", "if", "in"})
-FUTURE_KEYWORDS: Final = V1_KEYWORDS
+FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
 
 _NAMES: Final = {
     "+": "plus",
@@ -169,7 +179,7 @@ class Cursor:
             self.error("illegal token")
             return
         name = _NAMES.get(self.kind, self.kind)
-        is_keyword = name in KEYWORDS or name in FUTURE_KEYWORDS
+        is_keyword = self.kind in KEYWORDS or self.kind in FUTURE_KEYWORDS
         message = f"unexpected {name} {'keyword' if is_keyword else 'token'}"
         self.error(f"{message}: {note}" if note else message)
 
@@ -180,7 +190,7 @@ class Cursor:
     def enter(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self.error("max parsing recursion depth exceeded")
+            self.error(TOO_DEEP)
             raise TooDeep(self.errors)
 
     # Keywords as names

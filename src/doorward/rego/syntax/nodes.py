@@ -15,6 +15,7 @@ from doorward.rego.numbers import Number
 from doorward.rego.source import NOWHERE, Span
 
 __all__ = [
+    "And",
     "Annotations",
     "Array",
     "ArrayComprehension",
@@ -26,8 +27,10 @@ __all__ = [
     "Head",
     "Import",
     "Module",
+    "Not",
     "Object",
     "ObjectComprehension",
+    "Or",
     "Package",
     "Ref",
     "Rule",
@@ -217,10 +220,41 @@ class Every:
 
 
 @dataclass(frozen=True, slots=True)
+class Not:
+    """`not …` where `future.keywords.not` is imported: true if `body` as a whole is not.
+
+    `not { … }` has `braces`; `not x` has the one expression. Without the import, `not` is
+    `Expr.negated`.
+    """
+
+    body: Body
+    braces: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """`left and right` (`future.keywords.and`); an operand is a body, `{ … }` or one expression."""
+
+    left: Body
+    right: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """`left or right` (`future.keywords.or`), as `And`. The right one counts if the left fails."""
+
+    left: Body
+    right: Body
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Expr:
     """One expression of a body: a term or declaration, perhaps negated, perhaps `with`."""
 
-    term: Term | SomeDecl | SomeIn | Every
+    term: Term | SomeDecl | SomeIn | Every | Not | And | Or
     negated: bool = False
     withs: tuple[With, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)

@@ -13,9 +13,11 @@ from typing import Final, TypeVar, get_args
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, V1_KEYWORDS, TooDeep
+from doorward.rego.syntax.bodies import BodyParser
+from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, KEYWORDS, TOO_DEEP, V1_KEYWORDS, TooDeep
 from doorward.rego.syntax.lexer import EOF, IDENT, WHITESPACE
 from doorward.rego.syntax.nodes import (
+    And,
     ArrayComprehension,
     Body,
     Call,
@@ -24,7 +26,9 @@ from doorward.rego.syntax.nodes import (
     Head,
     Import,
     Module,
+    Not,
     ObjectComprehension,
+    Or,
     Package,
     Ref,
     Rule,
@@ -36,7 +40,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.syntax.terms import TermParser, value_name
+from doorward.rego.syntax.terms import is_variable, value_name
 from doorward.rego.syntax.walk import children, walk
 
 __all__ = ["MAX_ERRORS", "parse_module", "parse_query", "parse_term"]
@@ -71,7 +75,7 @@ def parse_term(source: Source | str) -> Term:
     body = parse_query(source)
     if len(body) == 1 and not body[0].negated and not body[0].withs:
         term = body[0].term
-        if not isinstance(term, SomeDecl | SomeIn | Every):
+        if not isinstance(term, SomeDecl | SomeIn | Every | Not | And | Or):
             return term
     span = body[0].span if body else Span(source, 0, 0, 0, 0)
     raise ParseError([Diagnostic(PARSE_ERROR, "expected exactly one term", span)])
@@ -101,7 +105,7 @@ class _Draft:
         return following
 
 
-class _ModuleParser(TermParser):
+class _ModuleParser(BodyParser):
     """The productions from rules upwards."""
 
     def __init__(self, source: Source, *, v0: bool, builtins: Container[str] = ()) -> None:
@@ -124,7 +128,7 @@ class _ModuleParser(TermParser):
             if not self._parse_statement(place, first=not seen):
                 break
             seen = True
-            self._terms.clear()
+            self.forget()
         if self.errors:
             raise ParseError(self.errors[:MAX_ERRORS])
         if not seen:
@@ -153,7 +157,7 @@ class _ModuleParser(TermParser):
             if body is None:
                 break
             exprs.extend(body)
-            self._terms.clear()
+            self.forget()
         if self.errors:
             raise ParseError(self.errors[:MAX_ERRORS])
         return tuple(exprs)
@@ -276,7 +280,7 @@ class _ModuleParser(TermParser):
     def _parse_import_path(self) -> Ref | Var | None:
         # In `import future.keywords.in` the last name is no keyword even if it already is one.
         keywords = self.keywords
-        self.keywords = keywords - FUTURE_KEYWORDS
+        self.keywords = keywords - (FUTURE_KEYWORDS - KEYWORDS)
         term = self.parse_term()
         self.keywords = keywords
         if isinstance(term, Var):
@@ -290,7 +294,7 @@ class _ModuleParser(TermParser):
         self.scan()
         if self.kind == IDENT:
             alias = self.parse_term()
-            if isinstance(alias, Var):
+            if is_variable(alias):
                 return Import(path, alias.name, self.since(start))
         self.illegal("expected var")
         return None
@@ -331,6 +335,7 @@ class _ModuleParser(TermParser):
             self.keywords |= {names[1], "in"} if names[1] == "every" else {names[1]}
         else:
             self.keywords |= FUTURE_KEYWORDS
+        self.composite_not = self.composite_not or names[1:] in ((), ("not",))
 
     # Rules
 
@@ -499,7 +504,8 @@ class _ModuleParser(TermParser):
             return None
         head = self._head_of(term)
         if head is None:
-            self.error(f"rule head ref {term.span.text} invalid", term.span)
+            if not isinstance(term, Set):
+                self.error(f"rule head ref {term.span.text} invalid", term.span)
             return None
         draft = _Draft(head, self.here(), default=default)
         name = head.ref.span.text
@@ -529,14 +535,14 @@ class _ModuleParser(TermParser):
 
     def _parse_head_name(self) -> Term | None:
         start = self.token.start
-        name = self._parse_var()
+        name = self.parse_var()
         self.scan_blank()
         if self.kind in _BINARY:
             self.illegal()
         elif self.kind == WHITESPACE:
             self.scan()
         if self.kind in ("(", ".", "["):
-            return self._parse_ref(name, start)
+            return self.parse_ref(name, start)
         return name
 
     def _head_of(self, term: Term) -> Head | None:
@@ -590,9 +596,7 @@ class _ModuleParser(TermParser):
         match expr.term:
             case SomeDecl() | SomeIn():
                 return None, "'some' declarations cannot be used for rule head"
-            case Every():
-                return None, "expression cannot be used for rule head"
-            case Call(infix=True) as call if call.name in ("eq", "assign"):
+            case Call(args=(_, _)) as call if call.name in ("eq", "assign"):
                 return self._rule_of_equation(expr, call)
             case Call() as call:
                 return self._rule_of_call(expr, call)
@@ -605,6 +609,8 @@ class _ModuleParser(TermParser):
                 return _Draft(head, expr.span, wrote_value=False), ""
             case Ref() as ref:
                 return None, f"invalid rule head: {ref.span.text}"
+            case Every() | Not() | And() | Or():
+                return None, "expression cannot be used for rule head"
             case term:
                 return None, f"{value_name(term)} cannot be used for rule name"
 
@@ -634,13 +640,19 @@ def _guard(parse: Callable[[], _T]) -> _T:
         return parse()
     except TooDeep as stop:
         raise ParseError(stop.errors) from None
+    except RecursionError:
+        # The caller's own stack left less room than the limit counts on.
+        raise ParseError([Diagnostic(PARSE_ERROR, TOO_DEEP)]) from None
 
 
 def _check_v1(draft: _Draft) -> Iterator[Diagnostic]:
     """What v1 demands of a rule that the grammar alone would let pass."""
     head = draft.head
     kind = "rule" if not head.args else "function"
+    name = head.ref.span.text
     faults = []
+    if not head.ref.args and name in KEYWORDS | V1_KEYWORDS:
+        faults.append(f"{name} keyword cannot be used for rule name")
     if not draft.wrote_body and not draft.wrote_value and head.key is None:
         faults.append(f"{kind} must have value assignment and/or body declaration")
     if draft.wrote_body and not draft.has_if and not draft.default:

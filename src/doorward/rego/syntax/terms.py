@@ -1,16 +1,20 @@
-"""Terms, expressions and bodies: the part of the grammar that queries and rules share."""
+"""Terms: scalars, names, references, calls, operators, composite values, template strings.
+
+Bodies inside terms (comprehensions, template strings) are read by the class on top of this one.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from doorward.rego.errors import Diagnostic
 from doorward.rego.numbers import parse_number
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, Cursor, State
+from doorward.rego.syntax.cursor import Cursor, State
 from doorward.rego.syntax.lexer import (
     END,
     IDENT,
@@ -29,6 +33,7 @@ from doorward.rego.syntax.nodes import (
     Call,
     Every,
     Expr,
+    Not,
     Object,
     ObjectComprehension,
     Ref,
@@ -40,10 +45,9 @@ from doorward.rego.syntax.nodes import (
     TemplateString,
     Term,
     Var,
-    With,
 )
 
-__all__ = ["TermParser", "value_name"]
+__all__ = ["AFTER_TERM", "LOGICAL", "TermParser", "is_variable", "value_name"]
 
 _OPERATORS: Final = {
     "==": ("equal", 1),
@@ -62,6 +66,10 @@ _OPERATORS: Final = {
 }
 _RELATION: Final = 1
 _TIGHTEST: Final = 5
+LOGICAL: Final = frozenset({"and", "or"})
+AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
+"""What shows that a term goes on."""
+_FAR_TOO_BIG: Final = re.compile(r"[eE][+-]?\d{10}")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOT_REF_HEADS: Final = (Scalar, TemplateString)
 
@@ -83,210 +91,33 @@ def value_name(term: Term) -> str:
             return type(term).__name__.lower()
 
 
-class TermParser(Cursor):
-    """The productions below rules. Each returns None after noting an error."""
+def is_variable(term: Term | None) -> TypeGuard[Var]:
+    """Whether the term is a variable and not one of the documents `input` and `data`."""
+    return isinstance(term, Var) and term.name not in ("data", "input")
+
+
+class TermParser(Cursor, ABC):
+    """The productions of terms. Each returns None after noting an error."""
 
     def __init__(self, source: Source, *, v0: bool = False) -> None:
         super().__init__(source, v0=v0)
-        self._terms: dict[tuple[int, str], tuple[Term | None, State, list[Diagnostic]]] = {}
+        self._terms: dict[int, tuple[Term | None, State, tuple[Diagnostic, ...]]] = {}
         """Terms read before, by where they start: going back costs nothing."""
+        self._starts: list[int] = []
+        """The keys of `_terms`, ascending."""
 
-    # Bodies
+    def forget(self) -> None:
+        """Drop what was kept for going back."""
+        self._terms.clear()
+        self._starts.clear()
 
+    @abstractmethod
     def parse_body(self, end: str) -> Body | None:
         """body = literal { (";" | newline) literal } end"""
-        depth = self.depth
-        self.enter()
-        body = self._parse_literals(end)
-        self.depth = depth
-        return body
 
-    def _parse_literals(self, end: str) -> Body | None:
-        if self.kind == end:
-            self.error("found empty body")
-            return None
-        exprs = []
-        while True:
-            expr = self.parse_literal()
-            if expr is None:
-                return None
-            exprs.append(expr)
-            if self.kind == ";":
-                self.scan()
-                continue
-            if self.kind == end:
-                return tuple(exprs)
-            if not self.token.newline:
-                if not self.errors:
-                    self.illegal(f"expected \\n or ; or {end}")
-                return None
-
-    def parse_query_part(self) -> Body | None:
-        """query = literal { ";" literal }"""
-        exprs = []
-        while True:
-            expr = self.parse_literal()
-            if expr is None:
-                return None
-            exprs.append(expr)
-            if self.kind != ";":
-                return tuple(exprs)
-            self.scan()
-
+    @abstractmethod
     def parse_literal(self) -> Expr | None:
-        """literal = [ "not" ] ( some | every | expr ) { with }"""
-        start = self.token.start
-        if self.take_ref_keyword():
-            return self._parse_expr_with(start, negated=False)
-        negated = self.kind == "not"
-        if negated:
-            self.scan()
-        if self.kind in ("some", "every"):
-            if negated:
-                self.illegal(f"illegal negation of '{self.kind}'")
-                return None
-            return self._parse_some(start) if self.kind == "some" else self._parse_every(start)
-        return self._parse_expr_with(start, negated=negated)
-
-    def _parse_expr_with(self, start: int, *, negated: bool) -> Expr | None:
-        state = self.save()
-        term = self._parse_expr()
-        if term is None:
-            return None
-        withs = self._parse_withs()
-        if withs is None:
-            return None
-        if self.v0 and isinstance(term, Var) and term.name == "every":
-            self._hint_every(state)
-        return Expr(term, negated, withs, self.since(start))
-
-    def _parse_expr(self) -> Term | None:
-        """expr = term-infix [ ( ":=" | "=" ) term-infix ]"""
-        start = self.token.start
-        left = self.parse_infix()
-        if left is None or self.kind not in (":=", "="):
-            return left
-        name = "assign" if self.kind == ":=" else "eq"
-        operator = self._operator(name)
-        right = self.parse_infix()
-        if right is None:
-            return None
-        return Call(operator, (left, right), self._place(left, start), infix=True)
-
-    def _parse_withs(self) -> tuple[With, ...] | None:
-        """with = "with" target "as" term-infix"""
-        withs: list[With] = []
-        while self.kind == "with":
-            start = self.token.start
-            self.scan()
-            if self.kind != IDENT:
-                self.illegal("expected ident")
-                return None
-            target = self.parse_term()
-            if target is None:
-                return None
-            if not isinstance(target, Ref | Var):
-                self.illegal("expected with target path")
-            if self.kind != "as":
-                self.illegal("expected as keyword")
-                return None
-            self.scan()
-            value = self.parse_infix()
-            if value is None:
-                return None
-            if isinstance(target, Ref | Var):
-                withs.append(With(target, value, self.since(start)))
-        return tuple(withs)
-
-    def _parse_some(self, start: int) -> Expr | None:
-        """some = "some" ( [ term "," ] term "in" term { with } | var { "," var } )"""
-        state = self.save()
-        self.scan()
-        term = self.parse_infix()
-        if isinstance(term, Call):
-            if not term.infix or not term.name.startswith("internal.member_"):
-                self.illegal("expected `x in xs` or `x, y in xs` expression")
-                return None
-            *key, value, domain = term.args
-            span = self.since(start)
-            withs = self._parse_withs()
-            if withs is None:
-                return None
-            some = SomeIn(key[0] if key else None, value, domain, span)
-            return Expr(some, False, withs, self.since(start))
-        self.restore(state)
-        if self.v0:
-            self._hint_some_in()
-        return self._parse_some_names(start)
-
-    def _parse_some_names(self, start: int) -> Expr | None:
-        names: list[Var] = []
-        while True:
-            self.scan()
-            if self.kind != IDENT:
-                self.illegal("expected var")
-                return None
-            names.append(self._parse_var())
-            self.scan()
-            if self.kind != ",":
-                break
-        span = self.since(start)
-        return Expr(SomeDecl(tuple(names), span), span=span)
-
-    def _parse_every(self, start: int) -> Expr | None:
-        """every = "every" [ var "," ] var "in" term "{" body "}" { with }"""
-        self.scan()
-        term = self.parse_infix()
-        if term is None:
-            return None
-        if not (isinstance(term, Call) and term.infix and term.name.startswith("internal.member_")):
-            self.illegal("expected `x[, y] in xs { ... }` expression")
-            return None
-        *keys, value, domain = term.args
-        key = keys[0] if keys else None
-        if key is not None and not isinstance(key, Var):
-            self.illegal("expected key to be a variable")
-            return None
-        if not isinstance(value, Var):
-            self.illegal("expected value to be a variable")
-            return None
-        if self.kind != "{":
-            self.illegal("missing body")
-            return None
-        self.scan()
-        body = self.parse_body("}")
-        if body is None:
-            return None
-        self.scan()
-        every = Every(key, value, domain, body, self.since(start))
-        withs = self._parse_withs()
-        if withs is None:
-            return None
-        return Expr(every, False, withs, self.since(start))
-
-    # Hints for v0 texts that lack an import
-
-    def _hint_some_in(self) -> None:
-        state, keywords, terms = self.save(), self.keywords, self._terms
-        self.keywords, self._terms = keywords | FUTURE_KEYWORDS, {}
-        self.scan()
-        term = self.parse_infix()
-        self.keywords, self._terms = keywords, terms
-        self.restore(state)
-        if isinstance(term, Call) and term.infix and term.name.startswith("internal.member_"):
-            self.hint("`import future.keywords.in` for `some x in xs` expressions")
-
-    def _hint_every(self, state: State) -> None:
-        now, keywords, terms = self.save(), self.keywords, self._terms
-        self.keywords, self._terms = keywords | FUTURE_KEYWORDS, {}
-        self.restore(state)
-        every = self._parse_every(self.token.start)
-        self.keywords, self._terms = keywords, terms
-        errors = self.errors[state.errors : now.errors]
-        self.restore(now)
-        self.errors[state.errors :] = errors
-        if every is not None:
-            self.hint("`import future.keywords.every` for `every x in xs { ... }` expressions")
+        """literal = ( some | disjunction ) { with }"""
 
     # Infix operators
 
@@ -319,7 +150,7 @@ class TermParser(Cursor):
                 right = self._parse_operators(_RELATION)
                 if right is not None:
                     args = (left, middle, right)
-                    return Call(operator, args, self._place(left, start), infix=True)
+                    return Call(operator, args, self.place(left, start), infix=True)
             self.restore(state)
         self.take_ref_keyword()
         if self.kind != "in":
@@ -328,7 +159,7 @@ class TermParser(Cursor):
         right = self._parse_operators(_RELATION)
         if right is None:
             return None
-        return Call(operator, (left, right), self._place(left, start), infix=True)
+        return Call(operator, (left, right), self.place(left, start), infix=True)
 
     def _parse_operators(self, loosest: int) -> Term | None:
         """relation = or { ( "==" | "!=" | "<" | ">" | "<=" | ">=" ) or }
@@ -345,18 +176,18 @@ class TermParser(Cursor):
             name, level = found
             if not loosest <= level <= tightest:
                 break
-            operator = self._operator(name)
+            operator = self.operator(name)
             right = self.parse_term() if level == _TIGHTEST else self._parse_operators(level + 1)
             if right is None:
                 tightest = level - 1
                 continue
-            left = Call(operator, (left, right), self._place(left, start), infix=True)
+            left = Call(operator, (left, right), self.place(left, start), infix=True)
             tightest = level
             self.enter()
         self.depth = depth
         return left
 
-    def _operator(self, name: str) -> Ref:
+    def operator(self, name: str) -> Ref:
         span = self.here()
         self.scan()
         return Ref(Var(name, span), (), span)
@@ -366,7 +197,7 @@ class TermParser(Cursor):
         self.scan()
         return Ref(Var("internal", span), (Scalar(name, span),), span)
 
-    def _place(self, first: Term, start: int) -> Span:
+    def place(self, first: Term, start: int) -> Span:
         """A call's place: row and column of its first operand, text from `start` on."""
         return replace(first.span, start=start, end=max(start, self.end))
 
@@ -377,28 +208,51 @@ class TermParser(Cursor):
         | "(" term-infix ")" ) { "." name | "[" term-infix "]" | "(" [ terms ] ")" }
         """
         start = self.token.start
-        kind = self.kind
-        known = self._terms.get((start, kind))
+        known = self._terms.get(start)
+        depth = self.depth
         if known is not None:
-            term, after, errors = known
-            depth, count = self.depth, len(self.errors)
+            term, after, self.errors = known[0], known[1], list(known[2])
             self.restore(after)
             self.depth = depth
-            self.errors[count:] = errors
             return term
-        depth, count = self.depth, len(self.errors)
         self.enter()
-        term = self._parse_operand()
-        if term is not None:
-            term = self._parse_suffix(term, start)
+        if self.kind == "-" and self._next_is_name():
+            term = self._parse_minus()
+        else:
+            term = self._parse_operand()
+            if term is not None:
+                term = self._parse_suffix(term, start)
         self.depth = depth
-        self._terms[start, kind] = (term, self.save(), self.errors[count:])
+        self._remember(start, term)
         return term
+
+    def _remember(self, start: int, term: Term | None) -> None:
+        # What was read inside this term is of no more use, and would be wrong if the term is read
+        # again as something else (`{` may begin a set or a body).
+        known, starts = self._terms, self._starts
+        while starts and starts[-1] >= start:
+            del known[starts.pop()]
+        starts.append(start)
+        known[start] = (term, self.save(), tuple(self.errors))
+
+    def _next_is_name(self) -> bool:
+        following = self.lexer.after(self.token.end)
+        return following.kind == IDENT and following.text not in self.keywords
+
+    def _parse_minus(self) -> Term | None:
+        """minus = "-" term, where the term starts with a name; it means `0 - term`."""
+        start = self.token.start
+        zero = Scalar(0, self.lexer.span(start, start))
+        operator = self.operator("minus")
+        term = self.parse_term()
+        if term is None:
+            return None
+        return Call(operator, (zero, term), self.since(start), infix=True)
 
     def _parse_operand(self) -> Term | None:
         kind = self.kind
-        if kind in (IDENT, "contains"):
-            return self._parse_var()
+        if kind in (IDENT, "contains") or (kind in LOGICAL and self.peek_tight() == "("):
+            return self.parse_var()
         if kind == STRING:
             return self._parse_string()
         if kind in (NUMBER, "-", "."):
@@ -416,7 +270,7 @@ class TermParser(Cursor):
         self.illegal()
         return None
 
-    def _parse_var(self) -> Var:
+    def parse_var(self) -> Var:
         name = self.token.text
         if name == "_":
             return Var(self.wildcard(), self.here())
@@ -456,7 +310,10 @@ class TermParser(Cursor):
         try:
             value = parse_number(prefix + text)
         except ValueError:
-            self.error("number too big")
+            if _FAR_TOO_BIG.search(text):
+                self.illegal("invalid float")
+            else:
+                self.error("number too big")
             return None
         return Scalar(value, self.lexer.span(start, self.token.end))
 
@@ -480,6 +337,7 @@ class TermParser(Cursor):
             self.error("template strings are not supported by current capabilities")
             return None
         parts: list[str | Expr] = []
+        self.enter()
         while True:
             text = self._template_text(self.token, raw=raw)
             if text is None:
@@ -528,10 +386,10 @@ class TermParser(Cursor):
 
     def _parse_suffix(self, head: Term, start: int) -> Term | None:
         if self.scan_tight() and self.kind in ("(", ".", "["):
-            return self._parse_ref(head, start)
+            return self.parse_ref(head, start)
         return head
 
-    def _parse_ref(self, head: Term, start: int) -> Term | None:
+    def parse_ref(self, head: Term, start: int) -> Term | None:
         """ref = head { "." name | "[" term-infix "]" } [ call ]"""
         if isinstance(head, _NOT_REF_HEADS):
             self.error(f"illegal ref (head cannot be {value_name(head)})", head.span)
@@ -555,7 +413,7 @@ class TermParser(Cursor):
                     return None
                 args.append(term)
             elif self.kind == "(":
-                operator = Ref(head, tuple(args), self._place(head, start))
+                operator = Ref(head, tuple(args), self.place(head, start))
                 call = self._parse_call(operator, start)
                 if call is None:
                     return None
@@ -569,7 +427,7 @@ class TermParser(Cursor):
                 break
             tight = self.scan_tight()
         self.depth = depth
-        return Ref(head, tuple(args), self._place(head, start))
+        return Ref(head, tuple(args), self.place(head, start))
 
     def _parse_call(self, operator: Ref, start: int) -> Term | None:
         """call = "(" [ term-infix { "," term-infix } [ "," ] ] ")" """
@@ -578,7 +436,7 @@ class TermParser(Cursor):
         if args is None:
             return None
         self.scan()
-        span = self._place(operator, start)
+        span = self.place(operator, start)
         if not args and operator.args == () and operator.head == Var("set"):
             return Set((), span)
         return Call(operator, tuple(args), span)
@@ -733,6 +591,8 @@ def _unescape(literal: str) -> str | None:
 
 def _template_fault(expr: Expr) -> str | None:
     match expr.term:
+        case Not():
+            return "negation ('not')"
         case _ if expr.negated:
             return "negation ('not')"
         case Call(infix=True) if expr.term.name == "eq":

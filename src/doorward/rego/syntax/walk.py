@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.nodes import (
+    And,
     Annotations,
     Comment,
     Every,
@@ -18,6 +19,8 @@ from doorward.rego.syntax.nodes import (
     Head,
     Import,
     Module,
+    Not,
+    Or,
     Package,
     Rule,
     SomeDecl,
@@ -29,13 +32,16 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["Node", "children", "rewrite", "walk"]
 
 Node: TypeAlias = (
-    Annotations
+    And
+    | Annotations
     | Comment
     | Every
     | Expr
     | Head
     | Import
     | Module
+    | Not
+    | Or
     | Package
     | Rule
     | SomeDecl

@@ -1,0 +1,78 @@
+"""What OPA accepts we accept, what it refuses we refuse, in the same row and mostly in its words.
+
+The recorded answers are read by path; `differences.py` says where we differ, and why.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
+from doorward.rego.source import Source
+from doorward.rego.syntax.parser import parse_module, parse_query
+
+BUILTINS = frozenset({"count"})
+"""Enough of the built-ins' names for the sources there."""
+
+
+def rows(file: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(file, "rt") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def refusal(name: str, text: str, *, v0: bool, query: bool = False, **options: Any) -> list[Any]:
+    """What the parser says against a text, as (row, column, message)."""
+    try:
+        if query:
+            parse_query(Source(name, text), v0=v0)
+        else:
+            parse_module(Source(name, text), v0=v0, builtins=BUILTINS, **options)
+    except ParseError as error:
+        return [said(d) for d in error.diagnostics]
+    return []
+
+
+def said(found: Diagnostic) -> tuple[int, int, str]:
+    assert found.code == PARSE_ERROR
+    return found.span.row, found.span.col, found.message
+
+
+def wanted(error: dict[str, Any]) -> tuple[int, int, str]:
+    place = error.get("location") or {"row": 0, "col": 0}
+    return place["row"], place["col"], error["message"]
+
+
+def test_the_conformance_suite_parses(opa_cases: Path) -> None:
+    refused = [
+        (case["note"], found)
+        for case in rows(opa_cases)
+        for query, text in [
+            (True, case["query"]),
+            *((False, m) for m in case.get("modules", ())),
+        ]
+        if (found := refusal("m.rego", text, v0=False, query=query))
+    ]
+    assert not refused
+
+
+def test_recorded_modules_and_queries_parse_or_fail_as_in_opa(shared: Path) -> None:
+    differing = []
+    seen: dict[tuple[str, bool, bool], list[Any]] = {}
+    for case in rows(shared / "data/golden/language.jsonl.gz"):
+        texts = [(False, n, t) for n, t in sorted(case.get("modules", {}).items())]
+        found = []
+        for query, name, text in [*texts, (True, "", case["query"])]:
+            key = (text, query, case.get("v0", False))
+            if key not in seen:
+                seen[key] = refusal(name, text, v0=key[2], query=query)
+            found += seen[key]
+        error = case.get("error", {})
+        want = [wanted(error)] if error.get("code") == PARSE_ERROR else []
+        if found[:1] != want:
+            differing.append((case["id"], want, found))
+    assert not differing

@@ -1,0 +1,96 @@
+"""Tokens, their places as OPA counts them, and what is wrong with a text before it is grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego.source import Source
+from doorward.rego.syntax.lexer import EOF, Lexer, Token
+
+
+def tokens(text: str) -> list[Token]:
+    lexer = Lexer(Source("", text))
+    found = [lexer.first()]
+    while found[-1].kind != EOF:
+        found.append(lexer.after(found[-1].end))
+    return found[:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("a1 _b", ["identifier", "identifier"]),
+        ("1 1.5 1e3 1.5E-3", ["number"] * 4),
+        ('"a\\"b" `c`', ["string", "string"]),
+        (":= : == = != >= > <= <", [":=", ":", "==", "=", "!=", ">=", ">", "<=", "<"]),
+        ("[]{}(),;.+-*/%&|", list("[]{}(),;.+-*/%&|")),
+        ('$"a{', ["template-string-part"]),
+        ('$"a"', ["template-string-end"]),
+        ("$`a{", ["raw-template-string-part"]),
+        ("$`a`", ["raw-template-string-end"]),
+        ("\ufeffa", ["identifier"]),
+    ],
+)
+def test_kinds(text: str, kinds: list[str]) -> None:
+    assert [t.kind for t in tokens(text)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ('"a', ["non-terminated string"]),
+        ('"a\n', ["non-terminated string"]),
+        ("`a", ["non-terminated string"]),
+        ('$"a', ["non-terminated string"]),
+        (r'"\q"', ["illegal escape sequence"]),
+        ("1.", ["expected fraction"]),
+        ("1e", ["expected exponent"]),
+        ("1.ex", ["expected fraction", "expected exponent", "illegal number format"]),
+        ("1x", ["illegal number format"]),
+        ("!", ["illegal ! character"]),
+        ("$", ["illegal $ character"]),
+        ("@", []),
+        ("a\0", ["illegal null character"]),
+        (" \0", ["illegal null character"]),
+        ("#c\0", ["illegal null character"]),
+        ('"a\ufeff"', ["illegal byte-order mark"]),
+    ],
+)
+def test_faults(text: str, faults: list[str]) -> None:
+    token = tokens(text)[0]
+    assert token.kind == "illegal"
+    assert list(token.faults) == faults
+
+
+def test_rows_and_columns_count_characters() -> None:
+    lexer = Lexer(Source("", 'é "日" x\n\ty'))
+    spans = [lexer.span(t.start, t.end) for t in tokens(lexer.text)]
+    assert [(s.row, s.col) for s in spans] == [(1, 1), (1, 3), (1, 7), (2, 2)]
+
+
+def test_the_end_and_a_line_break_have_opas_columns() -> None:
+    lexer = Lexer(Source("", "ab\ncd"))
+    assert (lexer.span(5, 5).row, lexer.span(5, 5).col) == (2, 2)
+    blank = lexer.blank(2)
+    assert (lexer.span(blank.start, blank.end).row, lexer.span(blank.start, blank.end).col) == (
+        2,
+        0,
+    )
+    ended = Lexer(Source("", "ab\n")).span(3, 3)
+    assert (ended.row, ended.col) == (2, 0)
+
+
+def test_a_token_knows_the_gap_before_it() -> None:
+    a, b, c, d = tokens("a b\nc#x\nd")
+    assert [(t.space, t.newline) for t in (a, b, c, d)] == [
+        (False, False),
+        (True, False),
+        (True, True),
+        (True, True),
+    ]
+
+
+def test_a_carriage_return_ends_a_comment() -> None:
+    lexer = Lexer(Source("", "#a \r\nx"))
+    lexer.first()
+    assert [c.text for c in lexer.comment_nodes()] == ["a "]
