@@ -93,9 +93,10 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A private folder of this run inside the checkout; kept only when a part failed."""
+    """A private folder of this run inside the checkout; one with a failed part is kept a while."""
     (ROOT / "build").mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="demo-", dir=ROOT / "build"))
+    _sweep(ROOT / "build")
+    folder = Path(tempfile.mkdtemp(prefix=f"demo-{os.getpid()}-", dir=ROOT / "build"))
     try:
         yield folder
     except PartFailed:
@@ -106,6 +107,13 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder)
         raise
     shutil.rmtree(folder)
+
+
+def _sweep(build: Path) -> None:
+    """Remove the folders of demos that are gone: of failed ones, and of those that were killed."""
+    for folder in build.glob("demo-*-*"):
+        if not Path("/proc", folder.name.split("-")[1]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_rows(stack: Stack, tokens: dict[str, str]) -> Iterator[Outcome]:
