@@ -53,8 +53,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         operand_first=True,
     ),
     Difference(
-        "json.unmarshal",
-        "what is wrong with a JSON text is said in the words of Python's reader, not of Go's",
+        r"(json|yaml)\.unmarshal",
+        "what is wrong with JSON or YAML is said in the words of Python's reader, not of Go's",
         message_only=True,
     ),
     Difference(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from doorward.rego.builtins import go_json, go_url
+from doorward.rego.builtins import go_json, go_url, go_yaml
 from doorward.rego.builtins.octets import from_bytes, scrub, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import (
@@ -282,6 +282,30 @@ def uri_is_valid(uri: Value) -> bool:
         return False
     try:
         go_url.parse(uri)
+    except BuiltinError:
+        return False
+    return True
+
+
+@builtin("yaml.marshal", any_, returns=string)
+def yaml_marshal(x: Value) -> str:
+    """The YAML text of `x`, in blocks, keys sorted."""
+    return go_yaml.marshal(x)
+
+
+@builtin("yaml.unmarshal", string, returns=any_)
+def yaml_unmarshal(x: str) -> Value:
+    """The value of the first document in the YAML text `x`; its keys become strings."""
+    return go_yaml.unmarshal(x)
+
+
+@builtin("yaml.is_valid", string, returns=boolean, checked=False)
+def yaml_is_valid(x: Value) -> bool:
+    """Whether `x` is a string that yaml.unmarshal can read."""
+    if not isinstance(x, str):
+        return False
+    try:
+        go_yaml.unmarshal(x)
     except BuiltinError:
         return False
     return True

@@ -1,0 +1,76 @@
+"""YAML, where the recorded answers are silent: explicit tags, numbers, bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value, to_json
+
+marshal = REGISTRY["yaml.marshal"].call
+unmarshal = REGISTRY["yaml.unmarshal"].call
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: !!str 1\nb: !!float 1\nc: !!int '0x10'", '{"a":"1","b":1,"c":16}'),
+        ("- -0x10\n- 0b11\n- -0o7\n- +5\n- 09", "[-16,3,-7,5,9]"),
+        ("- 1_0\n- .5\n- 5.\n- 1e2\n- 1e-7\n- 1e21", "[10,0.5,5,100,1e-7,1e+21]"),
+        ("9223372036854775808: 1\n1e6: 2\n0.1: 3", '{"0.1":3,"1e+06":2,"9223372036854775808":1}'),
+        ("a: &a [1, *b]\n", None),
+        ("&a [*a]", None),
+        ("a: !!int x", None),
+        ("? [1]\n: 2", None),
+        ("<<: 1", None),
+        ("<<: [{a: 1, b: 1}, {a: 2}]", '{"a":1,"b":1}'),
+    ],
+)
+def test_reading(text: str, value: str | None) -> None:
+    if value is None:
+        with pytest.raises(BuiltinError):
+            unmarshal(text)
+    else:
+        assert to_json(unmarshal(text)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": "x" * 100 + " " + "y" * 100, "b": ["1", "yes", "12:30", "2020-01-01", "- a", "a: b"]},
+        {"": "", "long key " * 30: None, "multi\nline": "  lead\ntrail \n\n", "é😀": "\x00\x85"},
+        [[[]], {}, True, 1.5, -7, {"a": {"b": [{"c": []}]}}],
+    ],
+)
+def test_what_is_written_reads_back(value: Value) -> None:
+    assert unmarshal(marshal(value)) == value
+
+
+def test_keys_are_sorted_as_people_count() -> None:
+    assert marshal({"a10": 1, "a9": 1, "b": 1, "_": 1}) == "_: 1\na9: 1\na10: 1\nb: 1\n"
+
+
+def test_large_numbers_have_an_exponent() -> None:
+    assert [marshal(n) for n in (10**18, 10**20, 123456)] == [
+        "1000000000000000000\n",
+        "1e+20\n",
+        "123456\n",
+    ]
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+    )
+    with pytest.raises(BuiltinError, match="excessive aliasing"):
+        unmarshal(bomb)
+
+
+def test_long_and_deep_texts_are_refused() -> None:
+    with pytest.raises(BuiltinError, match="longer than"):
+        unmarshal("a" * (1024 * 1024 + 1))
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        unmarshal("[" * 5000 + "]" * 5000)
+    with pytest.raises(BuiltinError, match="longer than"):
+        marshal("a" * (1024 * 1024))
