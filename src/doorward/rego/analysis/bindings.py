@@ -1,0 +1,354 @@
+"""Which variables an expression needs before it can run, and which it binds.
+
+Everything rests on three positions a variable can stand in. As a *value* it must be bound. As an
+*operand* of a reference (`xs[i]`) it is bound by walking the collection. In a *pattern*, a side of
+`=` or `:=` or the output of a call, it is bound by taking the value apart. Variables inside a
+closure (comprehension, `every`) that also stand outside of it are values there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Object,
+    ObjectComprehension,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+)
+
+__all__ = [
+    "Arity",
+    "Binding",
+    "analyse",
+    "body_vars",
+    "closure_terms",
+    "equations",
+    "expr_vars",
+    "term_vars",
+]
+
+ROOTS = frozenset({"input", "data"})
+
+Arity: TypeAlias = Callable[[Call], int | None]
+"""How many operands the called function declares; None when it is not known."""
+
+
+def term_vars(term: Term, *, closures: bool = True) -> Iterator[Var]:
+    """Every variable of a term; with `closures=False`, not those inside comprehensions."""
+    match term:
+        case Var(name):
+            if name not in ROOTS:
+                yield term
+        case Ref(head, args):
+            yield from term_vars(head, closures=closures)
+            for arg in args:
+                yield from term_vars(arg, closures=closures)
+        case Call(operator, args):
+            yield from _operator_vars(operator, closures)
+            for arg in args:
+                yield from term_vars(arg, closures=closures)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from term_vars(item, closures=closures)
+        case Object(items):
+            for key, value in items:
+                yield from term_vars(key, closures=closures)
+                yield from term_vars(value, closures=closures)
+        case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+            if closures:
+                yield from term_vars(inner)
+                yield from body_vars(body)
+        case ObjectComprehension(key, value, body):
+            if closures:
+                yield from term_vars(key)
+                yield from term_vars(value)
+                yield from body_vars(body)
+        case TemplateString(parts):
+            for part in parts:
+                if not isinstance(part, str):
+                    yield from expr_vars(part, closures=closures)
+
+
+def _operator_vars(operator: Ref, closures: bool) -> Iterator[Var]:
+    for arg in operator.args:
+        yield from term_vars(arg, closures=closures)
+
+
+def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
+    """Every variable of an expression, its `with` clauses included."""
+    term = expr.term
+    match term:
+        case SomeDecl():
+            pass
+        case SomeIn(key, value, domain):
+            for part in (key, value, domain):
+                if part is not None:
+                    yield from term_vars(part, closures=closures)
+        case Every(key, value, domain, body):
+            yield from term_vars(domain, closures=closures)
+            if closures:
+                yield value
+                if key is not None:
+                    yield key
+                yield from body_vars(body)
+        case _:
+            yield from term_vars(term, closures=closures)
+    for item in expr.withs:
+        if isinstance(item.target, Ref):
+            for arg in item.target.args:
+                yield from term_vars(arg, closures=closures)
+        yield from term_vars(item.value, closures=closures)
+
+
+def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
+    """Every variable of a body."""
+    for expr in body:
+        yield from expr_vars(expr, closures=closures)
+
+
+def closure_terms(term: Term) -> Iterator[Term]:
+    """The outermost comprehensions and template strings inside a term."""
+    match term:
+        case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+            yield term
+        case Ref(head, args):
+            yield from closure_terms(head)
+            for arg in args:
+                yield from closure_terms(arg)
+        case Call(_, args) | Array(args) | Set(args):
+            for arg in args:
+                yield from closure_terms(arg)
+        case Object(items):
+            for key, value in items:
+                yield from closure_terms(key)
+                yield from closure_terms(value)
+
+
+@dataclass(slots=True)
+class Binding:
+    """What an expression needs and binds, given what is bound before it."""
+
+    bound: frozenset[str] | set[str]
+    outer: frozenset[str] | set[str]
+    """Variables of the enclosing bodies outside of closures: not free inside a closure."""
+    arity: Arity
+    needs: dict[str, Var] = field(default_factory=dict)
+    binds: set[str] = field(default_factory=set)
+
+    def missing(self) -> list[Var]:
+        """What must be bound elsewhere first, in the order of the text."""
+        return [
+            v for name, v in self.needs.items() if name not in self.binds and name not in self.bound
+        ]
+
+    def _is_bound(self, name: str) -> bool:
+        return name in self.bound or name in self.binds
+
+    def need(self, variables: Iterable[Var]) -> None:
+        for var in variables:
+            if not self._is_bound(var.name):
+                self.needs.setdefault(var.name, var)
+
+    def value(self, term: Term) -> None:
+        """`term` stands where its value is wanted."""
+        match term:
+            case Var(name):
+                if name not in ROOTS:
+                    self.need((term,))
+            case Ref(head, args):
+                self.value(head)
+                for arg in args:
+                    self.operand(arg)
+            case Call(operator, args):
+                for part in operator.args:
+                    self.value(part)
+                for arg in args:
+                    self.value(arg)
+            case Array(items) | Set(items):
+                for item in items:
+                    self.value(item)
+            case Object(items):
+                for key, item in items:
+                    self.value(key)
+                    self.value(item)
+            case TemplateString(parts):
+                for part in parts:
+                    if not isinstance(part, str):
+                        self.need(expr_vars(part, closures=False))
+            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                self.closure(term_vars(term))
+
+    def closure(self, variables: Iterable[Var]) -> None:
+        self.need(v for v in variables if v.name in self.outer)
+
+    def operand(self, term: Term) -> None:
+        """`term` is an operand of a reference: a variable here is bound by walking."""
+        match term:
+            case Var(name):
+                if name not in ROOTS:
+                    self.binds.add(name)
+            case Array() | Object():
+                self.pattern(term)
+            case _:
+                self.value(term)
+
+    def pattern(self, term: Term) -> None:
+        """`term` is matched with a known value: its variables are bound."""
+        match term:
+            case Var(name):
+                if name not in ROOTS:
+                    self.binds.add(name)
+            case Array(items):
+                for item in items:
+                    self.pattern(item)
+            case Object(items):
+                for key, item in items:
+                    self.value(key)
+                    self.pattern(item)
+            case _:
+                self.value(term)
+
+    def equation(self, left: Term, right: Term) -> None:
+        """`left = right`: whichever side is known binds the other, part by part."""
+        pairs = list(equations(left, right))
+        for a, b in pairs:
+            _prebind(self, a)
+            _prebind(self, b)
+        progress = True
+        while pairs and progress:
+            progress = False
+            for pair in tuple(pairs):
+                a, b = pair
+                known_a, known_b = self._known(a), self._known(b)
+                if not (known_a or known_b):
+                    continue
+                pairs.remove(pair)
+                progress = True
+                if known_a and known_b:
+                    continue
+                if _shapes_differ(a, b):
+                    self.value(a)
+                    self.value(b)
+                else:
+                    self.pattern(b if known_a else a)
+        for a, b in pairs:
+            self.value(a)
+            self.value(b)
+
+    def _known(self, term: Term) -> bool:
+        probe = Binding(self.bound | self.binds, self.outer, self.arity)
+        probe.value(term)
+        return not probe.missing()
+
+
+def _prebind(binding: Binding, term: Term) -> None:
+    """Operands of references inside a pattern are bound by walking, whatever is matched."""
+    match term:
+        case Ref() | Call():
+            binding.value(term)
+        case Array(items):
+            for item in items:
+                _prebind(binding, item)
+        case Object(items):
+            for _, item in items:
+                _prebind(binding, item)
+
+
+def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
+    """The equations that `left = right` comes down to, arrays and objects taken apart."""
+    match left, right:
+        case Array(a), Array(b) if len(a) == len(b):
+            for x, y in zip(a, b, strict=True):
+                yield from equations(x, y)
+        case Object(a), Object(b) if _same_keys(a, b):
+            values = {k.value: v for k, v in b if isinstance(k, Scalar)}
+            for key, value in a:
+                yield from equations(value, values[key.value])  # type: ignore[union-attr]
+        case _:
+            yield left, right
+
+
+def _same_keys(a: tuple[tuple[Term, Term], ...], b: tuple[tuple[Term, Term], ...]) -> bool:
+    keys_a = [k.value for k, _ in a if isinstance(k, Scalar) and isinstance(k.value, str)]
+    keys_b = [k.value for k, _ in b if isinstance(k, Scalar) and isinstance(k.value, str)]
+    return (
+        len(keys_a) == len(a)
+        and len(keys_b) == len(b)
+        and len(set(keys_a)) == len(a)
+        and set(keys_a) == set(keys_b)
+        and len(set(keys_b)) == len(b)
+    )
+
+
+def _shapes_differ(a: Term, b: Term) -> bool:
+    """Two literals that can never match: OPA then calls their variables unsafe."""
+    literals = (Array, Object, Set, Scalar)
+    return isinstance(a, literals) and isinstance(b, literals)
+
+
+def analyse(
+    expr: Expr, bound: set[str] | frozenset[str], outer: set[str] | frozenset[str], arity: Arity
+) -> Binding:
+    """What `expr` needs and binds when `bound` are bound before it."""
+    binding = Binding(bound, outer, arity)
+    for item in expr.withs:
+        binding.value(item.value)
+    if expr.negated:
+        binding.need(_outside(expr))
+        binding.closure(_inside(expr))
+        return binding
+    term = expr.term
+    match term:
+        case SomeDecl():
+            pass
+        case SomeIn(key, value, domain):
+            binding.value(domain)
+            if key is not None:
+                binding.pattern(key)
+            binding.pattern(value)
+        case Every(_, _, domain, body):
+            binding.value(domain)
+            binding.closure(body_vars(body))
+        case Call(_, (left, right)) if term.name in ("eq", "assign"):
+            binding.equation(left, right)
+        case Call():
+            _call(binding, term)
+        case _:
+            binding.value(term)
+    return binding
+
+
+def _call(binding: Binding, call: Call) -> None:
+    count = binding.arity(call)
+    inputs = call.args
+    if count is not None and len(call.args) == count + 1:
+        inputs = call.args[:-1]
+        for arg in inputs:
+            binding.value(arg)
+        binding.pattern(call.args[-1])
+    else:
+        binding.value(call)
+
+
+def _outside(expr: Expr) -> Iterator[Var]:
+    return expr_vars(expr, closures=False)
+
+
+def _inside(expr: Expr) -> Iterator[Var]:
+    return expr_vars(expr, closures=True)

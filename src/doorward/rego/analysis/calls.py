@@ -1,0 +1,85 @@
+"""Whether every called function exists, and takes as many operands as it is given.
+
+Also the one place that knows how many operands a resolved call wants (`arity_of`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.builtins.registry import Builtin, Registry
+from doorward.rego.syntax.nodes import Call, Ref, Scalar, Term, Var, With
+from doorward.rego.values import Key, to_key
+
+__all__ = ["Callee", "Callees", "as_call", "call_path", "replaced_function"]
+
+
+def call_path(operator: Ref) -> tuple[Key, ...] | None:
+    """The path below `data` that a resolved operator names; None for a built-in."""
+    if not (isinstance(operator.head, Var) and operator.head.name == "data"):
+        return None
+    return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """What a call calls: a built-in, or the node of a function."""
+
+    builtin: Builtin | None = None
+    node: RuleNode | None = None
+
+    @property
+    def arity(self) -> int | None:
+        """Declared operands; None where any number is taken."""
+        if self.builtin is not None:
+            if self.builtin.signature.variadic is not None:
+                return None
+            return len(self.builtin.signature.args)
+        if self.node is not None and self.node.definitions:
+            return len(self.node.definitions[0].rule.head.args or ())
+        return None
+
+
+class Callees:
+    """Finds what calls call, in one registry and one tree of rules."""
+
+    def __init__(self, registry: Registry, root: RuleNode) -> None:
+        self.registry = registry
+        self.root = root
+
+    def find(self, call: Call) -> Callee | None:
+        """The callee; None if there is none."""
+        path = call_path(call.operator)
+        if path is None:
+            found = self.registry.get(call.name)
+            return None if found is None else Callee(builtin=found)
+        node = self.root.find(path)
+        if node is None or not node.definitions or node.children:
+            return None
+        return Callee(node=node)
+
+    def arity(self, call: Call) -> int | None:
+        """Declared operands of the callee; None when unknown."""
+        callee = self.find(call)
+        return None if callee is None else callee.arity
+
+
+def as_call(value: Term) -> Call | None:
+    """The call that a bare name would be, if it names a function: `count`, `data.lib.f`."""
+    if isinstance(value, Var):
+        return Call(Ref(value, (), value.span), (), value.span)
+    if isinstance(value, Ref) and isinstance(value.head, Var):
+        return Call(value, (), value.span)
+    return None
+
+
+def replaced_function(item: With, callees: Callees) -> str | None:
+    """The name of the function or built-in that `item` replaces; None for documents."""
+    target = as_call(item.target)
+    callee = callees.find(target) if target is not None else None
+    if callee is None:
+        return None
+    if callee.builtin is not None:
+        return callee.builtin.name
+    return callee.node.name if callee.node is not None and callee.node.is_function else None

@@ -1,0 +1,175 @@
+"""Which rules ask which: the graph behind recursion errors and answers that need no input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from doorward.rego.analysis.calls import Callees, call_path
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.errors import RECURSION_ERROR, Diagnostic
+from doorward.rego.syntax.nodes import Call, Ref, Rule, Scalar, Term, Var, With
+from doorward.rego.syntax.walk import Node, children
+from doorward.rego.values import to_key
+
+__all__ = ["Dependencies", "build_dependencies", "check_recursion", "constant_nodes"]
+
+
+@dataclass(slots=True)
+class Dependencies:
+    """For each node with rules, the nodes it asks; `own` says which read the world themselves:
+    the input, or a built-in whose answer can differ between two decisions."""
+
+    asks: dict[int, list[RuleNode]] = field(default_factory=dict)
+    own: set[int] = field(default_factory=set)
+
+
+def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
+    """The graph of all rules below `root`."""
+    found = Dependencies()
+    for node in root.walk():
+        if node.definitions:
+            found.asks[id(node)] = list(_asked(node, callees, found))
+    return found
+
+
+def _asked(node: RuleNode, callees: Callees, found: Dependencies) -> Iterator[RuleNode]:
+    seen: set[int] = set()
+    for definition in node.definitions:
+        for part in _parts(definition.rule):
+            if _reads_world(part, callees):
+                found.own.add(id(node))
+            for target in _targets(part, callees):
+                if id(target) not in seen:
+                    seen.add(id(target))
+                    yield target
+    for child in node.children.values():
+        for inner in child.walk():
+            if inner.definitions and id(inner) not in seen:
+                seen.add(id(inner))
+                yield inner
+
+
+def _parts(rule: Rule) -> Iterator[object]:
+    """Every node of a rule but the name it defines and what `with` replaces."""
+    branch: Rule | None = rule
+    while branch is not None:
+        head = branch.head
+        for top in (*head.ref.args, *(head.args or ()), head.key, head.value, *branch.body):
+            if top is not None:
+                yield from _without_targets(top)
+        branch = branch.else_rule
+
+
+def _without_targets(top: Node) -> Iterator[Node]:
+    waiting: list[Node] = [top]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, With):
+            waiting.append(node.value)
+        elif isinstance(node, Ref) and isinstance(node.head, Var):
+            waiting += node.args
+        else:
+            waiting += children(node)
+
+
+def _reads_world(part: object, callees: Callees) -> bool:
+    top = part.head if isinstance(part, Ref) else part
+    if isinstance(top, Var):
+        return top.name == "input"
+    if isinstance(part, Call) and call_path(part.operator) is None:
+        builtin = callees.registry.get(part.name)
+        return builtin is not None and (not builtin.pure or builtin.name in ("print", "trace"))
+    return False
+
+
+def _targets(part: object, callees: Callees) -> Iterator[RuleNode]:
+    if isinstance(part, Call):
+        callee = callees.find(part)
+        if callee is not None and callee.node is not None:
+            yield callee.node
+    elif isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "data":
+        yield from _matching(callees.root, part.args)
+    elif isinstance(part, Var) and part.name == "data":
+        yield from (n for n in callees.root.walk() if n.definitions)
+
+
+def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
+    """Nodes with rules that a reference with these operands can reach."""
+    if node.definitions:
+        yield node
+        return
+    if not operands:
+        yield from (n for n in node.walk() if n.definitions)
+        return
+    first = operands[0]
+    if isinstance(first, Scalar):
+        child = node.children.get(to_key(first.value))
+        if child is not None:
+            yield from _matching(child, operands[1:])
+    else:
+        for child in node.children.values():
+            yield from _matching(child, operands[1:])
+
+
+def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
+    """Nodes whose answers depend on nothing but data."""
+    asked_by: dict[int, list[int]] = {}
+    for asker, targets in graph.asks.items():
+        for target in targets:
+            asked_by.setdefault(id(target), []).append(asker)
+    tainted = set(graph.own)
+    waiting = list(tainted)
+    while waiting:
+        for asker in asked_by.get(waiting.pop(), ()):
+            if asker not in tainted:
+                tainted.add(asker)
+                waiting.append(asker)
+    return frozenset(graph.asks.keys() - tainted)
+
+
+def check_recursion(root: RuleNode, graph: Dependencies) -> list[Diagnostic]:
+    """One error for each node that can come to ask itself."""
+    errors: list[Diagnostic] = []
+    for node in root.walk():
+        if node.definitions:
+            path = _cycle(node, graph)
+            if path:
+                names = " -> ".join(_name(n) for n in path)
+                message = f"rule {_name(node)} is recursive: {names}"
+                span = node.definitions[0].rule.span
+                errors.append(Diagnostic(RECURSION_ERROR, message, span))
+    return errors
+
+
+def _cycle(start: RuleNode, graph: Dependencies) -> list[RuleNode]:
+    """A shortest way from `start` back to itself; [] if there is none."""
+    came: dict[int, RuleNode | None] = {id(start): None}
+    waiting = [start]
+    for node in waiting:
+        for target in graph.asks.get(id(node), ()):
+            if target is start:
+                way: list[RuleNode] = [start]
+                back: RuleNode | None = node
+                while back is not None:
+                    way.append(back)
+                    back = came[id(back)]
+                return way[::-1]
+            if id(target) not in came:
+                came[id(target)] = node
+                waiting.append(target)
+    return []
+
+
+def _name(node: RuleNode) -> str:
+    """The node's name with the open places of its first rule: `data.p[x]`."""
+    tail = "".join(_operand(t) for t in node.definitions[0].tail)
+    return node.name + tail
+
+
+def _operand(term: Term) -> str:
+    if isinstance(term, Scalar) and isinstance(term.value, str):
+        return f".{term.value}"
+    return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"

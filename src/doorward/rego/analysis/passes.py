@@ -1,0 +1,152 @@
+"""Modules to a checked program: the passes, in order, each with its reason to stand there.
+
+A failed pass stops the later ones, which rely on what it promised; its errors are all reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.rego.analysis.calls import Callees, replaced_function
+from doorward.rego.analysis.dependencies import (
+    Dependencies,
+    build_dependencies,
+    check_recursion,
+    constant_nodes,
+)
+from doorward.rego.analysis.existence import check_calls
+from doorward.rego.analysis.resolve import resolve_modules, resolve_query
+from doorward.rego.analysis.safety import order_modules, order_query
+from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
+from doorward.rego.syntax.nodes import Body, Import, Module, With
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["Options", "Program", "Query", "check", "check_query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report."""
+
+    strict: bool = False
+    max_errors: int = 10
+
+
+@dataclass(slots=True)
+class Program:
+    """What the passes make, each building on the last."""
+
+    modules: list[Module]
+    registry: Registry
+    options: Options
+    root: RuleNode = field(default_factory=lambda: RuleNode(()))
+    graph: Dependencies = field(default_factory=Dependencies)
+    constant: frozenset[int] = frozenset()
+    mocked: frozenset[str] = frozenset()
+
+    @property
+    def callees(self) -> Callees:
+        return Callees(self.registry, self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked query: its ordered body, and the functions its `with` clauses replace."""
+
+    body: Body
+    mocked: frozenset[str]
+
+
+Pass = Callable[[Program], list[Diagnostic]]
+
+
+def resolve(program: Program) -> list[Diagnostic]:
+    """First: everything after it reads `data.…` and unique variables only."""
+    program.modules, errors = resolve_modules(program.modules, strict=program.options.strict)
+    return errors
+
+
+def build(program: Program) -> list[Diagnostic]:
+    """Rules get their places before anything asks what a reference reaches."""
+    program.root = build_tree(program.modules)
+    return check_conflicts(program.root)
+
+
+def calls(program: Program) -> list[Diagnostic]:
+    """Before safety, which needs to know what each call gives back."""
+    program.mocked = _mocked(program.modules, program.callees)
+    return check_calls(program.modules, program.callees)
+
+
+def safety(program: Program) -> list[Diagnostic]:
+    """Orders the bodies, so the tree is made anew from what it returns."""
+    program.modules, errors = order_modules(program.modules, program.callees.arity)
+    program.root = build_tree(program.modules)
+    return errors
+
+
+def recursion(program: Program) -> list[Diagnostic]:
+    """Before types, whose order of work is that of the graph."""
+    program.graph = build_dependencies(program.root, program.callees)
+    program.constant = constant_nodes(program.root, program.graph)
+    return check_recursion(program.root, program.graph)
+
+
+PASSES: Final[tuple[Pass, ...]] = (resolve, build, calls, safety, recursion)
+
+
+def check(modules: Sequence[Module], registry: Registry, options: Options) -> Program:
+    """The program that `modules` make; CompileError with everything that is wrong."""
+    program = Program(list(modules), registry, options)
+    for step in PASSES:
+        errors = step(program)
+        if errors:
+            raise CompileError(report(errors, options.max_errors))
+    return program
+
+
+def check_query(
+    body: Body,
+    program: Program,
+    package: tuple[str, ...] = (),
+    imports: Sequence[Import] = (),
+) -> Query:
+    """The checked form of a query against `program`; CompileError as for modules."""
+    exports: set[str] = set()
+    node = program.root.find(package) if package else None
+    if node is not None:
+        exports = {str(key) for key in node.children}
+    callees = program.callees
+    resolved, errors = resolve_query(body, package, exports, imports)
+    if not errors:
+        errors = check_calls([resolved], callees)
+    if not errors:
+        resolved, errors = order_query(resolved, callees.arity)
+    if errors:
+        raise CompileError(report(errors, program.options.max_errors))
+    return Query(resolved, _mocked([resolved], callees))
+
+
+def report(errors: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
+    """At most `limit` errors, by position, each once."""
+    unique = list(dict.fromkeys(errors))
+    unique.sort(key=lambda d: (d.span.file, d.span.row, d.span.col))
+    if 0 < limit < len(unique):
+        return [*unique[:limit], Diagnostic(COMPILE_ERROR, "error limit reached")]
+    return unique
+
+
+def _mocked(tops: Sequence[Module | Body], callees: Callees) -> frozenset[str]:
+    names: set[str] = set()
+    for top in tops:
+        for part in top if isinstance(top, tuple) else (top,):
+            for node in walk(part):
+                if isinstance(node, With):
+                    name = replaced_function(node, callees)
+                    if name is not None:
+                        names.add(name)
+    return frozenset(names)

@@ -1,0 +1,190 @@
+"""Bodies in an order in which every variable is bound before it is used.
+
+An expression that needs a variable waits until another has bound it; otherwise the order stays as
+written. What never becomes ready is unsafe. Bodies of closures are ordered with what is bound
+around them at the place where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from doorward.rego.analysis.bindings import Arity, analyse, body_vars, term_vars
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Head,
+    Module,
+    Object,
+    ObjectComprehension,
+    Ref,
+    Rule,
+    Set,
+    SetComprehension,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+)
+
+__all__ = ["order_modules", "order_query"]
+
+
+def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module], list[Diagnostic]]:
+    """Every module with its bodies in order, and the variables that are unsafe."""
+    safety = _Safety(arity)
+    ordered = [
+        replace(module, rules=tuple(safety.rule(rule, set()) for rule in module.rules))
+        for module in modules
+    ]
+    return ordered, safety.errors
+
+
+def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
+    """A query's body in order, and the variables that are unsafe."""
+    safety = _Safety(arity)
+    outer = {v.name for v in body_vars(body, closures=False)}
+    ordered, _ = safety.body(body, set(), outer)
+    return ordered, safety.errors
+
+
+class _Safety:
+    def __init__(self, arity: Arity) -> None:
+        self.arity = arity
+        self.errors: list[Diagnostic] = []
+
+    def unsafe(self, variables: Iterable[Var], span: Span | None = None) -> None:
+        seen: set[str] = set()
+        for var in variables:
+            if var.name not in seen:
+                seen.add(var.name)
+                message = f"var {source_name(var.name)} is unsafe"
+                self.errors.append(Diagnostic(UNSAFE_VAR_ERROR, message, span or var.span))
+
+    def rule(self, rule: Rule, arguments: set[str]) -> Rule:
+        head = rule.head
+        bound = set(arguments)
+        for arg in head.args or ():
+            bound.update(v.name for v in term_vars(arg))
+        head_terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
+        outer = set(bound)
+        outer.update(v.name for v in body_vars(rule.body, closures=False))
+        for term in head_terms:
+            outer.update(v.name for v in term_vars(term, closures=False))
+        body, safe = self.body(rule.body, bound, outer)
+        # A reference in the head may bind variables by walking: `p := input.xs[i]`.
+        for term in head_terms:
+            binding = analyse(Expr(term), safe, outer, self.arity)
+            self.unsafe(binding.missing())
+        otherwise = None
+        if rule.else_rule is not None:
+            otherwise = self.rule(rule.else_rule, bound)
+        return replace(rule, head=self._head(head, safe, outer), body=body, else_rule=otherwise)
+
+    def _head(self, head: Head, safe: set[str], outer: set[str]) -> Head:
+        ref = self.term(head.ref, safe, outer)
+        return replace(
+            head,
+            ref=ref if isinstance(ref, Ref) else head.ref,
+            key=None if head.key is None else self.term(head.key, safe, outer),
+            value=None if head.value is None else self.term(head.value, safe, outer),
+        )
+
+    def body(self, body: Body, bound: set[str], outer: set[str]) -> tuple[Body, set[str]]:
+        """The ordered body, and what is bound after it."""
+        waiting = list(body)
+        ordered: list[Expr] = []
+        safe = set(bound)
+        while waiting:
+            rest: list[Expr] = []
+            for expr in waiting:
+                binding = analyse(expr, safe, outer, self.arity)
+                if binding.missing():
+                    rest.append(expr)
+                    continue
+                ordered.append(self._closures(expr, safe | binding.binds, outer))
+                safe |= binding.binds
+            if len(rest) == len(waiting):
+                self._report(rest, safe, outer)
+                return (*ordered, *rest), safe | {v.name for v in body_vars(tuple(rest))}
+            waiting = rest
+        return tuple(ordered), safe
+
+    def _report(self, stuck: Sequence[Expr], safe: set[str], outer: set[str]) -> None:
+        for expr in stuck:
+            binding = analyse(expr, safe, outer, self.arity)
+            self.unsafe(binding.missing(), expr.span)
+
+    # Closures
+
+    def _closures(self, expr: Expr, safe: set[str], outer: set[str]) -> Expr:
+        term = expr.term
+        if isinstance(term, SomeIn):
+            term = replace(term, domain=self.term(term.domain, safe, outer))
+        elif isinstance(term, Every):
+            term = self._every(term, safe, outer)
+        elif isinstance(term, Term):
+            term = self.term(term, safe, outer)
+        withs = tuple(replace(w, value=self.term(w.value, safe, outer)) for w in expr.withs)
+        return replace(expr, term=term, withs=withs)
+
+    def _every(self, term: Every, safe: set[str], outer: set[str]) -> Every:
+        inner = safe | {term.value.name}
+        if term.key is not None:
+            inner.add(term.key.name)
+        inside = outer | inner | {v.name for v in body_vars(term.body, closures=False)}
+        body, _ = self.body(term.body, inner, inside)
+        return replace(term, domain=self.term(term.domain, safe, outer), body=body)
+
+    def _closure(
+        self, body: Body, heads: tuple[Term, ...], safe: set[str], outer: set[str]
+    ) -> tuple[Body, tuple[Term, ...]]:
+        inside = outer | {v.name for v in body_vars(body, closures=False)}
+        for head in heads:
+            inside |= {v.name for v in term_vars(head, closures=False)}
+        ordered, bound = self.body(body, safe, inside)
+        for head in heads:
+            binding = analyse(Expr(head), bound, inside, self.arity)
+            self.unsafe(binding.missing())
+        return ordered, tuple(self.term(head, bound, inside) for head in heads)
+
+    def term(self, term: Term, safe: set[str], outer: set[str]) -> Term:
+        """`term` with the bodies of its closures in order."""
+        match term:
+            case Ref(head, args):
+                return replace(
+                    term,
+                    head=self.term(head, safe, outer),
+                    args=tuple(self.term(a, safe, outer) for a in args),
+                )
+            case Call(_, args):
+                return replace(term, args=tuple(self.term(a, safe, outer) for a in args))
+            case Array(items) | Set(items):
+                return replace(term, items=tuple(self.term(i, safe, outer) for i in items))
+            case Object(items):
+                pairs = tuple(
+                    (self.term(k, safe, outer), self.term(v, safe, outer)) for k, v in items
+                )
+                return replace(term, items=pairs)
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                ordered, heads = self._closure(body, (inner,), safe, outer)
+                return replace(term, term=heads[0], body=ordered)
+            case ObjectComprehension(key, value, body):
+                ordered, heads = self._closure(body, (key, value), safe, outer)
+                return replace(term, key=heads[0], value=heads[1], body=ordered)
+            case TemplateString(parts):
+                return replace(
+                    term,
+                    parts=tuple(
+                        p if isinstance(p, str) else self._closures(p, safe, outer) for p in parts
+                    ),
+                )
+        return term

@@ -1,0 +1,160 @@
+"""The tree of everything that rules define below `data`, and what may not stand together in it.
+
+A rule hangs at the node of its constant prefix: `p.q[x].r := 1` of package `a` at `data.a.p.q`,
+with the tail `[x].r` left to evaluation. A node has rules, or children, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from doorward.rego.errors import TYPE_ERROR, Diagnostic
+from doorward.rego.source import NOWHERE
+from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term
+from doorward.rego.values import Key, to_key
+
+__all__ = ["Definition", "RuleNode", "build_tree", "check_conflicts", "head_path", "path_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One rule at its node: `tail` is what of its reference is not constant."""
+
+    rule: Rule
+    tail: tuple[Term, ...]
+    module: Module
+
+    @property
+    def is_set(self) -> bool:
+        return self.rule.head.key is not None
+
+    @property
+    def is_function(self) -> bool:
+        return self.rule.head.args is not None
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.tail and not self.is_set and not self.is_function
+
+
+@dataclass(eq=False, slots=True)
+class RuleNode:
+    """A place below `data`. `path` leaves `data` out; keys are values in key form."""
+
+    path: tuple[Key, ...]
+    children: dict[Key, RuleNode] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+    is_package: bool = False
+
+    @property
+    def name(self) -> str:
+        """`data.a.p`, as errors and generated code name it."""
+        return path_text(self.path)
+
+    @property
+    def default(self) -> Definition | None:
+        return next((d for d in self.definitions if d.rule.default), None)
+
+    @property
+    def is_function(self) -> bool:
+        return bool(self.definitions) and self.definitions[0].is_function
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.definitions) and all(d.is_complete for d in self.definitions)
+
+    def walk(self) -> Iterator[RuleNode]:
+        """This node and all below it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def find(self, path: Sequence[Key]) -> RuleNode | None:
+        """The node at `path` below this one."""
+        node: RuleNode | None = self
+        for key in path:
+            node = node.children.get(key) if node is not None else None
+        return node
+
+
+def path_text(path: Sequence[Key]) -> str:
+    """`data.a["b c"]`: a path below `data` as a reference."""
+    parts = ["data"]
+    for key in path:
+        if isinstance(key, str) and key.isidentifier() and key.isascii():
+            parts.append(f".{key}")
+        else:
+            parts.append(f"[{key!r}]" if not isinstance(key, str) else f'["{key}"]')
+    return "".join(parts)
+
+
+def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
+    """The constant prefix of a resolved rule reference, and the tail behind it."""
+    path: list[Key] = []
+    for n, arg in enumerate(ref.args):
+        if not isinstance(arg, Scalar):
+            return tuple(path), ref.args[n:]
+        path.append(to_key(arg.value))
+    return tuple(path), ()
+
+
+def build_tree(modules: Sequence[Module]) -> RuleNode:
+    """The tree of all rules of the resolved `modules`."""
+    root = RuleNode(())
+    for module in modules:
+        _node(root, module.package.path).is_package = True
+        for rule in module.rules:
+            path, tail = head_path(rule.head.ref)
+            _node(root, path).definitions.append(Definition(rule, tail, module))
+    return root
+
+
+def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
+    node = root
+    for n, key in enumerate(path):
+        child = node.children.get(key)
+        if child is None:
+            child = node.children[key] = RuleNode(tuple(path[: n + 1]))
+        node = child
+    return node
+
+
+def check_conflicts(root: RuleNode) -> list[Diagnostic]:
+    """Rules and packages that claim the same place in different ways."""
+    found: list[Diagnostic] = []
+    for node in root.walk():
+        if node.definitions:
+            found += _check_node(node)
+    return found
+
+
+def _check_node(node: RuleNode) -> Iterator[Diagnostic]:
+    first = node.definitions[0].rule
+    kinds = {(d.is_function, d.is_set and not d.tail) for d in node.definitions}
+    arities = {len(d.rule.head.args or ()) for d in node.definitions if d.is_function}
+    complete = [d for d in node.definitions if d.is_complete]
+    partial = [d for d in node.definitions if d.tail]
+    if node.is_package:
+        place = first.span
+        yield Diagnostic(
+            TYPE_ERROR,
+            f"package {'.'.join(str(k) for k in node.path)} conflicts with rule {node.path[-1]} "
+            f"defined at {place}",
+            NOWHERE,
+        )
+    defaults = [d.rule for d in node.definitions if d.rule.default]
+    if len(kinds) > 1 or len(arities) > 1 or (complete and partial):
+        yield Diagnostic(TYPE_ERROR, f"conflicting rules {node.name} found", first.span)
+    elif len(defaults) > 1:
+        places = ", ".join(str(rule.span) for rule in defaults)
+        yield Diagnostic(
+            TYPE_ERROR, f"multiple default rules {node.name} found at {places}", defaults[0].span
+        )
+    below = [n.name for n in node.walk() if n is not node and n.definitions]
+    if below and not partial:
+        yield Diagnostic(
+            TYPE_ERROR,
+            f"rule {node.name} conflicts with [{' '.join(sorted(below))}]",
+            first.span,
+        )

@@ -1,0 +1,1 @@
+"""Programs to Python: `ast` nodes with Rego's positions, compiled under the policy's file name."""

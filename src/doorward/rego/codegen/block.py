@@ -1,0 +1,262 @@
+"""Python functions under construction: statements with positions, nesting, fresh names.
+
+The writer keeps a current block. Opening a test or a walk makes its body the current block, so
+that whatever is written next runs only where all of it holds: a Rego body, read from top to
+bottom, becomes a nest of plain `if` and `for`. What a Rego expression means is not known here.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.rego.source import NOWHERE, Span
+
+__all__ = [
+    "Block",
+    "Constants",
+    "call",
+    "finish",
+    "load",
+    "make_function",
+    "name_of",
+    "runtime",
+    "store",
+]
+
+MAX_WALKS: Final = 16
+"""Walks nested in one Python function; CPython allows 20 blocks."""
+
+MAX_DEPTH: Final = 60
+"""Blocks nested in one Python function, below what Python's compiler can follow."""
+
+
+def load(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Load())
+
+
+def store(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Store())
+
+
+def runtime(name: str) -> ast.Name:
+    """A name of `runtime.exports`."""
+    return load(f"rt.{name}")
+
+
+def call(function: ast.expr, *args: ast.expr) -> ast.Call:
+    return ast.Call(func=function, args=list(args), keywords=[])
+
+
+def name_of(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) else None
+
+
+@dataclass(slots=True)
+class Constants:
+    """Objects that generated code names: values, call sites, tree nodes."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, value: Any, prefix: str = "k") -> ast.Name:
+        name = f"{prefix}.{len(self.names)}"
+        self.names[name] = value
+        return load(name)
+
+    def named(self, name: str, value: Any) -> ast.Name:
+        """An object under a name of its own, such as a built-in."""
+        self.names[name] = value
+        return load(name)
+
+
+class Block:
+    """Writes the statements of one Python function."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+        self.statements: list[ast.stmt] = []
+        self.block = self.statements
+        self.span = NOWHERE
+        self.walks = 0
+        self.depth = 0
+        self.taken: set[str] = set()
+        self.prelude: dict[str, ast.expr] = {}
+        self.walked = 0
+        self.tails: list[list[ast.stmt]] = []
+        self.shared: set[str] = set()
+
+    # Names
+
+    def fresh(self, wish: str = "") -> str:
+        """A local name not used yet in this function: `wish`, or numbered."""
+        base = wish or "_"
+        if wish and wish not in self.taken and not keyword.iskeyword(wish):
+            self.taken.add(wish)
+            return wish
+        number = len(self.taken)
+        while f"{base}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{base}{number}")
+        return f"{base}{number}"
+
+    # Statements
+
+    def add(self, statement: ast.stmt) -> None:
+        """Append to the current block, with the position of the current Rego expression."""
+        self._place(statement)
+        self.block.append(statement)
+
+    def _place(self, statement: ast.stmt) -> None:
+        span = self.span
+        row, col = max(span.row, 1), max(span.col - 1, 0)
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.stmt, ast.expr, ast.excepthandler, ast.arg)) and not hasattr(
+                node, "lineno"
+            ):
+                node.lineno = node.end_lineno = row
+                node.col_offset = node.end_col_offset = col
+
+    @contextmanager
+    def at(self, span: Span) -> Iterator[None]:
+        """Write at the position of `span`."""
+        before, self.span = self.span, span if span.row else self.span
+        try:
+            yield
+        finally:
+            self.span = before
+
+    def assign(self, name: str, value: ast.expr) -> None:
+        self.add(ast.Assign(targets=[store(name)], value=value))
+
+    def hold(self, value: ast.expr, wish: str = "") -> ast.Name:
+        """`value` under a name, so that it is computed once."""
+        if isinstance(value, ast.Name) and not wish:
+            return value
+        name = self.fresh(wish)
+        self.assign(name, value)
+        return load(name)
+
+    def run(self, value: ast.expr) -> None:
+        """An expression evaluated for its effect."""
+        self.add(ast.Expr(value=value))
+
+    def test(self, condition: ast.expr) -> None:
+        """Everything written from here on runs only if `condition` holds."""
+        self._room()
+        statement = ast.If(test=condition, body=[], orelse=[])
+        self.add(statement)
+        self.block = statement.body
+        self.depth += 1
+
+    def defined(self, value: ast.expr) -> None:
+        """Everything written from here on runs only if `value` is not UNDEFINED."""
+        self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
+
+    def walk(self, target: ast.expr, iterable: ast.expr) -> None:
+        """Everything written from here on runs for each of `iterable`."""
+        self._room()
+        if self.walks:
+            self.run(call(ast.Attribute(value=load("ctx"), attr="tick", ctx=ast.Load())))
+        statement = ast.For(target=target, iter=iterable, body=[], orelse=[], type_comment=None)
+        self.add(statement)
+        self.block = statement.body
+        self.walks += 1
+        self.walked += 1
+        self.depth += 1
+
+    def _room(self) -> None:
+        """Go on in a function of its own where the nest is as deep as Python allows."""
+        if self.walks < MAX_WALKS and self.depth < MAX_DEPTH:
+            return
+        inner = self.function_here(self.fresh("rest"), ())
+        outcome = self.fresh()
+        self.assign(outcome, call(load(inner.name)))
+        found = ast.Compare(left=load(outcome), ops=[ast.IsNot()], comparators=[runtime("MISSING")])
+        self.add(ast.If(test=found, body=[ast.Return(value=load(outcome))], orelse=[]))
+        self.deepen(inner)
+
+    def function_here(self, name: str, args: Sequence[str]) -> ast.FunctionDef:
+        """A function inside this one, still empty; it sees this one's variables."""
+        function = make_function(name, args)
+        self.add(function)
+        return function
+
+    def deepen(self, function: ast.FunctionDef) -> None:
+        """Continue inside `function`, which returns MISSING when it falls through."""
+        self.tails.append(function.body)
+        self.block = function.body
+        self.walks = self.depth = 0
+
+    @contextmanager
+    def aside(self, block: list[ast.stmt], *, fresh_function: bool = False) -> Iterator[None]:
+        """Write into `block` for a while; the nest outside is as it was afterwards."""
+        saved = self.block, self.walks, self.depth
+        self.block = block
+        if fresh_function:
+            self.walks = self.depth = 0
+        try:
+            yield
+        finally:
+            self.block, self.walks, self.depth = saved
+
+    @contextmanager
+    def nest(self) -> Iterator[None]:
+        """Tests and walks opened inside are closed again at the end."""
+        saved = self.block, self.walks, self.depth
+        try:
+            yield
+        finally:
+            self.block, self.walks, self.depth = saved
+
+
+def finish(function: ast.FunctionDef, shared: set[str]) -> None:
+    """Make `function` complete: empty blocks pass, inner functions name what they assign."""
+    for node in ast.walk(function):
+        for body in (getattr(node, "body", None), getattr(node, "handlers", None)):
+            if isinstance(body, list) and not body and isinstance(node, ast.stmt):
+                _fill(node)
+        if isinstance(node, ast.FunctionDef) and node is not function:
+            names = sorted(_assigned(node) & shared)
+            if names:
+                node.body.insert(0, ast.copy_location(ast.Nonlocal(names=names), node))
+
+
+def _fill(node: ast.stmt) -> None:
+    if isinstance(node, (ast.If, ast.For, ast.FunctionDef)):
+        node.body.append(ast.copy_location(ast.Pass(), node))
+
+
+def _assigned(function: ast.FunctionDef) -> set[str]:
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
+    """An empty function definition."""
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(arg=arg, annotation=None, type_comment=None) for arg in args],
+        vararg=None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=None,
+        defaults=[],
+    )
+    return ast.FunctionDef(
+        name=name,
+        args=arguments,
+        body=[],
+        decorator_list=[],
+        returns=None,
+        type_comment=None,
+        **({"type_params": []} if hasattr(ast, "TypeVar") else {}),
+    )

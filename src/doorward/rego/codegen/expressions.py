@@ -1,0 +1,263 @@
+"""Expressions of a body to Python: what must hold, what is bound, what is replaced meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from doorward.rego.analysis.bindings import equations
+from doorward.rego.analysis.calls import as_call, replaced_function
+from doorward.rego.codegen.block import call, load, make_function, runtime, store
+from doorward.rego.codegen.calls import Calls
+from doorward.rego.codegen.terms import Operand, closure_outer
+from doorward.rego.runtime.mocks import BuiltinMock
+from doorward.rego.syntax.nodes import (
+    Body,
+    Call,
+    Every,
+    Expr,
+    Ref,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.values import Key, to_key
+
+__all__ = ["Expressions"]
+
+
+class Expressions(Calls):
+    """Writes bodies."""
+
+    def body(self, body: Body) -> None:
+        """What is written next runs once for each way in which all of `body` holds."""
+        for expr in body:
+            self.expression(expr)
+
+    def expression(self, expr: Expr) -> None:
+        with self.at(expr.span):
+            if expr.withs:
+                self._under(expr)
+            elif expr.negated:
+                self._not(expr)
+            else:
+                self._holds(expr.term)
+
+    def expression_value(self, expr: Expr) -> Operand:
+        """The value of an expression that is a term, under its `with` clauses."""
+        assert not isinstance(expr.term, (SomeDecl, SomeIn, Every))
+        if not expr.withs:
+            return self.term(expr.term)
+        before = self.state
+        self._replace(expr.withs)
+        value = self.term(expr.term)
+        self.state = before
+        return value
+
+    def _holds(self, term: Term | SomeDecl | SomeIn | Every) -> None:
+        match term:
+            case SomeDecl():
+                return
+            case SomeIn():
+                self._some_in(term)
+            case Every():
+                self._every(term)
+            case Call() if term.name in ("eq", "assign") and len(term.args) == 2:
+                self._equation(*term.args)
+            case Call() if term.name == "print" or term.name == "internal.print":
+                self._print(term)
+            case Call() if self.has_output(term):
+                self.call_into(term)
+            case Call():
+                condition = self.condition(term)
+                if condition is not None:
+                    self.test(condition)
+                else:
+                    self._true(self.term(term))
+            case _:
+                self._true(self.term(term))
+
+    def _true(self, operand: Operand) -> None:
+        """Anything but false holds."""
+        if operand.is_constant:
+            if operand.value is False:
+                self.test(ast.Constant(value=False))
+            return
+        if operand.kind in ("", "boolean"):
+            self.test(
+                ast.Compare(
+                    left=operand.code, ops=[ast.IsNot()], comparators=[ast.Constant(value=False)]
+                )
+            )
+        else:
+            self.hold(operand.code)
+
+    # Equations
+
+    def _equation(self, left: Term, right: Term) -> None:
+        waiting = list(equations(left, right))
+        while waiting:
+            pair = next((p for p in waiting if self.is_known(p[0]) or self.is_known(p[1])), None)
+            assert pair is not None, "unsafe equation"
+            waiting.remove(pair)
+            a, b = pair
+            if self.is_known(b) and not (self.is_known(a) and self._is_walk(a)):
+                self.match(a, self.term(b))
+            else:
+                self.match(b, self.term(a))
+
+    def _is_walk(self, term: Term) -> bool:
+        return isinstance(term, Ref) and any(self.is_open(arg) for arg in term.args)
+
+    # some, every, not
+
+    def _some_in(self, term: SomeIn) -> None:
+        domain = self.term(term.domain)
+        value = self.fresh()
+        if term.key is None or (isinstance(term.key, Var) and term.key.is_wildcard):
+            self.walk(store(value), call(runtime("values"), domain.code))
+        else:
+            key = self.fresh()
+            target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
+            self.walk(target, call(runtime("items"), domain.code))
+            self.match(term.key, Operand(load(key)))
+        self.match(term.value, Operand(load(value)))
+
+    def _every(self, term: Every) -> None:
+        domain = self.hold(self.term(term.domain).code)
+        self.test(call(runtime("is_collection"), domain))
+        holds = self.fresh()
+        self.assign(holds, ast.Constant(value=True))
+        saved, outer = dict(self.env), self.outer
+        self.outer = outer | closure_outer(term.body, ())
+        with self.nest():
+            key, value = self.fresh(), self.fresh()
+            target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
+            self.walk(target, call(runtime("items"), domain))
+            if term.key is not None:
+                self.match(term.key, Operand(load(key)))
+            self.match(term.value, Operand(load(value)))
+            found = self._exists(term.body)
+            stop: list[ast.stmt] = [
+                ast.Assign(targets=[store(holds)], value=ast.Constant(value=False)),
+                ast.Break(),
+            ]
+            self.add(ast.If(test=ast.UnaryOp(op=ast.Not(), operand=found), body=stop, orelse=[]))
+        self.shared.add(holds)
+        self.env, self.outer = saved, outer
+        self.test(load(holds))
+
+    def _not(self, expr: Expr) -> None:
+        positive = Expr(expr.term, False, (), expr.span)
+        saved = dict(self.env)
+        found = self._exists((positive,))
+        self.env = saved
+        self.test(ast.UnaryOp(op=ast.Not(), operand=found))
+
+    def _exists(self, body: Body) -> ast.expr:
+        """A test for whether `body` holds at all: a flag, or a function where it walks."""
+        walked = self.walked
+        flag = self.fresh()
+        before = len(self.block)
+        block = self.block
+        self.assign(flag, ast.Constant(value=False))
+        leaf = ast.Assign(targets=[store(flag)], value=ast.Constant(value=True))
+        tails = len(self.tails)
+        with self.nest():
+            self.body(body)
+            self.add(leaf)
+            inner = self.block
+        if self.walked == walked and len(self.tails) == tails:
+            return load(flag)
+        # It walks: the first success must end all walks at once.
+        function = make_function(flag, ())
+        function.body = block[before + 1 :]
+        del block[before:]
+        place = inner if inner is not block else function.body
+        place[place.index(leaf)] = ast.copy_location(
+            ast.Return(value=ast.copy_location(ast.Constant(value=True), leaf)), leaf
+        )
+        end = ast.copy_location(ast.Return(value=ast.Constant(value=False)), leaf)
+        self._place(end)
+        function.body.append(end)
+        self.add(function)
+        return call(load(flag))
+
+    # with
+
+    def _under(self, expr: Expr) -> None:
+        before = self.state
+        inner = Expr(expr.term, expr.negated, (), expr.span)
+        if expr.negated:
+            # A replacement that is undefined makes the expression undefined, not true.
+            self._replace(expr.withs)
+            self._not(inner)
+        else:
+            self._replace(expr.withs)
+            self._holds(inner.term)
+        self.state = before
+
+    def _replace(self, withs: Sequence[With]) -> None:
+        """From here on, the evaluation under `withs`."""
+        inputs: list[ast.expr] = []
+        data: list[ast.expr] = []
+        functions: list[ast.expr] = []
+        for item in withs:
+            name = replaced_function(item, self.plan.callees)
+            if name is not None:
+                mock = self._mock(item.value)
+                functions.append(_pair(ast.Constant(value=name), mock))
+                continue
+            value = self.term(item.value).code
+            head, path = _target(item)
+            path_code = self.constants.add(path)
+            (inputs if head == "input" else data).append(_pair(path_code, value))
+        replace = ast.Attribute(value=load(self.state), attr="replace", ctx=ast.Load())
+        lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
+        self.state = self.hold(call(replace, *lists)).id
+
+    def _mock(self, value: Term) -> ast.expr:
+        """What stands in for a replaced function: another one, or a value."""
+        target = as_call(value)
+        callee = self.plan.callees.find(target) if target is not None else None
+        if callee is not None and callee.builtin is not None:
+            return self.constants.add(BuiltinMock(callee.builtin))
+        if callee is not None and callee.node is not None and callee.node.is_function:
+            return call(runtime("FunctionMock"), load(callee.node.name))
+        return call(runtime("ValueMock"), self.term(value).code)
+
+    # print
+
+    def _print(self, term: Call) -> None:
+        """Operands of a print may be undefined or have several values: each is collected."""
+        if not self.plan.prints:
+            return
+        outs: list[ast.expr] = []
+        for arg in term.args:
+            out = self.fresh()
+            self.assign(out, ast.List(elts=[], ctx=ast.Load()))
+            saved = dict(self.env)
+            with self.nest():
+                append = ast.Attribute(value=load(out), attr="append", ctx=ast.Load())
+                self.run(call(append, self.term(arg).code))
+            self.env = saved
+            outs.append(load(out))
+        method = ast.Attribute(value=load(self.state), attr="print", ctx=ast.Load())
+        self.run(call(method, self.constants.add(term.span), *outs))
+
+
+def _pair(first: ast.expr, second: ast.expr) -> ast.expr:
+    return ast.Tuple(elts=[first, second], ctx=ast.Load())
+
+
+def _target(item: With) -> tuple[str, tuple[Key, ...]]:
+    """`input` or `data`, and the path below it that is replaced."""
+    target = item.target
+    if isinstance(target, Var):
+        return target.name, ()
+    head = target.head
+    assert isinstance(head, Var)
+    path = [arg for arg in target.args]
+    return head.name, tuple(to_key(getattr(arg, "value", None)) for arg in path)

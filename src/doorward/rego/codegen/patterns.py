@@ -1,0 +1,101 @@
+"""Taking values apart: what `=` and `:=`, parameters and operands of walks bind and test."""
+
+from __future__ import annotations
+
+import ast
+
+from doorward.rego.codegen.block import call, runtime
+from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
+from doorward.rego.syntax.nodes import Array, Object, Term, Var
+from doorward.rego.values import to_key
+
+__all__ = ["Patterns", "equality"]
+
+
+class Patterns(Terms):
+    """Writes matches of a pattern with a known value."""
+
+    def match(self, pattern: Term, known: Operand) -> None:
+        """Bind what is open in `pattern`; what is written next runs only if it matches."""
+        match pattern:
+            case Var(name) if name not in self.env and name not in ("input", "data"):
+                if not pattern.is_wildcard:
+                    self._bind(name, known)
+                return
+            case Array(items) if not self.is_known(pattern):
+                self._match_array(items, known)
+                return
+            case Object(pairs) if not self.is_known(pattern):
+                self._match_object(pairs, known)
+                return
+        self.test(self.equal(self.term(pattern), known))
+
+    def _bind(self, name: str, known: Operand) -> None:
+        if known.is_constant and isinstance(known.code, ast.Constant):
+            self.env[name] = known
+            return
+        wish = name.partition("@")[0]
+        self.env[name] = Operand(self.hold(known.code, wish), known.kind, known.value)
+
+    def _match_array(self, items: tuple[Term, ...], known: Operand) -> None:
+        held = self.hold(known.code)
+        if isinstance(known.code, ast.List) and len(known.code.elts) == len(items):
+            parts = [Operand(code) for code in known.code.elts]
+        else:
+            self.test(_shape(held, "list", len(items)))
+            parts = [
+                Operand(ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()))
+                for n in range(len(items))
+            ]
+        # Parts that are known first: they may refuse before anything is bound.
+        for item, part in zip(items, parts, strict=True):
+            self.match(item, part)
+
+    def _match_object(self, pairs: tuple[tuple[Term, Term], ...], known: Operand) -> None:
+        held = self.hold(known.code)
+        self.test(_shape(held, "dict", len({_key_text(k) for k, _ in pairs})))
+        for key, value in pairs:
+            constant = constant_value(key)
+            if constant is NOT_CONSTANT:
+                code = self.key(self.term(key))
+            else:
+                code = self.key(self.constant(constant))
+            get = ast.Attribute(value=held, attr="get", ctx=ast.Load())
+            part = self.hold(call(get, code, runtime("UNDEFINED")))
+            self.defined(part)
+            self.match(value, Operand(part))
+
+    def equal(self, a: Operand, b: Operand) -> ast.expr:
+        return equality(a, b)
+
+
+def equality(a: Operand, b: Operand) -> ast.expr:
+    """A test of two values for equality, in Python's own terms where that is exact."""
+    if a.is_constant and not b.is_constant:
+        a, b = b, a
+    if b.is_constant:
+        value = b.value
+        if value is None or value is True or value is False:
+            return ast.Compare(left=a.code, ops=[ast.Is()], comparators=[b.code])
+        if type(value) is str or (type(value) is int and value not in (0, 1)):
+            return ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
+    elif "string" in (a.kind, b.kind):
+        return ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
+    return call(runtime("equal"), a.code, b.code)
+
+
+def _shape(held: ast.Name, kind: str, size: int) -> ast.expr:
+    is_kind = ast.Compare(
+        left=call(runtime("type"), held), ops=[ast.Is()], comparators=[runtime(kind)]
+    )
+    fits = ast.Compare(
+        left=call(runtime("len"), held),
+        ops=[ast.Eq()],
+        comparators=[ast.Constant(value=size)],
+    )
+    return ast.BoolOp(op=ast.And(), values=[is_kind, fits])
+
+
+def _key_text(key: Term) -> object:
+    constant = constant_value(key)
+    return id(key) if constant is NOT_CONSTANT else to_key(constant)

@@ -1,0 +1,75 @@
+"""A checked program to callable code: functions compiled per file, linked in one namespace."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.rules import rule_function
+from doorward.rego.runtime.evaluation import Document
+from doorward.rego.runtime.exports import EXPORTS
+
+__all__ = ["Linked", "Unit", "generate", "link"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The generated functions of one policy file."""
+
+    file: str
+    tree: ast.Module
+
+    def compile(self) -> CodeType:
+        return compile(self.tree, self.file or "<query>", "exec", dont_inherit=True, optimize=0)
+
+    def text(self) -> str:
+        """The functions as Python text, for reading."""
+        return ast.unparse(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A program that can be evaluated: its namespace, and the tree of its rules."""
+
+    namespace: dict[str, Any]
+    root: Document
+
+
+def generate(plan: Plan, constants: Constants) -> list[Unit]:
+    """The units of every file that defines rules; deterministic."""
+    functions: dict[str, list[ast.stmt]] = defaultdict(list)
+    for node in plan.root.walk():
+        if node.definitions:
+            file = node.definitions[0].rule.span.file
+            functions[file].append(rule_function(node, plan, constants))
+    return [unit(file, body) for file, body in functions.items()]
+
+
+def unit(file: str, body: list[ast.stmt]) -> Unit:
+    return Unit(file, ast.Module(body=body, type_ignores=[]))
+
+
+def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
+    """Run the units in a namespace that holds nothing but what they may use."""
+    namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS, **constants.names}
+    for item in units:
+        exec(item.compile(), namespace)
+    return Linked(namespace, _document(plan.root, plan, namespace))
+
+
+def _document(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:
+    result = Document(node.name, is_function=node.is_function)
+    if node.definitions and not node.is_function:
+        result.slot = plan.slot(node)
+        result.constant = plan.is_constant(node)
+        result.evaluate = namespace[node.name]
+    for key, child in node.children.items():
+        result.children[key] = _document(child, plan, namespace)
+    return result

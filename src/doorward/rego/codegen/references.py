@@ -1,0 +1,191 @@
+"""References to Python: constant paths in one step, rules by name, open operands as walks.
+
+A reference below `data` is followed through the tree of rules while its operands are constant.
+Where it meets a rule, the rule is asked and the rest is looked up in the answer. Where it leaves
+the tree it reads base data. Where an operand is open inside the tree, the way is walked at run
+time, place by place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.codegen.block import call, load, runtime, store
+from doorward.rego.codegen.patterns import Patterns
+from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Term, Var
+from doorward.rego.values import Key, to_key
+
+__all__ = ["References"]
+
+
+class References(Patterns):
+    """Writes references."""
+
+    def ref(self, term: Ref) -> Operand:
+        head = term.head
+        if isinstance(head, Var) and head.name == "data":
+            return self._data(term)
+        if isinstance(head, Var) and head.name == "input":
+            if not term.args:
+                return self.term(head)
+            return self._path(Operand(self.of_state("input")), term.args)
+        return self._path(self.term(head), term.args)
+
+    # Lookups in a value
+
+    def _path(self, base: Operand, operands: Sequence[Term]) -> Operand:
+        """`base[a][b]…`, a run of constant names in one step."""
+        n = 0
+        while n < len(operands):
+            run = _names(operands[n:])
+            if run:
+                base = self._names(base, run)
+                n += len(run)
+            else:
+                base = self._step(base, operands[n])
+                n += 1
+        return base
+
+    def _names(self, base: Operand, names: Sequence[str]) -> Operand:
+        held = self.fresh()
+        base_code = self.hold(base.code)
+        code: ast.expr = base_code
+        for name in names:
+            code = ast.Subscript(value=code, slice=ast.Constant(value=name), ctx=ast.Load())
+        path = self.constants.add(tuple(names))
+        slow = call(runtime("lookup_path"), base_code, path)
+        handler = ast.ExceptHandler(
+            type=runtime("LOOKUP_ERRORS"),
+            name=None,
+            body=[ast.Assign(targets=[store(held)], value=slow)],
+        )
+        self.add(
+            ast.Try(
+                body=[ast.Assign(targets=[store(held)], value=code)],
+                handlers=[handler],
+                orelse=[],
+                finalbody=[],
+            )
+        )
+        self.defined(load(held))
+        return Operand(load(held))
+
+    def _step(self, base: Operand, operand: Term) -> Operand:
+        if self.is_open(operand):
+            return self._walk(base, operand)
+        key = self.term(operand)
+        held = self.hold(call(runtime("lookup"), base.code, key.code))
+        self.defined(held)
+        return Operand(held)
+
+    def is_open(self, operand: Term) -> bool:
+        """Whether `operand` has variables that walking must bind."""
+        match operand:
+            case Var(name):
+                return name not in self.env and name not in ("input", "data")
+            case Array(items):
+                return any(self.is_open(item) for item in items)
+            case Object(pairs):
+                return any(self.is_open(value) for _, value in pairs)
+        return False
+
+    def _walk(self, base: Operand, operand: Term) -> Operand:
+        """A walk over `base` that binds `operand`; gives the values."""
+        value = self.fresh()
+        if isinstance(operand, Var) and operand.is_wildcard:
+            self.walk(store(value), call(runtime("values"), base.code))
+            return Operand(load(value))
+        key = self.fresh()
+        target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
+        self.walk(target, call(runtime("items"), base.code))
+        self.match(operand, Operand(load(key)))
+        return Operand(load(value))
+
+    # References below data
+
+    def _data(self, term: Ref) -> Operand:
+        node: RuleNode | None = self.plan.root
+        path: list[Key] = []
+        for n, operand in enumerate(term.args):
+            assert node is not None
+            if node.definitions and not node.is_function:
+                return self._path(self.rule_value(node), term.args[n:])
+            value = constant_value(operand)
+            if value is NOT_CONSTANT:
+                if not node.children:
+                    return self._base(term.args)
+                return self._places(node, path, term.args[n:])
+            key = to_key(value)
+            path.append(key)
+            node = node.children.get(key)
+            if node is None:
+                return self._base(term.args)
+        assert node is not None
+        if node.definitions and not node.is_function:
+            return self.rule_value(node)
+        if node.is_function:
+            self.test(ast.Constant(value=False))
+            return Operand(ast.Constant(value=None))
+        return self._document(node, path)
+
+    def _base(self, operands: Sequence[Term]) -> Operand:
+        return self._path(Operand(self.of_state("data")), operands)
+
+    def rule_value(self, node: RuleNode) -> Operand:
+        """The answer of the rules at `node`, computed once in an evaluation."""
+        store_name = "constants" if self.plan.is_constant(node) else "cache"
+        cache = self.of_state(store_name)
+        slot = ast.Constant(value=self.plan.slot(node))
+        held = self.fresh()
+        get = ast.Attribute(value=cache, attr="get", ctx=ast.Load())
+        self.assign(held, call(get, slot, runtime("MISSING")))
+        missing = ast.Compare(left=load(held), ops=[ast.Is()], comparators=[runtime("MISSING")])
+        compute = ast.Assign(
+            targets=[
+                store(held),
+                ast.Subscript(value=cache, slice=slot, ctx=ast.Store()),
+            ],
+            value=call(load(node.name), load(self.state)),
+        )
+        self.add(ast.If(test=missing, body=[compute], orelse=[]))
+        self.defined(load(held))
+        return Operand(load(held))
+
+    def _document(self, node: RuleNode, path: Sequence[Key]) -> Operand:
+        method = ast.Attribute(value=load(self.state), attr="document_at", ctx=ast.Load())
+        held = self.hold(call(method, self.constants.add(tuple(path))))
+        self.defined(held)
+        return Operand(held)
+
+    def _places(self, node: RuleNode, path: Sequence[Key], operands: Sequence[Term]) -> Operand:
+        """Follow `operands` through places that are known only at run time."""
+        at = ast.Attribute(value=load(self.state), attr="place", ctx=ast.Load())
+        place: ast.expr = self.hold(call(at, self.constants.add(tuple(path))))
+        for operand in operands:
+            if self.is_open(operand):
+                key, inner = self.fresh(), self.fresh()
+                target = ast.Tuple(elts=[store(key), store(inner)], ctx=ast.Store())
+                children = ast.Attribute(value=load(self.state), attr="children", ctx=ast.Load())
+                self.walk(target, call(children, place))
+                self.match(operand, Operand(load(key)))
+                place = load(inner)
+            else:
+                child = ast.Attribute(value=load(self.state), attr="child", ctx=ast.Load())
+                place = self.hold(call(child, place, self.term(operand).code))
+        document = ast.Attribute(value=load(self.state), attr="document_of", ctx=ast.Load())
+        held = self.hold(call(document, place))
+        self.defined(held)
+        return Operand(held)
+
+
+def _names(operands: Sequence[Term]) -> list[str]:
+    """The constant strings that `operands` begin with."""
+    names: list[str] = []
+    for operand in operands:
+        if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
+            break
+        names.append(operand.value)
+    return names

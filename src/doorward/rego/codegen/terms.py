@@ -1,0 +1,255 @@
+"""Terms to Python expressions: what they need first is written as statements on the way.
+
+After `term(t)` everything written next runs once for each value that `t` has; the expression it
+returns is that value. References are in `references`, calls in `calls`.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.analysis.bindings import Binding, body_vars, term_vars
+from doorward.rego.codegen.block import Block, Constants, call, load, runtime
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Expr,
+    Object,
+    ObjectComprehension,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    TemplateString,
+    Term,
+    Var,
+)
+from doorward.rego.values import Value, kind_name, make_object, make_set, to_key
+
+__all__ = ["NOT_CONSTANT", "Operand", "Terms", "constant_value"]
+
+
+STATE_NAMES: Final = {
+    "input": "input",
+    "data": "data",
+    "cache": "_cache",
+    "constants": "_constants",
+}
+"""Local names for parts of `ctx`."""
+
+
+class _NotConstant:
+    __slots__ = ()
+
+
+NOT_CONSTANT: Final = _NotConstant()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A Python expression for a defined Rego value, with what is known of it.
+
+    `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
+    """
+
+    code: ast.expr
+    kind: str = ""
+    value: Any = NOT_CONSTANT
+
+    @property
+    def is_constant(self) -> bool:
+        return self.value is not NOT_CONSTANT
+
+
+def constant_value(term: Term) -> Any:
+    """The value of a term without variables, references and calls; else NOT_CONSTANT."""
+    match term:
+        case Scalar(value):
+            return value
+        case Array(items):
+            values = [constant_value(item) for item in items]
+            return NOT_CONSTANT if NOT_CONSTANT in values else values
+        case Set(items):
+            values = [constant_value(item) for item in items]
+            return NOT_CONSTANT if NOT_CONSTANT in values else make_set(values)
+        case Object(pairs):
+            constants = [(constant_value(k), constant_value(v)) for k, v in pairs]
+            flat = [part for pair in constants for part in pair]
+            return NOT_CONSTANT if NOT_CONSTANT in flat else make_object(constants)
+    return NOT_CONSTANT
+
+
+class Terms(Block):
+    """Writes terms. `env` maps each bound Rego variable to what holds its value."""
+
+    def __init__(self, constants: Constants, plan: Plan) -> None:
+        super().__init__(constants)
+        self.plan = plan
+        self.env: dict[str, Operand] = {}
+        self.state = "ctx"
+        self.taken.update(("ctx", *STATE_NAMES.values()))
+        self.outer: frozenset[str] = frozenset()
+
+    # What the other parts of the writer provide
+
+    @abstractmethod
+    def ref(self, term: Ref) -> Operand: ...
+
+    @abstractmethod
+    def call(self, term: Call) -> Operand: ...
+
+    @abstractmethod
+    def body(self, body: Body) -> None: ...
+
+    @abstractmethod
+    def expression_value(self, expr: Expr) -> Operand: ...
+
+    # Names of the evaluation's state
+
+    def of_state(self, attribute: str) -> ast.expr:
+        """`ctx.input` and its like; the function's own `ctx` is read once at its start."""
+        value = ast.Attribute(value=load(self.state), attr=attribute, ctx=ast.Load())
+        if self.state != "ctx":
+            return value
+        name = STATE_NAMES[attribute]
+        self.prelude.setdefault(name, value)
+        return load(name)
+
+    def is_known(self, term: Term) -> bool:
+        """Whether `term` can be computed with what is bound."""
+        probe = Binding(self.env.keys(), self.outer, self.plan.callees.arity)  # type: ignore[arg-type]
+        probe.value(term)
+        return not probe.missing()
+
+    # Terms
+
+    def constant(self, value: Value) -> Operand:
+        plain = value is None or type(value) in (bool, str, int)
+        code = ast.Constant(value=value) if plain else self.constants.add(value)
+        return Operand(code, kind_name(value), value)
+
+    def term(self, term: Term) -> Operand:
+        """The value of `term`; what is written next runs for each of its values."""
+        with self.at(term.span):
+            value = constant_value(term)
+            if value is not NOT_CONSTANT:
+                return self.constant(value)
+            match term:
+                case Var(name):
+                    return self._variable(name)
+                case Ref():
+                    return self.ref(term)
+                case Call():
+                    return self.call(term)
+                case Array(items):
+                    parts = [self.term(item).code for item in items]
+                    return Operand(ast.List(elts=parts, ctx=ast.Load()), "array")
+                case Set(items):
+                    members = [self.key(self.term(item)) for item in items]
+                    inner = ast.Tuple(elts=members, ctx=ast.Load())
+                    return Operand(call(runtime("frozenset"), inner), "set")
+                case Object(pairs):
+                    return self._object(pairs)
+                case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                    return self.comprehension(term)
+                case TemplateString():
+                    return self.template(term)
+        raise AssertionError(term)
+
+    def _variable(self, name: str) -> Operand:
+        if name == "input":
+            held = self.of_state("input")
+            self.defined(held)
+            return Operand(held)
+        if name == "data":
+            return self.ref(Ref(Var("data"), ()))
+        return self.env[name]
+
+    def _object(self, pairs: tuple[tuple[Term, Term], ...]) -> Operand:
+        keys: list[ast.expr | None] = []
+        values: list[ast.expr] = []
+        for key, value in pairs:
+            keys.append(self.key(self.term(key)))
+            values.append(self.term(value).code)
+        return Operand(ast.Dict(keys=keys, values=values), "object")
+
+    def key(self, operand: Operand) -> ast.expr:
+        """The key form of a value."""
+        if operand.is_constant:
+            key = to_key(operand.value)
+            plain = key is None or type(key) in (str, int)
+            return ast.Constant(value=key) if plain else self.constants.add(key)  # type: ignore[arg-type]
+        if operand.kind in ("string", "number"):
+            return operand.code
+        return call(runtime("to_key"), operand.code)
+
+    # Closures
+
+    def comprehension(
+        self, term: ArrayComprehension | SetComprehension | ObjectComprehension
+    ) -> Operand:
+        """The collected values; the nest that collects them is closed again."""
+        out = self.fresh()
+        saved, outer, walked = dict(self.env), self.outer, self.walked
+        heads = (term.key, term.value) if isinstance(term, ObjectComprehension) else (term.term,)
+        self.outer = outer | closure_outer(term.body, heads)
+        match term:
+            case ArrayComprehension(inner, body):
+                self.assign(out, ast.List(elts=[], ctx=ast.Load()))
+                with self.nest():
+                    self.body(body)
+                    self._collect(out, "append", self.term(inner).code)
+                result = Operand(load(out), "array")
+            case SetComprehension(inner, body):
+                self.assign(out, call(runtime("set")))
+                with self.nest():
+                    self.body(body)
+                    self._collect(out, "add", self.key(self.term(inner)))
+                result = Operand(self.hold(call(runtime("frozenset"), load(out))), "set")
+            case ObjectComprehension(key, value, body):
+                self.assign(out, ast.Dict(keys=[], values=[]))
+                with self.nest():
+                    self.body(body)
+                    held, item = self.term(key), self.term(value)
+                    place = self.constants.add(term.span)
+                    self.run(call(runtime("insert"), load(out), held.code, item.code, place))
+                result = Operand(load(out), "object")
+        # However often it walks, a comprehension has one value.
+        self.env, self.outer, self.walked = saved, outer, walked
+        return result
+
+    def _collect(self, out: str, method: str, value: ast.expr) -> None:
+        self.run(call(ast.Attribute(value=load(out), attr=method, ctx=ast.Load()), value))
+
+    def template(self, term: TemplateString) -> Operand:
+        """The text; an expression that is undefined or fails reads `<undefined>`."""
+        parts: list[ast.expr] = []
+        for part in term.parts:
+            if isinstance(part, str):
+                parts.append(ast.Constant(value=part))
+                continue
+            held = self.fresh()
+            self.assign(held, runtime("UNDEFINED"))
+            saved = dict(self.env)
+            with self.nest():
+                self.assign(held, self.expression_value(part).code)
+            self.env = saved
+            self.shared.add(held)
+            parts.append(call(runtime("template_text"), load(held)))
+        joined = ast.Tuple(elts=parts, ctx=ast.Load())
+        join = ast.Attribute(value=ast.Constant(value=""), attr="join", ctx=ast.Load())
+        return Operand(self.hold(call(join, joined)), "string")
+
+
+def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
+    """Variables of a closure that stand outside of the closures inside it."""
+    names = {v.name for v in body_vars(body, closures=False)}
+    for head in heads:
+        names.update(v.name for v in term_vars(head, closures=False))
+    return frozenset(names)

@@ -1,0 +1,285 @@
+"""Compile once, evaluate many times, from many threads.
+
+An `Engine` holds checked modules, the code made of them and the data they read; a `Query` is one
+question put to it. Both are immutable. Changing modules or data gives another engine, which
+shares with this one whatever did not change.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from doorward.rego.analysis.passes import Options, Program, check, check_query
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.builtins import REGISTRY, Context, Environment, Registry
+from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
+from doorward.rego.codegen.query import query_bindings, query_value, query_variables
+from doorward.rego.errors import CompileError, Diagnostic, ParseError
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import Body, Import, Module
+from doorward.rego.syntax.parser import parse_module, parse_query
+from doorward.rego.values import UNDEFINED, to_python
+
+__all__ = ["Engine", "Query", "parse_term"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Policies and data, ready to be asked.
+
+    `modules` maps file names to Rego text; `data` is what `data` holds besides the rules.
+    CompileError carries every diagnostic, parse errors included.
+    """
+
+    modules: Mapping[str, str] = field(default_factory=dict)
+    data: Any = field(default_factory=dict)
+    v0: bool = False
+    strict: bool = False
+    registry: Registry = REGISTRY
+    environment: Environment = field(default_factory=Environment)
+    max_errors: int = 10
+    _state: _Compiled = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parsed = _parse(self.modules, v0=self.v0)
+        options = Options(self.strict, self.max_errors)
+        program = check(list(parsed.values()), self.registry, options)
+        prints = self.environment.on_print is not None
+        object.__setattr__(self, "_state", _Compiled(parsed, program, prints=prints))
+
+    def with_data(self, data: Any) -> Engine:
+        """An engine with the same policies and other data; nothing is compiled again."""
+        new = object.__new__(Engine)
+        for name in _FIELDS:
+            object.__setattr__(new, name, getattr(self, name))
+        object.__setattr__(new, "data", data)
+        object.__setattr__(new, "_state", self._state.on_other_data())
+        return new
+
+    def with_modules(self, modules: Mapping[str, str]) -> Engine:
+        """An engine with other policies on the same data."""
+        return replace(self, modules=modules)
+
+    def prepare(
+        self,
+        query: str,
+        *,
+        strict_builtin_errors: bool = False,
+        deadline: float | None = None,
+        package: str = "",
+        imports: Iterable[str] = (),
+    ) -> Query:
+        """A question that can be put many times.
+
+        `deadline`: seconds that one evaluation may take. `package` and `imports` are what the
+        query sees as if it stood in a module. CompileError if it cannot be compiled.
+        """
+        return Query(
+            self,
+            query,
+            strict_builtin_errors=strict_builtin_errors,
+            deadline=deadline,
+            package=package,
+            imports=tuple(imports),
+        )
+
+    def emit(self) -> dict[str, str]:
+        """The generated Python of each file, as text."""
+        return {item.file: item.text() for item in self._state.units}
+
+
+_FIELDS: Final = (
+    "modules",
+    "data",
+    "v0",
+    "strict",
+    "registry",
+    "environment",
+    "max_errors",
+)
+
+
+def _parse(modules: Mapping[str, str], *, v0: bool) -> dict[str, Module]:
+    parsed: dict[str, Module] = {}
+    errors: list[Diagnostic] = []
+    for name, text in modules.items():
+        try:
+            parsed[name] = parse_module(Source(name, text), v0=v0)
+        except ParseError as error:
+            errors += error.diagnostics
+    if errors:
+        raise CompileError(errors)
+    return parsed
+
+
+class _Compiled:
+    """A checked program, its code, and the answers that hold for its data.
+
+    Code for queries that replace functions is made apart, when such a query comes.
+    """
+
+    def __init__(
+        self,
+        parsed: Mapping[str, Module],
+        program: Program,
+        *,
+        prints: bool,
+        mocked: frozenset[str] = frozenset(),
+    ) -> None:
+        self.parsed = parsed
+        self.program = program
+        self.prints = prints
+        self.constants = Constants()
+        self.plan = Plan(
+            program.callees,
+            program.constant,
+            program.mocked | mocked,
+            prints=prints,
+        )
+        self.units: list[Unit] = generate(self.plan, self.constants)
+        self.linked: Linked = link(self.plan, self.units, self.constants)
+        self.answers: dict[int, Any] = {}
+        self._variants: dict[frozenset[str], _Compiled] = {}
+        self._lock = threading.Lock()
+
+    def on_other_data(self) -> _Compiled:
+        new = object.__new__(_Compiled)
+        new.__dict__.update(self.__dict__)
+        new.answers = {}
+        new._variants = {}
+        new._lock = threading.Lock()
+        return new
+
+    def mocking(self, names: frozenset[str]) -> _Compiled:
+        """The same program with calls of `names` open to replacement."""
+        if names <= self.plan.mocked:
+            return self
+        with self._lock:
+            found = self._variants.get(names)
+            if found is None:
+                found = self._variants[names] = _Compiled(
+                    self.parsed, self.program, prints=self.prints, mocked=names
+                )
+            return found
+
+
+def parse_term(text: str) -> Any:
+    """The Rego value that a ground term stands for: `{"a": {1, 2}}`.
+
+    CompileError if it is not a term; ValueError if it has no value.
+    """
+    value = Engine().prepare(text).value()
+    if value is UNDEFINED:
+        raise ValueError("the term has no value")
+    return value
+
+
+class Query:
+    """One prepared question; safe in any number of threads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        text: str,
+        *,
+        strict_builtin_errors: bool,
+        deadline: float | None,
+        package: str,
+        imports: tuple[str, ...],
+    ) -> None:
+        self.engine = engine
+        self.text = text
+        self.strict = strict_builtin_errors
+        self.deadline = deadline
+        body = _parse_query(text, v0=engine.v0)
+        path, imported = _surroundings(package, imports, v0=engine.v0)
+        checked = check_query(body, engine._state.program, path, imported)
+        self.source: Body = body
+        self.body: Body = checked.body
+        state = engine._state.mocking(checked.mocked)
+        self._root = state.linked.root
+        self._answers = state.answers
+        self._columns = query_variables(checked.body)
+        self.variables = [source_name(name) for name in self._columns]
+        self._bindings = self._function(state, checked.body, single=False)
+        self._value = (
+            self._function(state, checked.body, single=True) if len(checked.body) == 1 else None
+        )
+
+    def _function(
+        self, state: _Compiled, body: Body, *, single: bool
+    ) -> Callable[[Evaluation], Any]:
+        constants = Constants()
+        constants.names.update(state.constants.names)
+        name = "query.value" if single else "query"
+        if single:
+            function = query_value(name, body[0], state.plan, constants)
+        else:
+            function = query_bindings(name, body, self._columns, state.plan, constants)
+        namespace = dict(state.linked.namespace)
+        namespace.update(constants.names)
+        exec(unit("", [function]).compile(), namespace)
+        result: Callable[[Evaluation], Any] = namespace[name]
+        return result
+
+    def evaluation(
+        self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
+    ) -> Evaluation:
+        """The state for one evaluation; `deadline` in seconds from now overrides the query's."""
+        engine = self.engine
+        seconds = self.deadline if deadline is None else deadline
+        ends = None if seconds is None else time.monotonic() + seconds
+        context = Context(engine.environment, now_ns, ends)
+        return Evaluation(
+            input, engine.data, self._answers, self._root, context, strict=self.strict
+        )
+
+    def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
+        """The value of the query's only expression as a Rego value, or UNDEFINED.
+
+        Of several values the first in Rego's order. ValueError for a query of several
+        expressions; EvalError when evaluation stops.
+        """
+        if self._value is None:
+            raise ValueError("the query has several expressions: use results()")
+        return self._value(self.evaluation(input, now_ns=now_ns))
+
+    def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
+        """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
+        count = len(self._columns)
+        found = []
+        for row in self.rows(input, now_ns=now_ns):
+            if all(v is not False for v in row[count:]):
+                named = zip(self.variables, row[:count], strict=True)
+                found.append({name: to_python(v) for name, v in named})
+        return found
+
+    def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
+        """For each solution the values of `variables`, then of the expressions in order."""
+        rows: list[tuple[Any, ...]] = self._bindings(self.evaluation(input, now_ns=now_ns))
+        return rows
+
+
+def _parse_query(text: str, *, v0: bool) -> Body:
+    try:
+        return parse_query(Source("", text), v0=v0)
+    except ParseError as error:
+        raise CompileError(error.diagnostics) from None
+
+
+def _surroundings(
+    package: str, imports: Sequence[str], *, v0: bool
+) -> tuple[tuple[str, ...], tuple[Import, ...]]:
+    if not package and not imports:
+        return (), ()
+    lines = [f"package {package.removeprefix('data.') or 'query'}"]
+    lines += [f"import {item}" for item in imports]
+    module = parse_module(Source("", "\n".join(lines)), v0=v0)
+    return (module.package.path if package else ()), module.imports

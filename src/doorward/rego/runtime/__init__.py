@@ -1,0 +1,1 @@
+"""What generated code may call, and the state of one evaluation. `exports` is the one list."""

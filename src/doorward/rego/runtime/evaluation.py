@@ -1,0 +1,253 @@
+"""The state of one evaluation: its input, its data, what it has computed, whom it may ask.
+
+Generated functions take it as `ctx`. A `with` makes another one for the expression it stands on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvalError, HaltError
+from doorward.rego.runtime.operations import MISSING, insert, items, lookup, lookup_path, put_path
+from doorward.rego.source import NOWHERE, Span
+from doorward.rego.values import UNDEFINED, Key, from_key, sorted_values, to_key, to_rego
+
+__all__ = ["Document", "Evaluation", "Place", "Site"]
+
+TICKS: Final = 256
+"""Walks between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call in the policy: the built-in's name and where it stands."""
+
+    name: str
+    span: Span
+
+
+@dataclass(eq=False, slots=True)
+class Document:
+    """A node of the tree of rules, as evaluation sees it.
+
+    `evaluate` computes the rules of this node (None: it has none, or they are functions);
+    `slot` is where the answer is kept, in `constants` when it depends on data alone.
+    """
+
+    name: str
+    slot: int = -1
+    constant: bool = False
+    evaluate: Callable[[Evaluation], Any] | None = None
+    is_function: bool = False
+    children: dict[Key, Document] = field(default_factory=dict)
+
+    def find(self, path: Sequence[Key]) -> Document | None:
+        node: Document | None = self
+        for key in path:
+            node = node.children.get(key) if node is not None else None
+        return node
+
+
+Place: TypeAlias = tuple[Document | None, Any]
+"""A place below `data` found at run time: the rules there, and the base data there."""
+
+
+class Evaluation:
+    """One evaluation. `cache` holds this evaluation's answers by slot; `constants` holds those
+    that depend on data alone, and is shared by all evaluations on the same data."""
+
+    __slots__ = (
+        "cache",
+        "constants",
+        "context",
+        "data",
+        "errors",
+        "input",
+        "mocks",
+        "presets",
+        "root",
+        "strict",
+        "ticks",
+    )
+
+    def __init__(
+        self,
+        input: Any,
+        data: Any,
+        constants: dict[int, Any],
+        root: Document,
+        context: Context,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.input = input
+        self.data = data
+        self.cache: dict[int, Any] = {}
+        self.constants = constants
+        self.root = root
+        self.context = context
+        self.strict = strict
+        self.mocks: Mapping[str, Any] = _NO_MOCKS
+        self.presets: dict[int, Any] = _NO_PRESETS
+        self.errors: list[EvalError] = []
+        self.ticks = TICKS
+
+    def failed(self, error: BuiltinError, site: Site) -> Any:
+        """The consequence of a built-in's error: undefined, or an EvalError when strict."""
+        if isinstance(error, HaltError):
+            raise EvalError(error.code, f"{site.name}: {error}", site.span)
+        failure = EvalError(error.code, f"{site.name}: {error}", site.span)
+        if self.strict:
+            raise failure
+        self.errors.append(failure)
+        return UNDEFINED
+
+    def tick(self) -> None:
+        """Called before each inner walk: stops an evaluation that is past its deadline."""
+        self.ticks -= 1
+        if self.ticks < 0:
+            self.ticks = TICKS
+            deadline = self.context.deadline
+            if deadline is not None and time.monotonic() > deadline:
+                raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
+    def replace(
+        self,
+        inputs: Sequence[tuple[Sequence[Any], Any]],
+        data: Sequence[tuple[Sequence[Any], Any]],
+        functions: Sequence[tuple[str, Any]],
+    ) -> Evaluation:
+        """The evaluation under `with`: parts of input and data replaced, functions mocked."""
+        new = Evaluation(
+            self.input, self.data, self.constants, self.root, self.context, strict=self.strict
+        )
+        new.errors = self.errors
+        new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
+        new.presets = self.presets
+        for path, value in inputs:
+            new.input = put_path(new.input, path, value)
+        if data:
+            new.presets = dict(self.presets)
+        for path, value in data:
+            new.data = put_path(new.data, path, value)
+            node = self.root.find(path)
+            if node is not None:
+                _preset(new.presets, node, value)
+        new.cache = dict(new.presets)
+        if data or functions:
+            new.constants = dict(new.presets)
+        return new
+
+    def without_mock(self, name: str) -> Evaluation:
+        """This evaluation with the function `name` no longer replaced."""
+        new = self.replace((), (), ())
+        new.mocks = {key: mock for key, mock in self.mocks.items() if key != name}
+        new.constants = dict(self.presets)
+        return new
+
+    def mock(self, mock: Any, site: Site, *operands: Any) -> Any:
+        """The answer of what stands in for the function of `site`."""
+        return mock.answer(self, site, operands)
+
+    def print(self, span: Span, *operands: list[Any]) -> None:
+        """One `print` for each combination of its operands' values; none reads <undefined>."""
+        sink = self.context.environment.on_print
+        if sink is None:
+            return
+        shown = [[_print_text(v) for v in found] or ["<undefined>"] for found in operands]
+        for words in itertools.product(*shown):
+            sink(" ".join(words), span)
+
+    # Documents whose path is known only now
+
+    def value_of(self, node: Document) -> Any:
+        """The value of the rules at `node`."""
+        store = self.constants if node.constant else self.cache
+        found = store.get(node.slot, MISSING)
+        if found is MISSING:
+            assert node.evaluate is not None
+            found = store[node.slot] = node.evaluate(self)
+        return found
+
+    def document(self, node: Document | None, base: Any) -> Any:
+        """The whole document at `node`: base data with the rules' answers over it."""
+        if node is None:
+            return base
+        if node.is_function:
+            return UNDEFINED
+        if node.evaluate is not None:
+            value = self.value_of(node)
+            return base if value is UNDEFINED else value
+        merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
+        for key, child in node.children.items():
+            value = self.document(child, merged.get(key, UNDEFINED))
+            if value is not UNDEFINED:
+                merged[key] = value
+        return merged
+
+    def with_children(self, out: dict[Key, Any], path: Sequence[Key], span: Span) -> Any:
+        """`out`, computed by the partial rules at `path`, with the rules below added."""
+        node = self.root.find(path)
+        assert node is not None
+        for key, child in node.children.items():
+            value = self.document(child, UNDEFINED)
+            if value is not UNDEFINED:
+                insert(out, from_key(key), value, span)
+        return out
+
+    def document_at(self, path: Sequence[Key]) -> Any:
+        """The whole document at a path below `data`."""
+        return self.document_of(self.place(path))
+
+    def document_of(self, place: Place) -> Any:
+        """The whole document at `place`."""
+        return self.document(*place)
+
+    def place(self, path: Sequence[Key]) -> Place:
+        """The place at a path below `data`."""
+        return self.root.find(path), lookup_path(self.data, [from_key(key) for key in path])
+
+    def child(self, place: Place, key: Any) -> Place:
+        """The place one step below `place`; (None, UNDEFINED) where there is nothing."""
+        node, base = self._open(place)
+        inner = node.children.get(to_key(key)) if node is not None else None
+        return inner, lookup(base, key)
+
+    def children(self, place: Place) -> list[tuple[Any, Place]]:
+        """Every place one step below `place` with its key, in Rego's order."""
+        node, base = self._open(place)
+        if node is None:
+            return [(key, (None, value)) for key, value in items(base)]
+        found = dict.fromkeys(node.children)
+        if type(base) is dict:
+            found.update(dict.fromkeys(base))
+        names = sorted_values(found)
+        return [(k, (node.children.get(to_key(k)), lookup(base, k))) for k in names]
+
+    def _open(self, place: Place) -> Place:
+        """`place` as something with children: rules are replaced by their answer."""
+        node, base = place
+        if node is not None and (node.evaluate is not None or node.is_function):
+            return None, self.document(node, base)
+        return place
+
+
+def _print_text(value: Any) -> str:
+    return value if type(value) is str else to_rego(value)
+
+
+def _preset(presets: dict[int, Any], node: Document, value: Any) -> None:
+    """Put `value`, and what it holds, in place of the rules at and below `node`."""
+    if node.evaluate is not None:
+        presets[node.slot] = value
+    for key, child in node.children.items():
+        _preset(presets, child, lookup(value, from_key(key)))
+
+
+_NO_MOCKS: Final[Mapping[str, Any]] = {}
+_NO_PRESETS: Final[dict[int, Any]] = {}

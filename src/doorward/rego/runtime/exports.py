@@ -1,0 +1,52 @@
+"""The one list of names that generated code may use besides its own functions and constants.
+
+In generated code they stand behind `rt.`, where no Rego variable can hide them: `rt.lookup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from doorward.rego.errors import BuiltinError
+from doorward.rego.runtime import operations as op
+from doorward.rego.runtime.mocks import FunctionMock, ValueMock
+from doorward.rego.values import UNDEFINED, equal, from_key, to_key
+
+__all__ = ["EXPORTS"]
+
+EXPORTS: Final[Mapping[str, Any]] = {
+    "rt.BuiltinError": BuiltinError,
+    "rt.FunctionMock": FunctionMock,
+    "rt.LOOKUP_ERRORS": op.LOOKUP_ERRORS,
+    "rt.MISSING": op.MISSING,
+    "rt.UNDEFINED": UNDEFINED,
+    "rt.ValueMock": ValueMock,
+    "rt.contains": op.contains,
+    "rt.contains_pair": op.contains_pair,
+    "rt.dict": dict,
+    "rt.equal": equal,
+    "rt.freeze": op.freeze,
+    "rt.from_key": from_key,
+    "rt.frozenset": frozenset,
+    "rt.insert": op.insert,
+    "rt.insert_at": op.insert_at,
+    "rt.insert_member_at": op.insert_member_at,
+    "rt.int": int,
+    "rt.is_collection": op.is_collection,
+    "rt.items": op.items,
+    "rt.keys": op.keys,
+    "rt.len": len,
+    "rt.less": op.less,
+    "rt.less_equal": op.less_equal,
+    "rt.list": list,
+    "rt.lookup": op.lookup,
+    "rt.lookup_path": op.lookup_path,
+    "rt.one": op.one,
+    "rt.one_of_function": op.one_of_function,
+    "rt.set": set,
+    "rt.template_text": op.template_text,
+    "rt.to_key": to_key,
+    "rt.type": type,
+    "rt.values": op.values,
+}

@@ -1,0 +1,58 @@
+"""What stands in for a function or built-in under `with`: another function, or a value.
+
+While a replacement runs, the function it replaces is itself again, so that it may be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.errors import BuiltinError
+from doorward.rego.runtime.evaluation import Evaluation, Site
+
+__all__ = ["BuiltinMock", "FunctionMock", "Mock", "ValueMock"]
+
+
+class Mock(Protocol):
+    """Answers in place of the replaced function."""
+
+    def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMock:
+    """The same value for all operands."""
+
+    value: Any
+
+    def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionMock:
+    """A function of the policy."""
+
+    function: Callable[..., Any]
+
+    def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        return self.function(state.without_mock(site.name), *operands)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinMock:
+    """Another built-in."""
+
+    builtin: Builtin
+
+    def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
+        named = Site(self.builtin.name, site.span)
+        try:
+            if self.builtin.context:
+                return self.builtin.call(state.context, *operands)
+            return self.builtin.call(*operands)
+        except BuiltinError as error:
+            return state.failed(error, named)

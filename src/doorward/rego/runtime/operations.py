@@ -1,0 +1,243 @@
+"""Operations on values that generated code is made of: lookups, walks, tests, insertions.
+
+Each is as short as it can be, since each stands in the innermost loop of some policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from doorward.rego.errors import CONFLICT_ERROR, EvalError
+from doorward.rego.source import Span
+from doorward.rego.values import (
+    UNDEFINED,
+    Key,
+    compare,
+    equal,
+    from_key,
+    sorted_keys,
+    sorted_values,
+    to_key,
+    to_rego,
+)
+
+__all__ = [
+    "LOOKUP_ERRORS",
+    "MISSING",
+    "contains",
+    "contains_pair",
+    "freeze",
+    "insert",
+    "insert_at",
+    "insert_member_at",
+    "is_collection",
+    "items",
+    "keys",
+    "less",
+    "less_equal",
+    "lookup",
+    "lookup_path",
+    "one",
+    "one_of_function",
+    "put_path",
+    "template_text",
+    "values",
+]
+
+MISSING: Final = object()
+"""Not computed yet: told apart from UNDEFINED, which is an answer."""
+
+LOOKUP_ERRORS: Final = (KeyError, TypeError, IndexError)
+
+
+def lookup(value: Any, key: Any) -> Any:
+    """`value[key]`, or UNDEFINED. A set holds its members under themselves."""
+    kind = type(value)
+    if kind is dict:
+        if type(key) is not str:
+            key = to_key(key)
+        return value.get(key, UNDEFINED)
+    if kind is list:
+        if type(key) is int and 0 <= key < len(value):
+            return value[key]
+        return UNDEFINED
+    if kind is frozenset and to_key(key) in value:
+        return key
+    return UNDEFINED
+
+
+def lookup_path(value: Any, path: Sequence[Any]) -> Any:
+    """`value[a][b]…`, or UNDEFINED."""
+    for key in path:
+        value = lookup(value, key)
+        if value is UNDEFINED:
+            return UNDEFINED
+    return value
+
+
+def values(collection: Any) -> Iterable[Any]:
+    """The values of an array, object or set in Rego's order; of anything else, none."""
+    kind = type(collection)
+    if kind is list:
+        return collection  # type: ignore[no-any-return]
+    if kind is dict:
+        return [collection[k] for k in sorted_keys(collection)]
+    if kind is frozenset:
+        return sorted_values(collection)
+    return ()
+
+
+def keys(collection: Any) -> Iterable[Any]:
+    """The keys of an array or object, the members of a set, in Rego's order."""
+    kind = type(collection)
+    if kind is list:
+        return range(len(collection))
+    if kind is dict or kind is frozenset:
+        return sorted_values(collection)
+    return ()
+
+
+def items(collection: Any) -> Iterable[tuple[Any, Any]]:
+    """(key, value) pairs of an array, object or set in Rego's order."""
+    kind = type(collection)
+    if kind is list:
+        return enumerate(collection)
+    if kind is dict:
+        return [(from_key(k), collection[k]) for k in sorted_keys(collection)]
+    if kind is frozenset:
+        return [(v, v) for v in sorted_values(collection)]
+    return ()
+
+
+def is_collection(value: Any) -> bool:
+    """Whether `every` can walk it."""
+    return type(value) in _COLLECTIONS
+
+
+_COLLECTIONS: Final = frozenset({list, dict, frozenset})
+
+
+def contains(item: Any, collection: Any) -> bool:
+    """`item in collection`: among the values of an array or object, or the members of a set."""
+    kind = type(collection)
+    if kind is list:
+        if type(item) is str:
+            return item in collection
+        return any(equal(item, other) for other in collection)
+    if kind is frozenset:
+        return to_key(item) in collection
+    if kind is dict:
+        return any(equal(item, other) for other in collection.values())
+    return False
+
+
+def contains_pair(key: Any, item: Any, collection: Any) -> bool:
+    """`key, item in collection`."""
+    found = lookup(collection, key)
+    return found is not UNDEFINED and equal(found, item)
+
+
+def one(before: Any, value: Any, span: Span) -> Any:
+    """`value`, which must be the only one a complete rule has."""
+    if before is UNDEFINED or equal(before, value):
+        return before if before is not UNDEFINED else value
+    raise EvalError(CONFLICT_ERROR, "complete rules must not produce multiple outputs", span)
+
+
+def one_of_function(before: Any, value: Any, span: Span) -> Any:
+    """`value`, which must be the only one a function gives for its arguments."""
+    if before is UNDEFINED or equal(before, value):
+        return before if before is not UNDEFINED else value
+    raise EvalError(
+        CONFLICT_ERROR, "functions must not produce multiple outputs for same inputs", span
+    )
+
+
+def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
+    """`out[key] = value`; the same key with another value is a conflict."""
+    if type(key) is not str:
+        key = to_key(key)
+    before = out.get(key, MISSING)
+    if before is MISSING:
+        out[key] = value
+    elif not equal(before, value):
+        raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
+
+
+class Building(dict[Key, Any]):
+    """An object under construction at an inner place of a rule's reference."""
+
+    __slots__ = ()
+
+
+def insert_at(out: dict[Key, Any], path: Sequence[Any], value: Any, span: Span) -> None:
+    """`out[a][b]… = value` for a rule whose reference has several open places."""
+    insert(_descend(out, path, span), path[-1], value, span)
+
+
+def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span: Span) -> None:
+    """`out[a][b]… contains member`."""
+    place = _descend(out, path, span)
+    key = to_key(path[-1])
+    members = place.setdefault(key, set())
+    if type(members) is not set:
+        raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
+    members.add(to_key(member))
+
+
+def _descend(out: dict[Key, Any], path: Sequence[Any], span: Span) -> dict[Key, Any]:
+    place = out
+    for key in path[:-1]:
+        inner = place.setdefault(to_key(key), _NEW)
+        if inner is _NEW:
+            inner = place[to_key(key)] = Building()
+        elif type(inner) is not Building:
+            raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
+        place = inner
+    return place
+
+
+_NEW: Final = object()
+
+
+def freeze(out: dict[Key, Any]) -> dict[Key, Any]:
+    """`out` as a value: what was under construction becomes objects and sets."""
+    return {key: _frozen(value) for key, value in out.items()}
+
+
+def _frozen(value: Any) -> Any:
+    if type(value) is set:
+        return frozenset(value)
+    return freeze(value) if type(value) is Building else value
+
+
+def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
+    """A copy of `value` with `new` at `path`; what is in the way of the path is replaced."""
+    if not path:
+        return new
+    copy = dict(value) if type(value) is dict else {}
+    key = to_key(path[0])
+    copy[key] = put_path(copy.get(key), path[1:], new)
+    return copy
+
+
+def less(a: Any, b: Any) -> bool:
+    """`a < b` in Rego's order."""
+    if type(a) is int and type(b) is int:
+        return a < b
+    return compare(a, b) < 0
+
+
+def less_equal(a: Any, b: Any) -> bool:
+    """`a <= b` in Rego's order."""
+    if type(a) is int and type(b) is int:
+        return a <= b
+    return compare(a, b) <= 0
+
+
+def template_text(value: Any) -> str:
+    """A value inside a template string: strings bare, the rest as Rego text."""
+    if value is UNDEFINED:
+        return "<undefined>"
+    return value if type(value) is str else to_rego(value)
