@@ -22,14 +22,15 @@ class Missing(Exception):
 
 
 def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
-    from doorward.rego import Engine, Environment
+    from doorward.rego import CompileError, Engine, Environment
     from doorward.rego.builtins.token_cache import VerifiedTokens
 
-    engine = Engine(
-        modules={f"{case.name}.rego": case.source},
-        data=dict(case.data),
-        environment=Environment(tokens=VerifiedTokens() if remember_tokens else None),
-    )
+    environment = Environment(tokens=VerifiedTokens() if remember_tokens else None)
+    modules = {f"{case.name}.rego": case.source}
+    try:
+        engine = Engine(modules=modules, data=dict(case.data), environment=environment)
+    except CompileError as error:
+        raise Missing(str(error.diagnostics[0])) from error
     return engine.prepare(case.query).value
 
 
