@@ -8,12 +8,12 @@ Envoy cannot change it. This module knows no policy and opens nothing.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from doorward.envoy.explained_yaml import explain
 
 __all__ = ["Bootstrap", "render", "to_document"]
 
@@ -96,7 +96,7 @@ class Bootstrap:
 
 def render(options: Bootstrap) -> str:
     """The configuration as YAML, with comments that say why."""
-    return "\n".join([*_HEAD, *_emit(to_document(options), 0)]) + "\n"
+    return "\n".join([*_HEAD, *explain(to_document(options), _WHY)]) + "\n"
 
 
 def to_document(options: Bootstrap) -> Document:
@@ -494,44 +494,3 @@ _WHY: Final[Mapping[str, str]] = {
     ),
     "overload_manager": "Envoy sheds load before it runs out of memory.",
 }
-
-
-def _emit(value: Any, depth: int, parent: str = "") -> Iterator[str]:
-    pad = "  " * depth
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _comment(_WHY.get(f"{parent}.{key}") or _WHY.get(key, ""), pad)
-            head = f"{pad}{_scalar(key)}:"
-            if _is_branch(item):
-                yield head
-                yield from _emit(item, depth + 1, key)
-            else:
-                yield f"{head} {_scalar(item)}"
-        return
-    for item in value:
-        lines = list(_emit(item, depth + 1, parent)) if _is_branch(item) else [_scalar(item)]
-        # A comment over the first key of an item stands over its dash.
-        while lines[0].lstrip().startswith("#"):
-            yield f"{pad}{lines.pop(0).lstrip()}"
-        yield f"{pad}- {lines[0].lstrip()}"
-        yield from lines[1:]
-
-
-def _is_branch(value: Any) -> bool:
-    return isinstance(value, dict | list) and bool(value)
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    return json.dumps(value)
-
-
-# Text that YAML reads as the same text without quotes: words, paths, and durations such as 0.5s.
-_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*|[0-9.]+s")
-_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-
-
-def _comment(text: str, pad: str) -> Iterator[str]:
-    if text:
-        yield from textwrap.wrap(text, 98, initial_indent=f"{pad}# ", subsequent_indent=f"{pad}# ")
