@@ -145,14 +145,15 @@ class _Compiled:
         )
         self.units: list[Unit] = generate(self.plan, self.constants)
         self.linked: Linked = link(self.plan, self.units, self.constants)
-        self.answers: dict[int, Any] = {}
+        # Apart, since an answer that is undefined may be an error where errors are strict.
+        self.answers: dict[bool, dict[int, Any]] = {False: {}, True: {}}
         self._variants: dict[frozenset[str], _Compiled] = {}
         self._lock = threading.Lock()
 
     def on_other_data(self) -> _Compiled:
         new = object.__new__(_Compiled)
         new.__dict__.update(self.__dict__)
-        new.answers = {}
+        new.answers = {False: {}, True: {}}
         new._variants = {}
         new._lock = threading.Lock()
         return new
@@ -205,7 +206,7 @@ class Query:
         self.body: Body = checked.body
         state = engine._state.mocking(checked.mocked)
         self._root = state.linked.root
-        self._answers = state.answers
+        self._answers = state.answers[strict_builtin_errors]
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._bindings = self._function(state, checked.body, single=False)
