@@ -1,4 +1,4 @@
-"""JSON that came from outside: read with a limit, refused in the words of Go's `encoding/json`.
+"""JSON as Go's `encoding/json` has it: refused in its words, written in its order of fields.
 
 OPA's clients and log searches know those words. Only the commonest are said exactly; the position
 of the fault decides which. Nothing of the text is repeated but the one character at fault.
@@ -7,11 +7,13 @@ of the fault decides which. Nothing of the text is repeated but the one characte
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Final
 
+from doorward.rego.builtins.go_json import marshal
 from doorward.rego.values import Value, from_json
 
-__all__ = ["JSONError", "go_message", "read_json"]
+__all__ = ["JSONError", "go_message", "object_text", "read_json"]
 
 _SPACE: Final = " \t\r\n"
 
@@ -46,6 +48,11 @@ def go_message(text: str, error: ValueError) -> str:
     if place >= len(text):
         return "unexpected EOF"
     return f"invalid character {_quoted(text[place])} {_context(text, place, error)}"
+
+
+def object_text(fields: Mapping[str, str]) -> str:
+    """The JSON of an object with its fields in this order; their values are JSON already."""
+    return "{" + ",".join([f"{marshal(name)}:{value}" for name, value in fields.items()]) + "}"
 
 
 def _end_of_value(text: str) -> int:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from doorward.pdp.config import Server
 from doorward.pdp.decision import error_document
+from doorward.pdp.go_json import object_text
 from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.errors import CompileError, ParseError, RegoError
 
@@ -24,7 +25,6 @@ __all__ = [
     "no_content",
     "not_allowed",
     "not_found",
-    "object_text",
     "redirect",
     "unknown_path",
     "zipped",
@@ -32,11 +32,6 @@ __all__ = [
 
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
-
-
-def object_text(fields: Mapping[str, str]) -> str:
-    """The JSON of an object with its fields in this order; their values are JSON already."""
-    return "{" + ",".join([f"{marshal(name)}:{value}" for name, value in fields.items()]) + "}"
 
 
 def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Response:

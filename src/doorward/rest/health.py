@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from doorward.pdp.go_json import object_text
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rego.builtins.go_json import marshal
 from doorward.rego.errors import EvalError
 from doorward.rego.values import Key, Undefined, Value
-from doorward.rest.answers import json_answer, object_text
+from doorward.rest.answers import json_answer
 from doorward.rest.requests import Parameters
 
 __all__ = ["get_health", "get_health_policy", "get_metrics"]

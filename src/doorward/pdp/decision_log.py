@@ -1,0 +1,251 @@
+"""Answered decisions become events, one line each, in OPA's shape and off the request's path.
+
+A request's thread only puts what it knows into a bounded queue; a thread of the log's own builds
+the event, asks the policies what to drop and mask, and writes. When the queue is full the request
+waits for a moment; what then still finds no place, and every event that could not be masked or
+written, is counted by its reason and reported: nothing is lost in silence.
+
+Order, as OPA's: drop (sees everything), then mask. Credentials in headers are taken out before a
+mask policy's own rules, so that a rule may put something in their place.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+from doorward.pdp.config import DecisionLogs
+from doorward.pdp.decision import FAULTS, Decision, error_document
+from doorward.pdp.log import Line, now
+from doorward.pdp.masking import Mask, MaskError, apply, read_masks, secrets_of
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego.errors import RegoError
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["DecisionLog", "event_of"]
+
+WAIT: Final = 0.02
+"""Seconds that a request waits for a place in the queue before its event counts as lost."""
+
+_BATCH: Final = 200
+_REPORT_EVERY: Final = 1.0
+_TYPE: Final = "openpolicyagent.org/decision_logs"
+_log: Final = logging.getLogger(__name__)
+
+
+class _LogError(Exception):
+    """An event that may not be written; the message is OPA's."""
+
+
+class _Entry(NamedTuple):
+    decision: Decision
+    input: Value | Undefined
+    snapshot: Snapshot
+    handler_ns: int | None
+    request_context: Value | None
+    time_ns: int
+
+
+class DecisionLog:
+    """Writes events with `write` (bytes of whole lines) from a thread of its own."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        line: Line,
+        *,
+        labels: Mapping[str, str],
+        options: DecisionLogs,
+        on_lost: Callable[[str], object] = lambda _reason: None,
+    ) -> None:
+        self._write = write
+        self._line = line
+        self._labels = dict(labels)
+        self._options = options
+        self._on_lost = on_lost
+        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._limit = options.buffer_size
+        self._lost: Counter[str] = Counter()
+        self._unreported: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._reported = 0.0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="decision-log", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Events that were not written, by reason."""
+        with self._lock:
+            return dict(self._lost)
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+    ) -> None:
+        """Queue one answered decision."""
+        entry = _Entry(decision, input, snapshot, handler_ns, request_context, time.time_ns())
+        if self._closed:
+            self._lose("closed")
+        elif self._queue.qsize() < self._limit or self._wait():
+            self._queue.put(entry)
+        else:
+            self._lose("queue_full")
+
+    def _wait(self) -> bool:
+        until = time.monotonic() + WAIT
+        while time.monotonic() < until:
+            time.sleep(WAIT / 20)
+            if self._queue.qsize() < self._limit:
+                return True
+        return False
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what is queued, for `timeout` seconds at most; the rest is counted as lost."""
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            for _ in range(self._queue.qsize()):
+                self._lose("shutdown")
+        self._report(at_once=True)
+
+    def _lose(self, reason: str) -> None:
+        with self._lock:
+            self._lost[reason] += 1
+            self._unreported[reason] += 1
+        self._on_lost(reason)
+
+    def _report(self, *, at_once: bool = False) -> None:
+        if not self._unreported or (
+            not at_once and time.monotonic() - self._reported < _REPORT_EVERY
+        ):
+            return
+        self._reported = time.monotonic()
+        with self._lock:
+            lost, self._unreported = self._unreported, Counter()
+        _log.error(
+            "Decision log events lost", extra={"plugin": "decision_logs", "lost": dict(lost)}
+        )
+
+    def _run(self) -> None:
+        while True:
+            try:
+                entry = self._queue.get(timeout=_REPORT_EVERY)
+            except Empty:
+                self._report()
+                continue
+            lines: list[bytes] = []
+            while entry is not None:
+                line = self._line_of(entry)
+                if line is not None:
+                    lines.append(line)
+                if len(lines) >= _BATCH or self._queue.empty():
+                    break
+                entry = self._queue.get()
+            self._put_out(lines)
+            self._report()
+            if entry is None:
+                return
+
+    def _put_out(self, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        try:
+            self._write(b"".join(lines))
+        except (OSError, ValueError):
+            for _ in lines:
+                self._lose("write")
+
+    def _line_of(self, entry: _Entry) -> bytes | None:
+        try:
+            event = self._event(entry)
+            if event is None:
+                return None
+            event["time"] = now()
+            return self._line(event)
+        except _LogError as error:
+            message = str(error)
+        except FAULTS as error:
+            message = f"Log event failed: {type(error).__name__}."
+        self._lose("event")
+        _log.error(message, extra={"plugin": "decision_logs"})
+        return None
+
+    def _event(self, entry: _Entry) -> dict[str, Any] | None:
+        event = event_of(entry.decision, entry.input, self._labels, entry.time_ns)
+        if entry.request_context is not None:
+            event["request_context"] = entry.request_context
+        try:
+            if self._drops(entry.snapshot, event):
+                return None
+        except RegoError as error:
+            raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
+        try:
+            masks = self._masks(entry.snapshot, event)
+        except (RegoError, MaskError) as error:
+            raise _LogError(f"Log event masking failed: {_first(error)}.") from None
+        if masks:
+            event = apply(event, masks)
+        event["metrics"] = entry.decision.metrics
+        if entry.handler_ns is not None:
+            event["metrics"]["timer_server_handler_ns"] = entry.handler_ns
+        return event | {"level": "info", "msg": "Decision Log", "type": _TYPE}
+
+    def _drops(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
+        path = self._options.drop_decision
+        return bool(path) and snapshot.document(path).value(event) is True
+
+    def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
+        masks = list(secrets_of(event)) if self._options.mask_authorization else []
+        path = self._options.mask_decision
+        rules = snapshot.document(path).value(event) if path else UNDEFINED
+        if not isinstance(rules, Undefined):
+            masks += read_masks(rules)
+        return masks
+
+
+def event_of(
+    decision: Decision, input: Value | Undefined, labels: Mapping[str, str], time_ns: int
+) -> dict[str, Any]:
+    """The event as drop and mask policies see it."""
+    event: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "labels": dict(labels),
+        "timestamp": _timestamp(time_ns),
+    }
+    if decision.query is not None:
+        event["query"] = decision.query
+    elif decision.path:
+        event["path"] = decision.path
+    if not isinstance(input, Undefined):
+        event["input"] = input
+    if decision.error is not None:
+        event["error"] = error_document(decision.error)
+    elif not isinstance(decision.result, Undefined):
+        event["result"] = decision.result
+    return event
+
+
+def _timestamp(time_ns: int) -> str:
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{text}{fraction}Z"
+
+
+def _first(error: Exception) -> str:
+    return str(error.diagnostics[0]) if isinstance(error, RegoError) else str(error)

@@ -1,0 +1,137 @@
+"""The decision point: path and input in, `Decision` out, by one snapshot.
+
+`decide` never raises for a policy or an input: what fails is a Decision with an error, and its
+result is `UNDEFINED`, which no adapter may take for "allow". Wires, and what to answer on them,
+are not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from time import perf_counter_ns
+from typing import Final, Protocol
+
+from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
+from doorward.pdp.snapshot import PathKey, Snapshot
+from doorward.rego.errors import RegoError
+from doorward.rego.source import NOWHERE
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["PDP", "DecisionSink"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class DecisionSink(Protocol):
+    """Where answered decisions go: the decision log."""
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PDP:
+    """Policies, data and a decision log behind one function. Safe in any number of threads."""
+
+    def __init__(self, snapshot: Snapshot, sink: DecisionSink | None = None) -> None:
+        self._snapshot = snapshot
+        self._sink = sink
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the next decision will see."""
+        return self._snapshot
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Decide by `snapshot` from now on; decisions under way keep the one they began with."""
+        self._snapshot = snapshot
+
+    @property
+    def logs_decisions(self) -> bool:
+        """Whether `record` does anything."""
+        return self._sink is not None
+
+    def decide(
+        self, path: PathKey, input: Value | Undefined = UNDEFINED, *, strict: bool = False
+    ) -> Decision:
+        """The document at `path` for `input`; `strict`: errors of built-ins are errors."""
+        snapshot = self._snapshot
+        result: Value | Undefined = UNDEFINED
+        error: Exception | None = None
+        started = perf_counter_ns()
+        try:
+            result = snapshot.document(path, strict=strict).value(input)
+        except RegoError as raised:
+            error = raised
+        except FAULTS as raised:
+            error = _fault(raised)
+        return Decision(
+            new_decision_id(),
+            path if type(path) is str else "/".join(path),
+            result,
+            error,
+            snapshot.revision,
+            perf_counter_ns() - started,
+        )
+
+    def decide_query(
+        self, text: str, input: Value | Undefined = UNDEFINED, *, strict: bool = False
+    ) -> Decision:
+        """The value of a query of a single expression."""
+        snapshot = self._snapshot
+        result: Value | Undefined = UNDEFINED
+        error: Exception | None = None
+        started = perf_counter_ns()
+        try:
+            result = snapshot.query(text, strict=strict).value(input)
+        except RegoError as raised:
+            error = raised
+        except FAULTS as raised:
+            error = _fault(raised)
+        elapsed = perf_counter_ns() - started
+        return Decision(new_decision_id(), "", result, error, snapshot.revision, elapsed, text)
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined = UNDEFINED,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+    ) -> None:
+        """Put an answered decision into the decision log, where there is one.
+
+        For the adapter to call, once for each answer, when it knows what it answered and how long
+        that took. Returns at once: everything costly happens elsewhere.
+        """
+        if self._sink is not None:
+            self._sink.record(
+                decision,
+                input,
+                self._snapshot,
+                handler_ns=handler_ns,
+                request_context=request_context,
+            )
+
+    def close(self) -> None:
+        """Write out what the decision log still holds."""
+        if self._sink is not None:
+            self._sink.close()
+
+
+def _fault(raised: BaseException) -> DecisionError:
+    """A fault of ours: its place goes to the log, its text (which may quote the input) does not."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(NOWHERE)
+    kind = type(raised).__name__
+    _log.error("evaluation failed", extra={"fault": kind, "at": place})
+    return DecisionError(f"internal error ({kind})")

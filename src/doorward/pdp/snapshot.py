@@ -1,0 +1,137 @@
+"""One immutable view of policies, data and configuration: what a decision sees.
+
+A snapshot is built aside and checked whole before anyone decides by it; nothing in it changes
+afterwards but the store of queries that were prepared, which only saves work. A path becomes a
+query by quoting each segment, so that no text of a path is ever read as Rego.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.pdp.loader import Loaded, load
+from doorward.rego import Engine, Environment, Query
+from doorward.rego.values import to_json
+
+__all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
+
+PathKey = str | tuple[str, ...]
+"""A document by its path: `a/b`, or its segments where one of them may hold a slash."""
+
+MAX_PREPARED: Final = 1_000
+"""Queries kept ready; a path asked for once more after that is compiled once more."""
+
+_KEYWORDS: Final = frozenset(
+    {"and", "as", "contains", "default", "else", "every", "false", "if", "import", "in"}
+    | {"not", "null", "or", "package", "some", "true", "with"}
+)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How policies are compiled and evaluated; the same for every snapshot of one server."""
+
+    v0: bool = False
+    deadline: float | None = 5.0
+    """Seconds that one evaluation may take; None for as long as it likes."""
+    environment: Environment = field(default_factory=Environment)
+
+
+class Snapshot:
+    """Compiled policies, their data, and the queries prepared on them so far."""
+
+    __slots__ = ("_prepared", "deadline", "engine", "files", "revision")
+
+    def __init__(
+        self,
+        engine: Engine,
+        revision: str,
+        files: Iterable[str] = (),
+        deadline: float | None = None,
+    ) -> None:
+        self.engine = engine
+        self.revision = revision
+        self.files = tuple(files)
+        self.deadline = deadline
+        self._prepared: dict[object, Query] = {}
+
+    def document(self, path: PathKey, *, strict: bool = False) -> Query:
+        """The query for the document at `path`; CompileError where it cannot be one.
+
+        `strict`: errors of built-ins are errors, not undefined.
+        """
+        key = (path, strict) if strict else path
+        query = self._prepared.get(key)
+        if query is None:
+            query = self._prepare(key, document_ref(path), strict=strict)
+        return query
+
+    def query(self, text: str, *, strict: bool = False) -> Query:
+        """The query `text`, compiled once; `strict` as for `document`."""
+        key = (None, text, strict)
+        query = self._prepared.get(key)
+        if query is None:
+            query = self._prepare(key, text, strict=strict)
+        return query
+
+    def _prepare(self, key: object, text: str, *, strict: bool) -> Query:
+        query = self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
+        if len(self._prepared) >= MAX_PREPARED:
+            # Two threads may both come here; that one of them finds the key gone is no harm.
+            self._prepared.pop(next(iter(self._prepared)), None)
+        self._prepared[key] = query
+        return query
+
+
+def document_ref(path: PathKey) -> str:
+    """The Rego reference for a path: `a/0/b c` -> `data.a[0]["b c"]`.
+
+    Segments that are empty are dropped from a text; segments that are integers are indexes.
+    """
+    segments = [s for s in path.split("/") if s] if isinstance(path, str) else path
+    return "data" + "".join(map(_operand, segments))
+
+
+def _operand(segment: str) -> str:
+    if _INTEGER.match(segment):
+        return f"[{int(segment)}]"
+    if _NAME.match(segment) and segment not in _KEYWORDS:
+        return f".{segment}"
+    return f"[{json.dumps(segment)}]"
+
+
+def read(
+    paths: Sequence[str], *, ignore: Sequence[str] = (), settings: Settings | None = None
+) -> Snapshot:
+    """The snapshot of files and folders: LoadError or CompileError, or one that can decide."""
+    return build(load(paths, ignore=ignore), settings)
+
+
+def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
+    """Compile what was loaded. CompileError carries everything that is wrong with it."""
+    settings = settings or Settings()
+    engine = Engine(
+        modules=loaded.modules,
+        data=loaded.data,
+        v0=settings.v0,
+        environment=settings.environment,
+    )
+    return Snapshot(engine, _revision(loaded), loaded.files, settings.deadline)
+
+
+def _revision(loaded: Loaded) -> str:
+    """Twelve hexadecimal digits that differ when a policy or any data differs."""
+    digest = hashlib.sha256()
+    for name, text in sorted(loaded.modules.items()):
+        for part in (name, text):
+            content = part.encode("utf-8", errors="surrogatepass")
+            digest.update(b"%d:" % len(content) + content)
+    digest.update(to_json(loaded.data).encode("utf-8", errors="surrogatepass"))
+    return digest.hexdigest()[:12]

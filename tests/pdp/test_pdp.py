@@ -1,0 +1,171 @@
+"""A decision by one snapshot: never an exception, never an allow by accident."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.loader import Loaded
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, EvalError, Registry, Value
+from doorward.rego.builtins.signature import any_, string
+from doorward.rego.values import Key
+
+POLICY = """\
+package a
+
+default allow := false
+
+allow if input.user == "ann"
+
+x := 1
+
+x := 2 if input.two
+
+s := to_number("z")
+
+f(y) := y
+"""
+
+
+def pdp_of(policy: str = POLICY, **data: Any) -> PDP:
+    document: dict[Key, Value] = {**data}
+    return PDP(build(Loaded({"a.rego": policy}, document)))
+
+
+def test_a_path_gives_its_document() -> None:
+    pdp = pdp_of()
+    decision = pdp.decide("a/allow", {"user": "ann"})
+    assert (decision.result, decision.error, decision.path) == (True, None, "a/allow")
+    assert pdp.decide("a/allow", {"user": "bob"}).result is False
+    assert pdp.decide("a/allow").result is False
+    assert decision.eval_ns > 0
+    assert decision.revision == pdp.snapshot.revision
+
+
+def test_slashes_too_many_do_not_matter_in_a_text_and_do_in_segments() -> None:
+    pdp = pdp_of(roles={"a/b": 1, "list": [10, 20]})
+    assert pdp.decide("/roles//list/1/").result == 20
+    assert pdp.decide(("roles", "a/b")).result == 1
+    assert pdp.decide("roles/a/b").result is UNDEFINED
+
+
+def test_what_is_undefined_is_no_error_and_no_result() -> None:
+    decision = pdp_of().decide("no/such/path")
+    assert decision.result is UNDEFINED
+    assert decision.error is None
+
+
+def test_an_evaluation_that_fails_is_a_decision_with_an_error() -> None:
+    decision = pdp_of().decide("a/x", {"two": True})
+    assert decision.result is UNDEFINED
+    assert isinstance(decision.error, EvalError)
+    assert decision.error.code == "eval_conflict_error"
+
+
+def test_errors_of_builtins_are_errors_only_when_strict() -> None:
+    pdp = pdp_of()
+    assert pdp.decide("a/s").error is None
+    assert isinstance(pdp.decide("a/s", strict=True).error, EvalError)
+
+
+def test_a_query_is_decided_as_well() -> None:
+    decision = pdp_of().decide_query("data.a.allow == false")
+    assert (decision.result, decision.query, decision.path) == (True, "data.a.allow == false", "")
+    assert isinstance(pdp_of().decide_query("1 +").error, CompileError)
+
+
+@pytest.mark.parametrize("path", ['a"]; allow := true #', "a\\", "a\x00", "a\n", "ü", "if", "1x"])
+def test_no_text_of_a_path_is_read_as_rego(path: str) -> None:
+    data: dict[str, Any] = {path: {"found": True}}
+    pdp = pdp_of(POLICY, **data)
+    assert pdp.decide((path, "found")).result is True
+
+
+def test_a_fault_of_ours_is_a_decision_with_an_error_and_no_secret_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = Registry(REGISTRY)
+
+    @registry.builtin("test.broken", string, returns=any_)
+    def test_broken(text: str) -> Any:
+        """Fails in a way that no built-in may."""
+        raise KeyError(text)
+
+    engine = Engine(modules={"a.rego": "package a\np := test.broken(input)"}, registry=registry)
+    with caplog.at_level(logging.ERROR):
+        decision = PDP(Snapshot(engine, "r")).decide("a/p", "secret")
+    assert decision.result is UNDEFINED
+    assert isinstance(decision.error, DecisionError)
+    assert "secret" not in str(decision.error) + str([vars(r) for r in caplog.records])
+
+
+def test_a_decision_ends_at_its_deadline() -> None:
+    policy = """\
+package a
+
+p := count([1 | some i in numbers.range(1, 10000); some j in numbers.range(1, 10000)])
+"""
+    pdp = PDP(build(Loaded({"a.rego": policy}), Settings(deadline=0.05)))
+    decision = pdp.decide("a/p")
+    assert isinstance(decision.error, EvalError)
+    assert decision.error.code == "eval_cancel_error"
+    assert decision.eval_ns < 2_000_000_000
+
+
+def test_decisions_see_the_snapshot_that_was_put_into_force() -> None:
+    pdp = pdp_of()
+    old = pdp.decide("a/allow", {"user": "bob"})
+    pdp.replace(build(Loaded({"a.rego": "package a\nallow := true"})))
+    new = pdp.decide("a/allow", {"user": "bob"})
+    assert (old.result, new.result) == (False, True)
+    assert old.revision != new.revision
+
+
+def test_the_revision_says_what_decides_and_nothing_else() -> None:
+    def revision(modules: dict[str, str], **data: Any) -> str:
+        document: dict[Key, Value] = {**data}
+        return build(Loaded(modules, document)).revision
+
+    same = revision({"a.rego": "package a"}, x=1)
+    assert same == revision({"a.rego": "package a"}, x=1)
+    assert same != revision({"a.rego": "package a"}, x=2)
+    assert same != revision({"b.rego": "package a"}, x=1)
+    assert same != revision({"a.rego": "package a\n"}, x=1)
+
+
+def test_paths_beyond_those_kept_ready_are_decided_too() -> None:
+    pdp = pdp_of(many={str(n): n for n in range(1100)})
+    for n in (*range(1100), 0):
+        assert pdp.decide(("many", f"{n}")).error is None
+
+
+class Sink:
+    """A decision log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.closed = False
+
+    def record(self, decision: Decision, *_: object, **__: object) -> None:
+        self.decisions.append(decision)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_answers_are_recorded_by_whoever_gave_them() -> None:
+    sink = Sink()
+    pdp = PDP(build(Loaded({"a.rego": POLICY})), sink)
+    decision = pdp.decide("a/allow")
+    assert not sink.decisions
+    pdp.record(decision, {"user": "ann"})
+    pdp.close()
+    assert sink.decisions == [decision]
+    assert sink.closed
+    assert pdp.logs_decisions
+    assert not pdp_of().logs_decisions
