@@ -11,9 +11,8 @@ from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
-from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, EvalError, Registry, Value
+from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, EvalError, Registry
 from doorward.rego.builtins.signature import any_, string
-from doorward.rego.values import Key
 
 POLICY = """\
 package a
@@ -33,7 +32,7 @@ f(y) := y
 
 
 def pdp_of(policy: str = POLICY, **data: Any) -> PDP:
-    document: dict[Key, Value] = {**data}
+    document: Any = data
     return PDP(build(Loaded({"a.rego": policy}, document)))
 
 
@@ -128,7 +127,7 @@ def test_decisions_see_the_snapshot_that_was_put_into_force() -> None:
 
 def test_the_revision_says_what_decides_and_nothing_else() -> None:
     def revision(modules: dict[str, str], **data: Any) -> str:
-        document: dict[Key, Value] = {**data}
+        document: Any = data
         return build(Loaded(modules, document)).revision
 
     same = revision({"a.rego": "package a"}, x=1)
