@@ -13,6 +13,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
+from google.protobuf import message
+
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import CallFailedError, RequestError, RequestParseError
 from doorward.envoy.options import Options
@@ -37,8 +39,10 @@ _FAULTS: Final = (
     NameError,
     OSError,
     RuntimeError,
+    RegoError,
     TypeError,
     ValueError,
+    message.Error,
 )
 """What a fault of ours may raise. Caught at this one edge, because gRPC would make a failed call of
 it, which a proxy may be told to let through."""
@@ -110,7 +114,7 @@ class _Checker:
         except _FAULTS as error:
             decision_id = new_decision_id()
             extra = {"decision-id": decision_id, "fault": type(error).__name__}
-            _log.error("Check failed", extra=extra, exc_info=None)
+            _log.error("Check failed", extra=extra)
             self._count("internal_error")
             if self._fails_calls:
                 raise CallFailedError("UNKNOWN", "internal error") from None

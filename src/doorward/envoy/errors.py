@@ -43,5 +43,5 @@ class CallFailedError(Exception):
 
 def shown(text: str) -> str:
     """A piece of the client's text for a reason: quoted, ASCII, short."""
-    cut = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    cut = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     return '"' + cut.encode("ascii", "backslashreplace").decode().replace('"', '\\"') + '"'

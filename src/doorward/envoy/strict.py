@@ -51,7 +51,7 @@ _PATH_RULES: Final = tuple(
         (r"%2e", "encoded dot in the path"),
         (
             r"%(?:2d|5f|7e|3[0-9]|[46][1-9a-f]|[57][0-9a])",
-            "needlessly encoded character in the path",
+            "needless encoding in the path",
         ),
         (r"%25[0-9a-f]{2}", "doubly encoded character in the path"),
         (r"//", "empty segment in the path"),

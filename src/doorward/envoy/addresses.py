@@ -1,0 +1,97 @@
+"""The plugin's `addr` becomes what gRPC listens on, and a Unix socket's file is made ready for it.
+
+`:9191` and `host:port`, `grpc://host:port`, `unix:///path`, `unix://relative`, `unix://@name`
+(abstract). Nothing here knows what is served.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Address", "AddressError", "clear_stale_socket", "parse_address"]
+
+MAX_SOCKET_PATH: Final = 107
+_HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z")
+
+
+class AddressError(ValueError):
+    """The address cannot be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`target`: the address in gRPC's words; `path`: the file of a Unix socket that has one."""
+
+    target: str
+    path: Path | None = None
+    local: bool = True
+    """Whether only this machine can reach it."""
+
+
+def parse_address(text: str) -> Address:
+    """The address that `addr` names; AddressError when it names none."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return _parse_host_port(text)
+    if scheme == "grpc":
+        return _parse_host_port(rest)
+    if scheme != "unix":
+        raise AddressError(f"`{text}`: scheme must be grpc or unix")
+    if len(rest.encode()) > MAX_SOCKET_PATH:
+        raise AddressError(f"`{text}`: a socket's path has at most {MAX_SOCKET_PATH} bytes")
+    if rest.startswith("@") and len(rest) > 1:
+        return Address(f"unix-abstract:{rest[1:]}")
+    # As in OPA-Envoy, `unix://doorward.sock` is a file of the working directory.
+    if not rest or rest.startswith("@") or rest.endswith("/") or "\0" in rest:
+        raise AddressError(f"`{text}`: a socket has a path (unix:///run/doorward.sock)")
+    return Address(f"unix:{rest}", Path(rest))
+
+
+def _parse_host_port(text: str) -> Address:
+    found = _HOST_PORT.match(text)
+    if found is None or int(found[2]) > 65535:
+        raise AddressError(f"`{text}`: must be host:port, or :port for every address")
+    host = found[1] or ("[::]" if socket.has_dualstack_ipv6() else "0.0.0.0")
+    return Address(f"{host}:{found[2]}", local=_is_local(host.strip("[]")))
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def clear_stale_socket(path: Path) -> None:
+    """Remove the socket that a server left behind; AddressError when it still listens on it, or
+    when the file is no socket."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise AddressError(f"`{path.parent}`: no such folder") from None
+        return
+    except OSError as error:
+        raise AddressError(f"`{path}`: {error.strerror}") from None
+    if not stat.S_ISSOCK(mode):
+        raise AddressError(f"`{path}` is in the way: it is not a socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            pass
+        except OSError as error:
+            raise AddressError(f"`{path}`: {error.strerror or error}") from None
+        else:
+            raise AddressError(f"`{path}`: another server listens on it")
+    with suppress(FileNotFoundError):
+        path.unlink()

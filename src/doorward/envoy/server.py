@@ -1,0 +1,188 @@
+"""The gRPC server: Checks come in as bytes, and go out as bytes.
+
+grpcio's synchronous server with handlers that parse nothing: `check` does all the work, and this
+module all the I/O. Serves `envoy.service.auth.v3` and `v2`, `grpc.health.v1` and, when asked,
+reflection. A server that cannot listen does not start: that is an error of its caller's start-up,
+not a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, Literal, TypeAlias
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
+from doorward.envoy.check import Check, Decider, Observer, make_check
+from doorward.envoy.descriptors import load_services
+from doorward.envoy.errors import CallFailedError
+from doorward.envoy.options import Options
+from doorward.envoy.requests import Version
+
+__all__ = ["PLUGIN", "Server", "StartError", "State", "make_server"]
+
+State: TypeAlias = Literal["NOT_READY", "OK", "ERROR"]
+"""OPA's plugin states."""
+
+PLUGIN: Final = "envoy_ext_authz_grpc"
+"""The name under which the server's state is reported."""
+
+MAX_CONCURRENT_CALLS: Final = 1024
+"""Calls that may be worked on or wait; further ones are refused with RESOURCE_EXHAUSTED."""
+
+_SERVICES: Final[dict[Version, str]] = {
+    "v3": "envoy.service.auth.v3.Authorization",
+    "v2": "envoy.service.auth.v2.Authorization",
+}
+_log: Final = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The server cannot listen, or its descriptor set cannot be read."""
+
+
+class Server:
+    """A gRPC server for some checks. `start` listens, `stop` ends what runs within its grace."""
+
+    def __init__(
+        self,
+        checks: dict[Version, Check],
+        options: Options,
+        on_state: Callable[[State], object] = lambda _state: None,
+    ) -> None:
+        self._options = options
+        self._on_state = on_state
+        try:
+            self._address = parse_address(options.addr)
+        except AddressError as error:
+            raise StartError(f"cannot listen on {error}") from None
+        self._health = health.HealthServicer()
+        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="check")
+        self._server = grpc.server(
+            self._pool,
+            handlers=[_to_handler(_SERVICES[version], check) for version, check in checks.items()],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", options.grpc_max_recv_msg_size),
+                ("grpc.max_send_message_length", options.grpc_max_send_msg_size),
+            ],
+            maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
+        )
+        self._names = [_SERVICES[version] for version in checks]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if options.enable_reflection:
+            names = (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+        self._inode: int | None = None
+        self.port = 0
+        """The TCP port listened on; 0 for a Unix socket."""
+        on_state("NOT_READY")
+
+    @property
+    def address(self) -> str:
+        """What is listened on, in gRPC's words."""
+        return self._address.target
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address cannot be had."""
+        try:
+            self._bind()
+        except StartError:
+            self._on_state("ERROR")
+            self._pool.shutdown(wait=False)
+            raise
+        self._server.start()
+        self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        self._on_state("OK")
+        _log.info("Starting gRPC server.", extra={"addr": self.address})
+        if not self._address.local:
+            _log.warning(
+                "The gRPC server has no TLS and other machines can reach it.",
+                extra={"addr": self.address},
+            )
+
+    def _bind(self) -> None:
+        path = self._address.path
+        try:
+            if path is None:
+                port = self._listen()
+                self.port = 0 if self.address.startswith("unix") else port
+                return
+            clear_stale_socket(path)
+            # Nobody may connect in the moment between the socket's making and its mode.
+            before = os.umask(0o777 & ~(self._options.socket_mode & 0o700))
+            try:
+                self._listen()
+            finally:
+                os.umask(before)
+            path.chmod(self._options.socket_mode)
+            self._inode = path.stat().st_ino
+        except (AddressError, OSError, RuntimeError) as error:
+            raise StartError(f"cannot listen on {self._options.addr}: {error}") from None
+
+    def _listen(self) -> int:
+        port = self._server.add_insecure_port(self.address)
+        if port == 0:
+            raise RuntimeError("address is in use or not ours")
+        return port
+
+    def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", *self._names):
+            self._health.set(name, status)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Take no new calls, let those under way end within `grace` seconds, and close."""
+        self._on_state("NOT_READY")
+        self._health.enter_graceful_shutdown()
+        self._server.stop(grace).wait(grace + 1)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        path = self._address.path
+        if path is not None and self._inode is not None:
+            with suppress(OSError):
+                if path.stat().st_ino == self._inode:
+                    path.unlink()
+        self._inode = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        return not self._server.wait_for_termination(timeout)
+
+
+def _to_handler(service: str, check: Check) -> grpc.GenericRpcHandler[bytes, bytes]:
+    def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            return check(request)
+        except CallFailedError as error:
+            context.abort(grpc.StatusCode[error.code], error.message)
+
+    method = grpc.unary_unary_rpc_method_handler(handle)
+    return grpc.method_handlers_generic_handler(service, {"Check": method})
+
+
+def make_server(
+    pdp: Decider,
+    options: Options,
+    *,
+    observer: Observer | None = None,
+    on_state: Callable[[State], object] = lambda _state: None,
+) -> Server:
+    """The server that decides by `pdp`; StartError when the options cannot be followed."""
+    services = None
+    if options.proto_descriptor:
+        try:
+            services = load_services(options.proto_descriptor)
+        except (OSError, ValueError) as error:
+            on_state("ERROR")
+            raise StartError(f"proto-descriptor cannot be read: {error}") from None
+    checks: dict[Version, Check] = {
+        version: make_check(pdp, options, services=services, observer=observer, version=version)
+        for version in _SERVICES
+    }
+    return Server(checks, options, on_state)

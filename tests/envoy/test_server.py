@@ -1,0 +1,185 @@
+"""The gRPC server over real sockets, asked by a real client."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from envoy.service.auth.v3 import external_auth_pb2 as auth
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.envoy.deciders import Fixed, request
+
+from doorward.envoy.options import Options
+from doorward.envoy.server import Server, StartError, make_server
+from doorward.rego.values import UNDEFINED
+
+CHECK = "/envoy.service.auth.{}.Authorization/Check"
+TIMEOUT = 10
+
+
+@contextmanager
+def serving(options: Options, pdp: Fixed | None = None) -> Iterator[tuple[Server, grpc.Channel]]:
+    server = make_server(pdp or Fixed(True), options)
+    server.start()
+    target = server.address if not server.port else f"127.0.0.1:{server.port}"
+    try:
+        with grpc.insecure_channel(target) as channel:
+            yield server, channel
+    finally:
+        server.stop(grace=1)
+
+
+def call(channel: grpc.Channel, raw: bytes, version: str = "v3") -> auth.CheckResponse:
+    method = channel.unary_unary(CHECK.format(version), bytes, auth.CheckResponse.FromString)
+    return method(raw, timeout=TIMEOUT)
+
+
+def options_for(kind: str, folder: Path) -> Options:
+    addresses = {
+        "tcp": "127.0.0.1:0",
+        "grpc": "grpc://127.0.0.1:0",
+        "unix": f"unix://{folder}/check.sock",
+        "abstract": f"unix://@doorward-{folder.name}",
+    }
+    return Options(addr=addresses[kind])
+
+
+@pytest.mark.parametrize("kind", ["tcp", "grpc", "unix", "abstract"])
+def test_a_check_is_answered(kind: str, tmp_path: Path) -> None:
+    with serving(options_for(kind, tmp_path)) as (_, channel):
+        assert call(channel, request()).status.code == 0
+        assert call(channel, request(), "v2").status.code == 0
+        assert call(channel, b"\xff\xff").denied_response.status.code == 400
+        assert call(channel, request()).status.code == 0
+
+
+def test_many_callers_at_once_are_answered(tmp_path: Path) -> None:
+    with (
+        serving(options_for("unix", tmp_path), Fixed(False)) as (_, channel),
+        ThreadPoolExecutor(16) as callers,
+    ):
+        answers = callers.map(lambda n: call(channel, request(f"/{n}")), range(400))
+        assert {answer.status.code for answer in answers} == {7}
+
+
+def test_a_message_over_the_limit_is_refused_and_the_server_lives(tmp_path: Path) -> None:
+    small = Options(addr=f"unix://{tmp_path}/check.sock", grpc_max_recv_msg_size=1000)
+    with serving(small) as (_, channel):
+        with pytest.raises(grpc.RpcError) as raised:
+            call(channel, request(body="x" * 2000))
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert call(channel, request()).status.code == 0
+
+
+def test_a_failed_call_carries_the_code_and_the_message(tmp_path: Path) -> None:
+    options = Options(addr=f"unix://{tmp_path}/check.sock", on_error="fail-call")
+    with serving(options, Fixed(UNDEFINED)) as (_, channel):
+        with pytest.raises(grpc.RpcError) as raised:
+            call(channel, request())
+        assert raised.value.code() is grpc.StatusCode.UNKNOWN
+        assert raised.value.details() == "undefined decision"
+
+
+def test_health_is_served(tmp_path: Path) -> None:
+    with serving(options_for("unix", tmp_path)) as (_, channel):
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "envoy.service.auth.v3.Authorization"):
+            asked = health_pb2.HealthCheckRequest(service=name)
+            answer = stub.Check(asked, timeout=TIMEOUT)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reflection_is_served_when_asked_for(tmp_path: Path, *, enabled: bool) -> None:
+    options = Options(addr=f"unix://{tmp_path}/check.sock", enable_reflection=enabled)
+    with serving(options) as (_, channel):
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        answers = stub.ServerReflectionInfo(asked, timeout=TIMEOUT)
+        if not enabled:
+            with pytest.raises(grpc.RpcError):
+                next(answers)
+            return
+        names = {service.name for service in next(answers).list_services_response.service}
+        assert "envoy.service.auth.v3.Authorization" in names
+
+
+def test_the_socket_has_its_mode_and_goes_with_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "check.sock"
+    with serving(Options(addr=f"unix://{file}", socket_mode=0o600)):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not file.exists()
+
+
+def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "check.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(file))
+    with serving(Options(addr=f"unix://{file}")) as (_, channel):
+        assert call(channel, request()).status.code == 0
+
+
+def test_a_socket_in_use_is_not_taken(tmp_path: Path) -> None:
+    options = options_for("unix", tmp_path)
+    with serving(options) as (_, channel):
+        with pytest.raises(StartError, match="another server listens"):
+            make_server(Fixed(True), options).start()
+        assert call(channel, request()).status.code == 0
+
+
+def test_a_file_that_is_no_socket_is_not_removed(tmp_path: Path) -> None:
+    file = tmp_path / "check.sock"
+    file.write_text("data")
+    with pytest.raises(StartError, match="not a socket"):
+        make_server(Fixed(True), Options(addr=f"unix://{file}")).start()
+    assert file.read_text() == "data"
+
+
+def test_a_port_in_use_stops_the_start() -> None:
+    states: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = Options(addr=f"127.0.0.1:{taken.getsockname()[1]}")
+        server = make_server(Fixed(True), options, on_state=states.append)
+        with pytest.raises(StartError, match="cannot listen on"):
+            server.start()
+    assert states == ["NOT_READY", "ERROR"]
+
+
+@pytest.mark.parametrize(
+    "addr",
+    ["http://127.0.0.1:1", "9191", "127.0.0.1:99999", "unix://", "unix://@", "unix:///"],
+)
+def test_an_address_that_names_nothing_is_an_error(addr: str) -> None:
+    with pytest.raises(StartError, match="cannot listen on"):
+        make_server(Fixed(True), Options(addr=addr))
+
+
+def test_a_socket_path_that_is_too_long_is_an_error() -> None:
+    with pytest.raises(StartError, match="at most 107 bytes"):
+        make_server(Fixed(True), Options(addr="unix:///" + "x" * 200))
+
+
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="no such folder"):
+        make_server(Fixed(True), Options(addr=f"unix://{tmp_path}/no/check.sock")).start()
+
+
+def test_a_missing_descriptor_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="proto-descriptor"):
+        make_server(Fixed(True), Options(proto_descriptor=str(tmp_path / "none.pb")))
+
+
+def test_state_follows_the_server(tmp_path: Path) -> None:
+    states: list[str] = []
+    server = make_server(Fixed(True), options_for("unix", tmp_path), on_state=states.append)
+    server.start()
+    server.stop(grace=0)
+    assert states == ["NOT_READY", "OK", "NOT_READY"]
+    assert server.wait(TIMEOUT)

@@ -1,0 +1,262 @@
+"""Strict mode refuses what can be read in two ways, with the reasons of docs/strict.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envoy.service.auth.v3 import external_auth_pb2 as auth
+from tests.envoy.deciders import request
+
+from doorward.envoy.errors import AmbiguousRequestError, RequestParseError
+from doorward.envoy.options import Options
+from doorward.envoy.requests import to_input
+
+STRICT = Options(strict=True)
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+PARTS = "multipart/form-data; boundary=BB"
+ENCODED = "Content-Transfer-Encoding: base64"
+PART = '--BB\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
+
+
+def post(body: str | bytes, kind: str | None = JSON, **headers: str) -> bytes:
+    length = len(body.encode() if isinstance(body, str) else body)
+    found = {"content-length": str(length)} if length else {}
+    found |= {name.replace("_", "-"): value for name, value in headers.items()}
+    if kind is not None:
+        found["content-type"] = kind
+    if isinstance(body, bytes):
+        return request("/", "POST", found, raw_body=body)
+    return request("/", "POST", found, body)
+
+
+def get(path: str = "/", method: str = "GET", **headers: str) -> bytes:
+    return request(path, method, headers)
+
+
+def with_header_map(*names: str) -> bytes:
+    check = auth.CheckRequest()
+    http = check.attributes.request.http
+    http.method, http.path = "GET", "/"
+    for name in names:
+        http.header_map.headers.add(key=name, raw_value=b"x")
+    encoded: bytes = check.SerializeToString()
+    return encoded
+
+
+REFUSED: list[tuple[bytes, str]] = [
+    (get(method="get"), "method is not in capitals"),
+    (get(method=""), "method is not in capitals"),
+    (get("http://h/x"), "path does not start with a slash"),
+    (get("h:443", "CONNECT"), "path does not start with a slash"),
+    (get("", "GET"), "path does not start with a slash"),
+    (get("*"), "path does not start with a slash"),
+    (get("/a b"), "control character or space in the path"),
+    (get("/a\tb"), "control character or space in the path"),
+    (get("/a?b=\x01"), "control character or space in the path"),
+    (get("/café"), "character outside ASCII in the path"),
+    (get("/a#b"), "fragment in the path"),
+    (get("/a?b#c"), "fragment in the path"),
+    (get("/a%00b"), "encoded NUL in the path"),
+    (get("/a?b=%00"), "encoded NUL in the path"),
+    (get("/a%0d%0ab"), "encoded control character in the path"),
+    (get("/a%7Fb"), "encoded control character in the path"),
+    (get("/a\\b"), "backslash in the path"),
+    (get("/a%5Cb"), "backslash in the path"),
+    (get("/a%2fb"), "encoded slash in the path"),
+    (get("/a%2Fb"), "encoded slash in the path"),
+    (get("/a/%2e%2E/b"), "encoded dot in the path"),
+    (get("/%70eople"), "needless encoding in the path"),
+    (get("/%50eople"), "needless encoding in the path"),
+    (get("/people%2D1"), "needless encoding in the path"),
+    (get("/a%252Fb"), "doubly encoded character in the path"),
+    (get("//a"), "empty segment in the path"),
+    (get("/a//b?c"), "empty segment in the path"),
+    (get("/a//"), "empty segment in the path"),
+    (get("/./a"), "dot segment in the path"),
+    (get("/a/.."), "dot segment in the path"),
+    (get("/../a?b"), "dot segment in the path"),
+    (get("/a;b=c/d"), "path parameter (;) in the path"),
+    (get("/..;/a"), "path parameter (;) in the path"),
+    (get("/%C0%AFx"), "path is not UTF-8"),
+    (get("/%ED%A0%80"), "path is not UTF-8"),
+    (get("/?a=1&A=2"), 'query parameters that differ only in case: "A"'),
+    (get("/?a%00b=1"), "encoded NUL in the path"),
+    (get("/?_method=DELETE"), "method override in the query"),
+    (request("/", headers={"X-A": "1"}), "header name is not in small letters"),
+    (request("/", headers={"x_user": "1"}), "underscore in a header name"),
+    (
+        request("/", "POST", {"x-http-method-override": "DELETE"}),
+        "header that overrides the method or the path",
+    ),
+    (
+        request("/", headers={"x-original-url": "/a"}),
+        "header that overrides the method or the path",
+    ),
+    (request("/", headers={":path": "/a"}), "headers and request line differ"),
+    (request("/", headers={":method": "PUT"}), "headers and request line differ"),
+    (request("/", headers={"host": "a", ":authority": "b"}), "host and :authority differ"),
+    (get(authorization="Bearer a,Bearer b"), "more than one authorization header"),
+    (get(authorization="Bearer a, b"), "more than one authorization header"),
+    (get(authorization="Bearer a=,Bearer b=c"), "more than one authorization header"),
+    (get(authorization="Digest a=1,Bearer b"), "more than one authorization header"),
+    (with_header_map("authorization", "x", "Authorization"), "more than one authorization header"),
+    (with_header_map("content-type", "content-type"), "more than one content-type header"),
+    (
+        get(method="POST", upgrade="websocket"),
+        "upgrade whose body or further requests nobody checks",
+    ),
+    (get(upgrade="h2c"), "upgrade whose body or further requests nobody checks"),
+    (post('{"a":1', x_envoy_auth_partial_body="true"), "body is cut"),
+    (post("", content_length="7"), "body was not sent to the policy"),
+    (post("{}", content_length="7"), "content-length is not the body's"),
+    (post("{}", content_length="1"), "content-length is not the body's"),
+    (post("{}", content_length="+2"), "content-length is not the body's"),
+    (post("{}", content_length="2, 2"), "content-length is not the body's"),
+    (request("/", "POST", {"content-type": JSON}, "{}", b"{}"), "two bodies"),
+    (post(b"\x1f\x8b\x08", content_encoding="gzip"), "body is compressed"),
+    (post('{"a":1}', None), "body without a content type"),
+    (request("/", "POST", {"content-type": JSON}, "{}"), "body of undeclared length"),
+    (post("a", "text/plain, text/html"), "more than one content type"),
+    (post("a", "text/plain; a=1; a=2"), "content type cannot be read"),
+    (post("a", "; a"), "content type cannot be read"),
+    (
+        post("a", f'{PARTS}; a="application/json"'),
+        'content type "multipart/form-data; boundary=BB; a=\\"app..." can be read in two ways',
+    ),
+    (
+        post('{"a":1}', "Application/JSON"),
+        'content type "Application/JSON" can be read in two ways',
+    ),
+    (post("a", "text/json"), 'content type "text/json" can be read in two ways'),
+    (
+        post("a", "application/vnd.api+json"),
+        'content type "application/vnd.api+json" can be read in two ways',
+    ),
+    (post("a", "application/jsonl"), 'content type "application/jsonl" can be read in two ways'),
+    (post('{"a":1}', f"{JSON}; charset=utf-16"), "body is not in UTF-8"),
+    (post('{"a":1}', FORM), "JSON under another content type"),
+    (post(' ["a"]', "text/plain"), "JSON under another content type"),
+    (post(b'\xef\xbb\xbf{"a":1}', "application/octet-stream"), "JSON under another content type"),
+    (post(b'{"a":"\xff"}'), "JSON is not in UTF-8"),
+    (post('{"a":1,"a":1}'), 'duplicate JSON key "a"'),
+    (post('[{"b":{"a":1,"a":2}}]'), 'duplicate JSON key "a"'),
+    (post('{"a":1,"\\u0061":2}'), 'duplicate JSON key "a"'),
+    (
+        post('{"firstname":"x","FIRSTNAME":"Bob"}'),
+        'JSON keys that differ only in case: "FIRSTNAME"',
+    ),
+    (post('{"k":1,"\u212a":2}'), 'JSON keys that differ only in case: "\\u212a"'),
+    (post('{"a\\u0000":1}'), "escaped NUL in JSON"),
+    (post('{"a":"\\ud800"}'), "half a surrogate pair in JSON"),
+    (post('{"a":"\\udc00"}'), "half a surrogate pair in JSON"),
+    (post('{"a":"\\ud83dx\\ude00"}'), "half a surrogate pair in JSON"),
+    (post('{"a":1e999}'), "number that no double can hold"),
+    (post('{"a":' + "9" * 400 + "}"), "number that no double can hold"),
+    (post('{"a":1} null'), "more than one JSON value"),
+    (post("a=1&A=2", FORM), 'form fields that differ only in case: "A"'),
+    (post("a%00=1", FORM), "NUL in the name of a form field"),
+    (post("_method=DELETE", FORM), "method override in the body"),
+    (post(PART + "--BB--", "multipart/form-data"), "multipart body without a boundary"),
+    (post("x\r\n" + PART + "--BB--", PARTS), "text in front of the first part"),
+    (post(PART, PARTS), "multipart body does not end with its boundary"),
+    (post(PART + "--BB--\r\nx", PARTS), "multipart body does not end with its boundary"),
+    (
+        post(PART.replace('; name="a"', "") + "--BB--", PARTS),
+        "part whose name can be read in two ways",
+    ),
+    (
+        post(PART.replace("name=", "name*=UTF-8''b; name=") + "--BB--", PARTS),
+        "part whose name can be read in two ways",
+    ),
+    (
+        post(
+            PART.replace("\r\n\r\n", "\r\nContent-Transfer-Encoding: base64\r\n\r\n") + "--BB--",
+            PARTS,
+        ),
+        "encoded part",
+    ),
+    (
+        post(PART.replace("\r\n\r\n", "\r\nContent-Type: text/json\r\n\r\n") + "--BB--", PARTS),
+        'content type "text/json" can be read in two ways',
+    ),
+]
+
+PASSED: list[bytes] = [
+    get(),
+    get("/people/1?x=1&x=2&y=a/b"),
+    get("/.well-known/x/..a/b.c"),
+    get("/a%20b/caf%C3%A9/100%25"),
+    get("/~user/a:b@c/$x/(y)!*'+,="),
+    get("*", "OPTIONS"),
+    get("/?next=http://host//path"),
+    get(authorization="Bearer a.b-c_d~e+f/g=="),
+    get(authorization='Digest username="a, b", realm="x", nc=1'),
+    get(authorization="AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x, Signature=c"),
+    get(upgrade="websocket"),
+    request("/", headers={"host": "a", ":authority": "a", ":path": "/", ":method": "GET"}),
+    with_header_map("authorization", "cookie", "cookie"),
+    post("", content_length="0"),
+    post('{"a":1}', content_length="7"),
+    post('{"a":"é"}', content_length="10"),
+    post(b'{"a":1}', content_length="7", x_envoy_auth_partial_body="false"),
+    post('{"a":1}', f"{JSON}; charset=utf-8"),
+    post('{"a":1}', f"{JSON}; charset=UTF-8", content_encoding="identity"),
+    post('[{"a":1},{"a":2}]', "application/json-patch+json"),
+    post('{"a":"\\ud83d\\ude00 \\u00e9"}'),
+    post("null"),
+    post("a=1&a=2&b=c%20d", FORM),
+    post("{not json}", "text/plain"),
+    post("<a/>", "application/xml"),
+    post(b"\x89PNG\r\n\x00", "image/png"),
+    post(PART + "--BB--\r\n", PARTS),
+    post(PART + PART + "--BB--", PARTS),
+]
+
+
+@pytest.mark.parametrize(("raw", "reason"), REFUSED)
+def test_what_can_be_read_in_two_ways_is_refused(raw: bytes, reason: str) -> None:
+    with pytest.raises(AmbiguousRequestError) as raised:
+        to_input(raw, STRICT)
+    assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize("raw", PASSED)
+def test_what_has_one_reading_is_read_as_in_compatible_mode(raw: bytes) -> None:
+    assert to_input(raw, STRICT) == to_input(raw, Options())
+
+
+@pytest.mark.parametrize("raw", [post('{"a":1}x'), post("{"), get("/?a=%zz"), get("/?a=1;b=2")])
+def test_what_cannot_be_read_is_refused_as_in_compatible_mode(raw: bytes) -> None:
+    with pytest.raises(RequestParseError) as strict:
+        to_input(raw, STRICT)
+    with pytest.raises(RequestParseError) as compatible:
+        to_input(raw, Options())
+    assert str(strict.value) == str(compatible.value)
+
+
+def test_bodies_are_not_looked_at_when_no_policy_reads_them() -> None:
+    options = Options(strict=True, skip_request_body_parse=True)
+    assert "parsed_body" not in to_input(post('{"a":1,"a":2}'), options)
+
+
+def test_reasons_hold_no_more_than_a_piece_of_the_request() -> None:
+    secret = "s" * 100
+    with pytest.raises(AmbiguousRequestError) as raised:
+        to_input(post(f'{{"{secret}":1,"{secret}":2}}'), STRICT)
+    assert len(str(raised.value)) < 80
+
+
+def test_every_reason_is_documented_and_every_documented_reason_is_tested(root: Path) -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+\|$", (root / "docs/strict.md").read_text(), re.MULTILINE
+    )
+    documented = {row for row in rows if row != "reason"}
+    given: set[Any] = {re.sub(r' "(?:[^"\\]|\\.)*" ', " … ", reason) for _, reason in REFUSED}
+    given = {re.sub(r':? "(?:[^"\\]|\\.)*"$', "", reason) for reason in given}
+    # These two cannot be met before another reason is: they guard what is checked first.
+    shadowed = {"NUL in the name of a query parameter", "NUL in the name of a JSON key"}
+    assert documented - shadowed == given
