@@ -10,6 +10,8 @@ _NEWER_KEYWORDS: Final = "OPA 1.20 added `and` and `or` to the keywords that can
 VERDICT: Final = {
     "parse-0544": _NO_OPERATOR_RULES,
     "parse-0552@1.18.2": _NO_OPERATOR_RULES,
+    "new-0055": "1.9.0 has no template strings and 1.18.2 panics on them as keys; they are values",
+    "new-0099@1.18.2": _NEWER_KEYWORDS,
 }
 """Accepted there and refused here, or the other way round."""
 

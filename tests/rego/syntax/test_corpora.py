@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.rego.syntax.differences import FIRST, ONLY_FIRST, VERDICT
+
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source
-from doorward.rego.syntax.parser import parse_module, parse_query
+from doorward.rego.syntax.parser import MAX_ERRORS, parse_module, parse_query
 
 BUILTINS = frozenset({"count"})
 """Enough of the built-ins' names for the sources there."""
@@ -76,3 +79,27 @@ def test_recorded_modules_and_queries_parse_or_fail_as_in_opa(shared: Path) -> N
         if found[:1] != want:
             differing.append((case["id"], want, found))
     assert not differing
+
+
+@pytest.fixture(scope="module")
+def error_cases(shared: Path) -> list[dict[str, Any]]:
+    """The newest recording of each case."""
+    cases = {case["id"]: case for case in rows(shared / "data/golden/errors.jsonl.gz")}
+    return [case for case in cases.values() if f"{case['id']}@1.18.2" not in cases]
+
+
+def test_errors_are_found_where_opa_finds_them(error_cases: list[dict[str, Any]]) -> None:
+    differing: dict[str, set[str]] = {"verdict": set(), "first": set(), "others": set()}
+    for case in error_cases:
+        found: list[Any] = []
+        for name, text in sorted(case["modules"].items()):
+            annotations = case["engine"] == "1.9.0"
+            found += refusal(name, text, v0=case.get("v0", False), annotations=annotations)
+        want = [wanted(e) for e in case["errors"] if e["code"] == PARSE_ERROR][:MAX_ERRORS]
+        if bool(found) != bool(want):
+            differing["verdict"].add(case["id"])
+        elif found[:1] != want[:1]:
+            differing["first"].add(case["id"])
+        elif found != want:
+            differing["others"].add(case["id"])
+    assert differing == {"verdict": set(VERDICT), "first": set(FIRST), "others": set(ONLY_FIRST)}

@@ -13,11 +13,13 @@ from typing import Final, TypeVar, get_args
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
+from doorward.rego.syntax.annotations import Statement, annotate, read_annotations
 from doorward.rego.syntax.bodies import BodyParser
 from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, KEYWORDS, TOO_DEEP, V1_KEYWORDS, TooDeep
 from doorward.rego.syntax.lexer import EOF, IDENT, WHITESPACE
 from doorward.rego.syntax.nodes import (
     And,
+    Annotations,
     ArrayComprehension,
     Body,
     Call,
@@ -55,12 +57,20 @@ _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _T = TypeVar("_T")
 
 
-def parse_module(source: Source, *, v0: bool = False, builtins: Container[str] = ()) -> Module:
+def parse_module(
+    source: Source,
+    *,
+    v0: bool = False,
+    annotations: bool = False,
+    builtins: Container[str] = (),
+) -> Module:
     """The module that a policy text is; ParseError if it is none.
 
-    `builtins` are the names that a rule without a body must not have.
+    METADATA comments are read, and refused if wrong, only with `annotations`. `builtins` are the
+    names that a rule without a body must not have.
     """
-    return _guard(lambda: _ModuleParser(source, v0=v0, builtins=builtins).parse_module())
+    parser = _ModuleParser(source, v0=v0, builtins=builtins)
+    return _guard(lambda: parser.parse_module(annotations=annotations))
 
 
 def parse_query(source: Source, *, v0: bool = False) -> Body:
@@ -120,7 +130,7 @@ class _ModuleParser(BodyParser):
 
     # Whole texts
 
-    def parse_module(self) -> Module:
+    def parse_module(self, *, annotations: bool) -> Module:
         """module = package { import | rule }"""
         seen = False
         while self.kind != EOF:
@@ -129,25 +139,38 @@ class _ModuleParser(BodyParser):
                 break
             seen = True
             self.forget()
-        if self.errors:
-            raise ParseError(self.errors[:MAX_ERRORS])
+        comments = self.lexer.comment_nodes()
+        found: list[Annotations] = []
+        if annotations:
+            found, faults = read_annotations(comments, parse_term)
+            self.errors.extend(faults)
+        self._stop(self.errors)
         if not seen:
-            nowhere = Span(self.source, 0, 0, 0, 0)
-            raise ParseError([Diagnostic(PARSE_ERROR, "empty module", nowhere)])
+            self._stop([Diagnostic(PARSE_ERROR, "empty module", Span(self.source, 0, 0, 0, 0))])
         if self.v1:
             for draft in self.drafts:
                 for part in (draft, *draft.elses):
                     self.late.extend(_check_v1(part))
-        if self.late:
-            raise ParseError(self.late[:MAX_ERRORS])
+        self._stop(self.late)
+        rules = [draft.build() for draft in self.drafts]
+        if found:
+            statements: list[Statement] = [*self.packages, *self.imports, *rules]
+            statements.sort(key=lambda s: s.span.start)
+            found, rules, faults = annotate(found, statements, rules)
+            self._stop(faults)
         return Module(
             self.packages[0],
             tuple(self.imports),
-            tuple(draft.build() for draft in self.drafts),
-            comments=self.lexer.comment_nodes(),
+            tuple(rules),
+            comments=comments,
+            annotations=tuple(found),
             v1=self.v1,
             span=self.lexer.span(0, len(self.source.text)),
         )
+
+    def _stop(self, errors: list[Diagnostic]) -> None:
+        if errors:
+            raise ParseError(errors[:MAX_ERRORS])
 
     def parse_query(self) -> Body:
         """query = { literal ( ";" | newline ) }"""
@@ -158,8 +181,7 @@ class _ModuleParser(BodyParser):
                 break
             exprs.extend(body)
             self.forget()
-        if self.errors:
-            raise ParseError(self.errors[:MAX_ERRORS])
+        self._stop(self.errors)
         return tuple(exprs)
 
     def _parse_statement(self, place: Span, *, first: bool) -> bool:

@@ -1,0 +1,359 @@
+"""METADATA comments to `Annotations`: what they may say, and which rule they say it of.
+
+Only the parser calls this, and only when annotations are asked for: a policy whose METADATA is
+broken still works. The YAML is read in `metadata`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
+from doorward.rego.source import Span
+from doorward.rego.syntax.metadata import YamlError, read_yaml
+from doorward.rego.syntax.nodes import (
+    Annotations,
+    Comment,
+    Import,
+    Package,
+    Ref,
+    Rule,
+    Scalar,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["Statement", "annotate", "read_annotations"]
+
+SCOPES: Final = ("rule", "document", "package", "subpackages")
+Statement: TypeAlias = Package | Import | Rule
+ParseTerm: TypeAlias = Callable[[str], Term]
+
+_HINT: Final = "METADATA"
+_LINE: Final = re.compile(r"yaml:(?: unmarshal errors:\n ?)? line (\d+):")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})")
+
+
+class _AnnotationError(Exception):
+    """The YAML is well-formed but its meaning is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The comments below one `# METADATA`."""
+
+    span: Span
+    lines: list[Comment]
+
+    @property
+    def text(self) -> str:
+        return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
+
+    def place(self, message: str) -> Span:
+        """Which comment a YAML error is about, by OPA's reckoning."""
+        match = _LINE.match(message)
+        index = int(match[1]) if match else 0
+        return self.lines[min(index, len(self.lines) - 1)].span
+
+
+def read_annotations(
+    comments: Iterable[Comment], parse_term: ParseTerm
+) -> tuple[list[Annotations], list[Diagnostic]]:
+    """The annotations in a module's comments, with the scope as written ("" if none is)."""
+    found: list[Annotations] = []
+    errors: list[Diagnostic] = []
+    for block in _blocks(comments):
+        try:
+            found.append(_read(block, parse_term))
+        except YamlError as error:
+            message = str(error)
+            errors.append(Diagnostic(PARSE_ERROR, message, block.place(message)))
+        except _AnnotationError as error:
+            errors.append(Diagnostic(PARSE_ERROR, str(error), block.span))
+    return found, errors
+
+
+def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
+    block: _Block | None = None
+    last = 0
+    for comment in comments:
+        if block is not None:
+            if comment.span.row == last + 1 and comment.span.col == 1:
+                block.lines.append(comment)
+                last = comment.span.row
+                continue
+            yield block
+            block = None
+        if comment.text.strip().startswith(_HINT):
+            block, last = _Block(comment.span, []), comment.span.row
+    if block is not None:
+        yield block
+
+
+def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
+    if not block.text.strip():
+        raise _AnnotationError("expected METADATA block, found whitespace")
+    raw = read_yaml(block.text)
+    fields: dict[str, object] = {}
+    for name in ("title", "description", "entrypoint", "organizations"):
+        if raw.get(name):
+            fields[name] = raw[name]
+    resources = [_resource(item) for item in raw.get("related_resources") or ()]
+    compiling = _compile(raw.get("compile"), parse_term)
+    schemas = [_schema(pair, parse_term) for pair in raw.get("schemas") or ()]
+    authors = [_author(item) for item in raw.get("authors") or ()]
+    for name, value in (
+        ("related_resources", resources),
+        ("compile", compiling),
+        ("schemas", schemas),
+        ("authors", authors),
+        ("labels", raw.get("labels")),
+        ("custom", raw.get("custom")),
+    ):
+        if value:
+            fields[name] = value
+    return Annotations(raw.get("scope") or "", fields, block.span)
+
+
+# What it is said of
+
+
+def annotate(
+    annotations: Iterable[Annotations],
+    statements: Sequence[Statement],
+    rules: Sequence[Rule],
+) -> tuple[list[Annotations], list[Rule], list[Diagnostic]]:
+    """Annotations with their scopes, the rules with theirs, and what does not fit."""
+    scoped: list[Annotations] = []
+    targets: list[Statement | None] = []
+    errors: list[Diagnostic] = []
+    for found in annotations:
+        row = found.span.row
+        target = next((s for s in statements if s.span.row > row), None)
+        found = replace(found, scope=found.scope or _default_scope(found, target))
+        errors.extend(_misfits(found, target))
+        scoped.append(found)
+        targets.append(target)
+    waiting = [
+        (found, _path(target))
+        for found, target in zip(scoped, targets, strict=True)
+        if isinstance(target, Rule)
+    ]
+    return scoped, [_with_annotations(rule, waiting) for rule in rules], errors
+
+
+def _default_scope(found: Annotations, target: Statement | None) -> str:
+    match target:
+        case Rule():
+            return "document" if found.fields.get("entrypoint") else "rule"
+        case Package():
+            return "package"
+        case Import():
+            return "import"
+        case None:
+            return ""
+
+
+def _misfits(found: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
+    scope = found.scope
+    if scope not in SCOPES:
+        allowed = "', '".join(SCOPES[:-1])
+        message = f"invalid annotation scope '{scope}'. Use one of '{allowed}', or '{SCOPES[-1]}'"
+        yield Diagnostic(PARSE_ERROR, message, found.span)
+    else:
+        wanted = Rule if scope in ("rule", "document") else Package
+        if not isinstance(target, wanted):
+            have = f" (have {type(target).__name__.lower()})" if target else ""
+            name = wanted.__name__.lower()
+            message = f"annotation scope '{scope}' must be applied to {name}{have}"
+            yield Diagnostic(PARSE_ERROR, message, found.span)
+    if found.fields.get("entrypoint") and scope not in ("document", "package"):
+        message = f"annotation entrypoint applied to non-document or package scope '{scope}'"
+        yield Diagnostic(PARSE_ERROR, message, found.span)
+
+
+def _path(rule: Rule) -> tuple[Term, ...]:
+    """The rule's name up to the first operand that is not constant."""
+    path: list[Term] = [rule.head.ref.head]
+    for arg in rule.head.ref.args:
+        if any(isinstance(node, Var) for node in walk(arg)):
+            break
+        path.append(arg)
+    return tuple(path)
+
+
+def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
+    mine: list[Annotations] = []
+    used: int | None = None
+    for index, (found, path) in enumerate(waiting):
+        if path != _path(rule):
+            continue
+        if found.scope == "document":
+            mine.append(found)
+        elif found.scope == "rule" and rule.span.row > found.span.row:
+            mine.append(found)
+            used = index
+    if used is not None:
+        del waiting[used]
+    return replace(rule, annotations=tuple(mine)) if mine else rule
+
+
+# Fields with a form of their own
+
+
+def _author(item: object) -> dict[str, str]:
+    match item:
+        case str():
+            words = item.split()
+            if not words:
+                raise _AnnotationError(
+                    f"invalid author definition {item}: author is an empty string"
+                )
+            name, email = " ".join(words), ""
+            if len(words[-1]) >= 2 and words[-1][0] == "<" and words[-1][-1] == ">":
+                name, email = " ".join(words[:-1]), words[-1][1:-1]
+        case dict():
+            name, email = _text(item, "name"), _text(item, "email")
+            if not name and not email:
+                raise _AnnotationError(
+                    f"invalid author definition {_go(item)}: "
+                    "'name' and/or 'email' values required in object"
+                )
+        case _:
+            raise _AnnotationError(
+                f"invalid author definition {_go(item)}: invalid value type, must be string or map"
+            )
+    return {k: v for k, v in (("name", name), ("email", email)) if v}
+
+
+def _resource(item: object) -> dict[str, str]:
+    described = ""
+    match item:
+        case str():
+            ref, fault = item, "ref URL may not be empty string"
+        case dict():
+            ref, fault = _text(item, "ref"), "'ref' value required in object"
+            described = _text(item, "description")
+        case _:
+            ref, fault = "", "invalid value type, must be string or map"
+    if ref:
+        fault = _url_fault(ref)
+    if fault:
+        raise _AnnotationError(f"invalid related-resource definition {_go(item)}: {fault}")
+    return {"ref": ref} | ({"description": described} if described else {})
+
+
+def _url_fault(url: str) -> str:
+    if (match := _BAD_ESCAPE.search(url)) is not None:
+        return f'parse "{url}": invalid URL escape "%{match[1]}"'
+    try:
+        urlsplit(url)
+    except ValueError as error:
+        return f'parse "{url}": {error}'
+    return ""
+
+
+def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
+    key, value = next(iter(pair.items()), ("", None))
+    try:
+        path = _ref(parse_term(key))
+    except ParseError:
+        path = None
+    if path is None:
+        raise _AnnotationError("invalid document reference")
+    match value:
+        case str():
+            try:
+                schema = _ref(parse_term(value))
+            except ParseError:
+                schema = None
+            if not schema or schema[0] != "schema":
+                raise _AnnotationError("invalid schema reference")
+            return {"path": path, "schema": schema}
+        case dict():
+            return {"path": path, "definition": value}
+        case _:
+            raise _AnnotationError(f'invalid schema declaration for path "{key}"')
+
+
+def _ref(term: Term) -> list[object] | None:
+    """A reference as a list of names and constants; None for what is none."""
+    match term:
+        case Var(name="data" | "input" | "schema"):
+            return [term.name]
+        case Ref(head=Var()):
+            return [
+                term.head.name,  # type: ignore[union-attr]  # the pattern says so
+                *(a.value if isinstance(a, Scalar) else a.span.text for a in term.args),
+            ]
+        case _:
+            return None
+
+
+def _compile(raw: dict[str, Any] | None, parse_term: ParseTerm) -> dict[str, object]:
+    result: dict[str, object] = {}
+    unknowns = (raw or {}).get("unknowns")
+    if isinstance(unknowns, list):
+        result["unknowns"] = [_unknown(u, parse_term) for u in unknowns if isinstance(u, str)]
+    mask = (raw or {}).get("mask_rule")
+    if isinstance(mask, str):
+        try:
+            term = parse_term(mask)
+        except ParseError as error:
+            raise _AnnotationError(
+                f'invalid mask_rule annotation "{mask}": failed to parse term: {_shown(error)}'
+            ) from None
+        match term:
+            case Var() | Ref() | Scalar(value=str()):
+                result["mask_rule"] = mask
+            case _:
+                raise _AnnotationError(f'invalid mask_rule annotation type "{mask}": string')
+    return result
+
+
+def _unknown(text: str, parse_term: ParseTerm) -> str:
+    try:
+        term = parse_term(text)
+    except ParseError as error:
+        fault = f"failed to parse ref: failed to parse term: {_shown(error)}"
+    else:
+        if _ref(term) is not None:
+            return text
+        fault = f"expected ref but got {text}"
+    raise _AnnotationError(f'invalid unknowns element "{text}": {fault}')
+
+
+def _shown(error: ParseError) -> str:
+    """An error about a text of one line, with the line and a caret below."""
+    (first, *_) = error.diagnostics
+    line = first.span.source.line(first.span.row)
+    return f"{error}\n\t{line}\n\t{' ' * (first.span.col - 1)}^"
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _go(value: object) -> str:
+    """A value as Go's `%s` shows it."""
+    match value:
+        case dict():
+            return "map[" + " ".join(f"{k}:{_go(v)}" for k, v in sorted(value.items())) + "]"
+        case list():
+            return "[" + " ".join(_go(v) for v in value) + "]"
+        case None:
+            return "%!s(<nil>)"
+        case bool():
+            return f"%!s(bool={str(value).lower()})"
+        case int():
+            return f"%!s(int={value})"
+        case float():
+            return f"%!s(float64={value})"
+        case _:
+            return str(value)

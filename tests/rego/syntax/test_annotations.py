@@ -1,0 +1,171 @@
+"""What METADATA comments become, whom they are attached to, and what is refused in them."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from doorward.rego.errors import ParseError
+from doorward.rego.source import Source
+from doorward.rego.syntax.metadata import MAX_NODES
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.syntax.parser import parse_module
+
+
+def module(text: str) -> Module:
+    return parse_module(Source("p.rego", dedent(text)), annotations=True)
+
+
+def fields(yaml: str) -> dict[str, object]:
+    comments = indent(dedent(yaml).strip(), "# ", lambda line: True)
+    (found,) = module(f"package p\n# METADATA\n{comments}\np := 1").annotations
+    return found.fields
+
+
+def fault(yaml: str, after: str = "p := 1") -> str:
+    comments = indent(dedent(yaml).strip(), "# ", lambda line: True)
+    with pytest.raises(ParseError) as caught:
+        module(f"package p\n# METADATA\n{comments}\n{after}")
+    (found,) = caught.value.diagnostics
+    return f"{found.span.row}: {found.message}"
+
+
+def test_fields_have_opas_forms() -> None:
+    assert fields(
+        """
+        title: a title
+        description: |
+          two
+          lines
+        organizations: [Acme, 1]
+        authors:
+        - John Doe <john@example.com>
+        - name: Jane
+          email: jane@example.com
+        - <anon@example.com>
+        related_resources:
+        - https://example.com/a
+        - {ref: https://example.com/b, description: b}
+        custom:
+          text: "1"
+          list: [1, 1.5, yes, true, null, ~]
+          1: one
+        labels: {team: a}
+        schemas:
+        - input: schema.in
+        - data.a["b"]: {type: object}
+        compile: {unknowns: [input.x], mask_rule: mask}
+        ignored: [x
+          ]
+        """
+    ) == {
+        "title": "a title",
+        "description": "two\nlines\n",
+        "organizations": ["Acme", "1"],
+        "authors": [
+            {"name": "John Doe", "email": "john@example.com"},
+            {"name": "Jane", "email": "jane@example.com"},
+            {"email": "anon@example.com"},
+        ],
+        "related_resources": [
+            {"ref": "https://example.com/a"},
+            {"ref": "https://example.com/b", "description": "b"},
+        ],
+        "custom": {"text": "1", "list": [1, 1.5, "yes", True, None, None], "1": "one"},
+        "labels": {"team": "a"},
+        "schemas": [
+            {"path": ["input"], "schema": ["schema", "in"]},
+            {"path": ["data", "a", "b"], "definition": {"type": "object"}},
+        ],
+        "compile": {"unknowns": ["input.x"], "mask_rule": "mask"},
+    }
+
+
+def test_scopes_follow_from_what_comes_next() -> None:
+    found = module(
+        """\
+        # METADATA
+        # title: package
+        package p
+
+        # METADATA
+        # title: rule
+        p if input.a
+
+        # METADATA
+        # title: entrypoint
+        # entrypoint: true
+        p if input.b
+
+        # METADATA
+        # title: other
+        # scope: document
+        a.b[x] if some x in input
+
+        a.b[x] if some x in input.c
+        """
+    )
+    assert [a.scope for a in found.annotations] == ["package", "rule", "document", "document"]
+    titles = [[a.fields["title"] for a in rule.annotations] for rule in found.rules]
+    assert titles == [["rule", "entrypoint"], ["entrypoint"], ["other"], ["other"]]
+
+
+def test_annotations_are_read_only_when_asked_for() -> None:
+    source = Source("p.rego", "package p\n# METADATA\n# title: [\np := 1")
+    assert parse_module(source).annotations == ()
+    with pytest.raises(ParseError, match="did not find expected node content"):
+        parse_module(source, annotations=True)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("", "2: expected METADATA block, found whitespace"),
+        ("scope: x", "2: invalid annotation scope 'x'. Use one of 'rule', 'document', 'package', "
+         "or 'subpackages'"),
+        ("scope: package", "2: annotation scope 'package' must be applied to package (have rule)"),
+        ("scope: rule\nentrypoint: yes", "2: annotation entrypoint applied to non-document or "
+         "package scope 'rule'"),
+        ("title: []", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into string"),
+        ("entrypoint: 1", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!int `1` "
+         "into bool"),
+        ("authors: long, long text", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal "
+         "!!str `long, l...` into []interface {}"),
+        ("title: a\ntitle: b", '4: yaml: unmarshal errors:\n  line 2: mapping key "title" '
+         "already defined at line 1"),
+        ("custom: {a: [&b [*b]]}", "3: yaml: document contains excessive aliasing"),
+        ("authors: [1]", "2: invalid author definition %!s(int=1): invalid value type, must be "
+         "string or map"),
+        ("authors: [{name: ' '}]", "2: invalid author definition map[name: ]: 'name' and/or "
+         "'email' values required in object"),
+        ("related_resources: ['']", "2: invalid related-resource definition : ref URL may not be "
+         "empty string"),
+        ("related_resources: [1.5]", "2: invalid related-resource definition %!s(float64=1.5): "
+         "invalid value type, must be string or map"),
+        ("related_resources: ['http://[']", "2: invalid related-resource definition http://[: "
+         'parse "http://[": Invalid IPv6 URL'),
+        ("schemas: [{}]", "2: invalid document reference"),
+        ("compile: {unknowns: ['1']}", '2: invalid unknowns element "1": expected ref but got 1'),
+        ("compile: {mask_rule: '[]'}", '2: invalid mask_rule annotation type "[]": string'),
+    ],
+)  # fmt: skip
+def test_refusals(yaml: str, message: str) -> None:
+    assert fault(yaml) == message
+
+
+def test_an_annotation_needs_something_to_annotate() -> None:
+    assert fault("title: x", after="").startswith("2: invalid annotation scope ''")
+    message = "2: annotation scope 'rule' must be applied to rule"
+    assert fault("scope: rule", after="") == message
+    assert fault("title: x", after="import data.a").startswith(
+        "2: invalid annotation scope 'import'"
+    )
+
+
+def test_aliases_cannot_make_a_block_grow_without_bound() -> None:
+    lines = ["custom:", "  a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for n in range(1, 8):
+        lines.append(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]")
+    assert MAX_NODES < 10**7
+    assert fault("\n".join(lines)) == "3: yaml: document contains excessive aliasing"
