@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
+from doorward.rego import Query
 from doorward.rego.errors import RegoError
 from doorward.rego.source import NOWHERE
 from doorward.rego.values import UNDEFINED, Undefined, Value
@@ -86,14 +87,14 @@ class PDP:
     def decide_query(
         self, text: str, input: Value | Undefined = UNDEFINED, *, strict: bool = False
     ) -> Decision:
-        """The value of a query of a single expression."""
+        """The value of a query of a single expression; more than one value is an error."""
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
         started = perf_counter_ns()
         try:
-            result = snapshot.query(text, strict=strict).value(input)
-        except RegoError as raised:
+            result = _only_value(snapshot.query(text, strict=strict), input)
+        except (RegoError, DecisionError) as raised:
             error = raised
         except FAULTS as raised:
             error = _fault(raised)
@@ -126,6 +127,17 @@ class PDP:
         """Write out what the decision log still holds."""
         if self._sink is not None:
             self._sink.close()
+
+
+def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
+    if not query.variables:
+        result: Value | Undefined = query.value(input)
+        return result
+    # As in OPA, `false` is no solution where variables are asked for.
+    found = [row[-1] for row in query.rows(input) if row[-1] is not False]
+    if len(found) > 1:
+        raise DecisionError("multiple evaluation results")
+    return found[0] if found else UNDEFINED
 
 
 def _fault(raised: BaseException) -> DecisionError:
