@@ -9,18 +9,22 @@ closure (comprehension, `every`) that also stand outside of it are values there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from doorward.rego.syntax.nodes import (
+    And,
     Array,
     ArrayComprehension,
     Body,
     Call,
     Every,
     Expr,
+    Not,
     Object,
     ObjectComprehension,
+    Or,
     Ref,
     Scalar,
     Set,
@@ -44,6 +48,8 @@ __all__ = [
 ]
 
 ROOTS = frozenset({"input", "data"})
+
+Pairs: TypeAlias = tuple[tuple[Term, Term], ...]
 
 Arity: TypeAlias = Callable[[Call], int | None]
 """How many operands the called function declares; None when it is not known."""
@@ -100,13 +106,20 @@ def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
             for part in (key, value, domain):
                 if part is not None:
                     yield from term_vars(part, closures=closures)
-        case Every(key, value, domain, body):
-            yield from term_vars(domain, closures=closures)
+        case Every():
+            yield from term_vars(term.domain, closures=closures)
             if closures:
-                yield value
-                if key is not None:
-                    yield key
-                yield from body_vars(body)
+                yield term.value
+                if term.key is not None:
+                    yield term.key
+                yield from body_vars(term.body)
+        case Not():
+            if closures:
+                yield from body_vars(term.body)
+        case And() | Or():
+            if closures:
+                yield from body_vars(term.left)
+                yield from body_vars(term.right)
         case _:
             yield from term_vars(term, closures=closures)
     for item in expr.withs:
@@ -144,8 +157,8 @@ def closure_terms(term: Term) -> Iterator[Term]:
 class Binding:
     """What an expression needs and binds, given what is bound before it."""
 
-    bound: frozenset[str] | set[str]
-    outer: frozenset[str] | set[str]
+    bound: AbstractSet[str]
+    outer: AbstractSet[str]
     """Variables of the enclosing bodies outside of closures: not free inside a closure."""
     arity: Arity
     needs: dict[str, Var] = field(default_factory=dict)
@@ -188,9 +201,9 @@ class Binding:
                     self.value(key)
                     self.value(item)
             case TemplateString(parts):
-                for part in parts:
-                    if not isinstance(part, str):
-                        self.need(expr_vars(part, closures=False))
+                for inner in parts:
+                    if not isinstance(inner, str):
+                        self.need(expr_vars(inner, closures=False))
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 self.closure(term_vars(term))
 
@@ -276,24 +289,18 @@ def equations(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
         case Array(a), Array(b) if len(a) == len(b):
             for x, y in zip(a, b, strict=True):
                 yield from equations(x, y)
-        case Object(a), Object(b) if _same_keys(a, b):
-            values = {k.value: v for k, v in b if isinstance(k, Scalar)}
-            for key, value in a:
-                yield from equations(value, values[key.value])  # type: ignore[union-attr]
+        case Object(c), Object(d) if _same_keys(c, d):
+            values = dict(d)
+            for key, value in c:
+                yield from equations(value, values[key])
         case _:
             yield left, right
 
 
-def _same_keys(a: tuple[tuple[Term, Term], ...], b: tuple[tuple[Term, Term], ...]) -> bool:
-    keys_a = [k.value for k, _ in a if isinstance(k, Scalar) and isinstance(k.value, str)]
-    keys_b = [k.value for k, _ in b if isinstance(k, Scalar) and isinstance(k.value, str)]
-    return (
-        len(keys_a) == len(a)
-        and len(keys_b) == len(b)
-        and len(set(keys_a)) == len(a)
-        and set(keys_a) == set(keys_b)
-        and len(set(keys_b)) == len(b)
-    )
+def _same_keys(a: Pairs, b: Pairs) -> bool:
+    keys_a, keys_b = {k for k, _ in a}, {k for k, _ in b}
+    plain = all(isinstance(k, (Scalar, Var)) for k in keys_a)
+    return plain and keys_a == keys_b and len(keys_a) == len(a) == len(b)
 
 
 def _shapes_differ(a: Term, b: Term) -> bool:
@@ -303,7 +310,7 @@ def _shapes_differ(a: Term, b: Term) -> bool:
 
 
 def analyse(
-    expr: Expr, bound: set[str] | frozenset[str], outer: set[str] | frozenset[str], arity: Arity
+    expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
 ) -> Binding:
     """What `expr` needs and binds when `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
@@ -325,6 +332,11 @@ def analyse(
         case Every(_, _, domain, body):
             binding.value(domain)
             binding.closure(body_vars(body))
+        case Not():
+            binding.closure(body_vars(term.body))
+        case And() | Or():
+            binding.closure(body_vars(term.left))
+            binding.closure(body_vars(term.right))
         case Call(_, (left, right)) if term.name in ("eq", "assign"):
             binding.equation(left, right)
         case Call():

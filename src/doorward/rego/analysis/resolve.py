@@ -13,6 +13,7 @@ from doorward.rego.analysis.scope import Names, Scope, pattern_vars
 from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
+    And,
     Array,
     ArrayComprehension,
     Body,
@@ -22,8 +23,10 @@ from doorward.rego.syntax.nodes import (
     Head,
     Import,
     Module,
+    Not,
     Object,
     ObjectComprehension,
+    Or,
     Ref,
     Rule,
     Scalar,
@@ -183,7 +186,7 @@ class Resolver:
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         withs = tuple(self._with(w, scope) for w in expr.withs)
         term = expr.term
-        resolved: Term | SomeDecl | SomeIn | Every
+        resolved: Term | SomeDecl | SomeIn | Every | Not | And | Or
         if isinstance(term, SomeDecl):
             resolved = replace(
                 term, symbols=tuple(self._declare(v, "declared", scope) for v in term.symbols)
@@ -192,6 +195,12 @@ class Resolver:
             resolved = self._some_in(term, scope)
         elif isinstance(term, Every):
             resolved = self._every(term, scope)
+        elif isinstance(term, Not):
+            resolved = replace(term, body=self.body(term.body, Scope(self.names, scope)))
+        elif isinstance(term, (And, Or)):
+            left = self.body(term.left, Scope(self.names, scope))
+            right = self.body(term.right, Scope(self.names, scope))
+            resolved = replace(term, left=left, right=right)
         elif isinstance(term, Call) and term.infix and term.name == "assign":
             if expr.negated:
                 self.names.report("cannot assign vars inside negated expression", expr.span)

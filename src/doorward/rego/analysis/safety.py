@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from doorward.rego.analysis.bindings import Arity, analyse, body_vars, term_vars
-from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.scope import pattern_vars, source_name
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
+    And,
     Array,
     ArrayComprehension,
     Body,
@@ -23,8 +24,10 @@ from doorward.rego.syntax.nodes import (
     Expr,
     Head,
     Module,
+    Not,
     Object,
     ObjectComprehension,
+    Or,
     Ref,
     Rule,
     Set,
@@ -73,21 +76,57 @@ class _Safety:
         head = rule.head
         bound = set(arguments)
         for arg in head.args or ():
-            bound.update(v.name for v in term_vars(arg))
-        head_terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
+            bound.update(v.name for v in pattern_vars(arg))
+        parts = (*(head.args or ()), *head.ref.args, head.key, head.value)
+        head_terms = [t for t in parts if t is not None]
         outer = set(bound)
         outer.update(v.name for v in body_vars(rule.body, closures=False))
         for term in head_terms:
             outer.update(v.name for v in term_vars(term, closures=False))
-        body, safe = self.body(rule.body, bound, outer)
-        # A reference in the head may bind variables by walking: `p := input.xs[i]`.
-        for term in head_terms:
-            binding = analyse(Expr(term), safe, outer, self.arity)
-            self.unsafe(binding.missing())
+        body, head = self._with_head(rule.body, head, bound, outer)
+        body, safe = self.body(body, bound, outer)
+        for term in (*(head.args or ()), *head.ref.args, head.key, head.value):
+            if term is not None:
+                self.unsafe(analyse(Expr(term), safe, outer, self.arity).missing())
         otherwise = None
         if rule.else_rule is not None:
             otherwise = self.rule(rule.else_rule, bound)
         return replace(rule, head=self._head(head, safe, outer), body=body, else_rule=otherwise)
+
+    def _with_head(
+        self, body: Body, head: Head, bound: set[str], outer: set[str]
+    ) -> tuple[Body, Head]:
+        """A head's reference may bind what the body needs: `p := xs[i] if i > 1`.
+
+        It then becomes an equation of the body, and the head the variable it defines.
+        """
+        if not self._stuck(body, bound, outer):
+            return body, head
+        for part in ("value", "key"):
+            term = getattr(head, part)
+            if term is not None and not isinstance(term, Var):
+                var = Var(f"{part}@head", term.span)
+                operator = Ref(Var("eq", term.span), (), term.span)
+                equation = Call(operator, (var, term), term.span, infix=True)
+                moved = (*body, Expr(equation, span=term.span))
+                if len(self._stuck(moved, bound, outer)) < len(self._stuck(body, bound, outer)):
+                    body, head = moved, replace(head, **{part: var})
+        return body, head
+
+    def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
+        """The expressions that no order makes ready."""
+        waiting, safe = list(body), set(bound)
+        while True:
+            rest = []
+            for expr in waiting:
+                binding = analyse(expr, safe, outer, self.arity)
+                if binding.missing():
+                    rest.append(expr)
+                else:
+                    safe |= binding.binds
+            if len(rest) == len(waiting):
+                return rest
+            waiting = rest
 
     def _head(self, head: Head, safe: set[str], outer: set[str]) -> Head:
         ref = self.term(head.ref, safe, outer)
@@ -131,6 +170,12 @@ class _Safety:
             term = replace(term, domain=self.term(term.domain, safe, outer))
         elif isinstance(term, Every):
             term = self._every(term, safe, outer)
+        elif isinstance(term, Not):
+            term = replace(term, body=self._closure(term.body, (), safe, outer)[0])
+        elif isinstance(term, (And, Or)):
+            left, _ = self._closure(term.left, (), safe, outer)
+            right, _ = self._closure(term.right, (), safe, outer)
+            term = replace(term, left=left, right=right)
         elif isinstance(term, Term):
             term = self.term(term, safe, outer)
         withs = tuple(replace(w, value=self.term(w.value, safe, outer)) for w in expr.withs)

@@ -121,7 +121,9 @@ class Scope:
                 found.used = True
                 return found
             if name in scope.pending:
-                scope.referenced.add(name)
+                # In a closure that stands before the declaration, the name is the closure's own.
+                if scope is self:
+                    scope.referenced.add(name)
                 return None
             scope = scope.parent
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
 from doorward.rego.source import NOWHERE
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term
-from doorward.rego.values import Key, to_key
+from doorward.rego.values import Key, from_key, to_key
 
 __all__ = ["Definition", "RuleNode", "build_tree", "check_conflicts", "head_path", "path_text"]
 
@@ -107,7 +107,29 @@ def build_tree(modules: Sequence[Module]) -> RuleNode:
         for rule in module.rules:
             path, tail = head_path(rule.head.ref)
             _node(root, path).definitions.append(Definition(rule, tail, module))
+    for node in list(root.walk()):
+        if any(d.tail for d in node.definitions):
+            _gather(node)
     return root
+
+
+def _gather(node: RuleNode) -> None:
+    """Take in the rules below a node whose own rules reach there too: `p[x].y` and `p.a.y`."""
+    for below in list(node.walk()):
+        if below is node or below.is_function or below.default:
+            continue
+        steps = tuple(Scalar(from_key(k)) for k in below.path[len(node.path) :])  # type: ignore[arg-type]
+        for d in below.definitions:
+            node.definitions.append(Definition(d.rule, steps + d.tail, d.module))
+        below.definitions = []
+    _prune(node)
+
+
+def _prune(node: RuleNode) -> None:
+    for key, child in list(node.children.items()):
+        _prune(child)
+        if not child.children and not child.definitions:
+            del node.children[key]
 
 
 def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:

@@ -215,29 +215,30 @@ class Block:
 
 def finish(function: ast.FunctionDef, shared: set[str]) -> None:
     """Make `function` complete: empty blocks pass, inner functions name what they assign."""
-    for node in ast.walk(function):
-        for body in (getattr(node, "body", None), getattr(node, "handlers", None)):
-            if isinstance(body, list) and not body and isinstance(node, ast.stmt):
-                _fill(node)
-        if isinstance(node, ast.FunctionDef) and node is not function:
-            names = sorted(_assigned(node) & shared)
-            if names:
-                node.body.insert(0, ast.copy_location(ast.Nonlocal(names=names), node))
+    _complete(function, shared, frozenset())
 
 
-def _fill(node: ast.stmt) -> None:
-    if isinstance(node, (ast.If, ast.For, ast.FunctionDef)):
-        node.body.append(ast.copy_location(ast.Pass(), node))
-
-
-def _assigned(function: ast.FunctionDef) -> set[str]:
-    return {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
+    own: set[str] = set()
+    inner: list[ast.FunctionDef] = []
+    waiting: list[ast.stmt] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef):
+            inner.append(node)
+        elif isinstance(node, ast.Assign):
+            own.update(t.id for t in node.targets if isinstance(t, ast.Name))
+        elif isinstance(node, (ast.If, ast.For)):
+            if not node.body:
+                node.body.append(ast.copy_location(ast.Pass(), node))
+            waiting += node.body
+    if not function.body:
+        function.body.append(ast.copy_location(ast.Pass(), function))
+    reached = sorted(own & shared & outside)
+    if reached:
+        function.body.insert(0, ast.copy_location(ast.Nonlocal(names=reached), function))
+    for node in inner:
+        _complete(node, shared, outside | own)
 
 
 def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
@@ -251,12 +252,14 @@ def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
         kwarg=None,
         defaults=[],
     )
-    return ast.FunctionDef(
+    function = ast.FunctionDef(
         name=name,
         args=arguments,
         body=[],
         decorator_list=[],
         returns=None,
         type_comment=None,
-        **({"type_params": []} if hasattr(ast, "TypeVar") else {}),
     )
+    if hasattr(ast, "TypeVar"):
+        function.type_params = []
+    return function

@@ -19,6 +19,7 @@ from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.syntax.nodes import Call, Term
+from doorward.rego.values import compare
 
 __all__ = ["Calls"]
 
@@ -39,16 +40,15 @@ class Calls(References):
         """A Python test for a call of a comparison or membership; None for other calls."""
         if term.name in self.plan.mocked:
             return None
-        compare = _COMPARISONS.get(term.name)
-        if compare is not None and len(term.args) == 2:
-            left = self.term(term.args[0])
-            right = self.term(term.args[1])
-            return compare(left, right)
+        write = _COMPARISONS.get(term.name)
+        if write is not None and len(term.args) == 2:
+            left, right = self.terms(term.args)
+            return write(left, right)
         if term.name == "internal.member_2" and len(term.args) == 2:
-            item, collection = (self.term(arg).code for arg in term.args)
+            item, collection = (operand.code for operand in self.terms(term.args))
             return call(runtime("contains"), item, collection)
         if term.name == "internal.member_3" and len(term.args) == 3:
-            key, item, collection = (self.term(arg).code for arg in term.args)
+            key, item, collection = (operand.code for operand in self.terms(term.args))
             return call(runtime("contains_pair"), key, item, collection)
         return None
 
@@ -66,7 +66,7 @@ class Calls(References):
         callee = self.plan.callees.find(term)
         if callee is None:
             raise AssertionError(f"undefined function {term.name}")
-        operands = [self.term(arg).code for arg in args]
+        operands = [operand.code for operand in self.terms(args)]
         if callee.builtin is not None:
             return self._builtin(callee.builtin, operands, term)
         assert callee.node is not None
@@ -156,10 +156,12 @@ def _result_kind(result: Type | None) -> str:
     return result.kind if isinstance(result, ScalarType) else ""
 
 
-def _ordered(name: str, operator: ast.cmpop, swap: bool) -> Comparison:
+def _ordered(
+    name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
+) -> Comparison:
     """`a < b` and its like: inline for a number beside an integer constant."""
 
-    def compare(a: Operand, b: Operand) -> ast.expr:
+    def write(a: Operand, b: Operand) -> ast.expr:
         if type(b.value) is int and not a.is_constant:
             plain = ast.Compare(
                 left=call(runtime("type"), a.code), ops=[ast.Is()], comparators=[runtime("int")]
@@ -170,10 +172,12 @@ def _ordered(name: str, operator: ast.cmpop, swap: bool) -> Comparison:
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:
+        if a.is_constant and b.is_constant:
+            return ast.Constant(value=decide(compare(a.value, b.value)))
         first, second = (b, a) if swap else (a, b)
         return call(runtime(name), first.code, second.code)
 
-    return compare
+    return write
 
 
 def _different(a: Operand, b: Operand) -> ast.expr:
@@ -183,8 +187,8 @@ def _different(a: Operand, b: Operand) -> ast.expr:
 _COMPARISONS: Final[Mapping[str, Comparison]] = {
     "equal": equality,
     "neq": _different,
-    "lt": _ordered("less", ast.Lt(), swap=False),
-    "lte": _ordered("less_equal", ast.LtE(), swap=False),
-    "gt": _ordered("less", ast.Gt(), swap=True),
-    "gte": _ordered("less_equal", ast.GtE(), swap=True),
+    "lt": _ordered("less", ast.Lt(), lambda order: order < 0, swap=False),
+    "lte": _ordered("less_equal", ast.LtE(), lambda order: order <= 0, swap=False),
+    "gt": _ordered("less", ast.Gt(), lambda order: order > 0, swap=True),
+    "gte": _ordered("less_equal", ast.GtE(), lambda order: order >= 0, swap=True),
 }

@@ -12,10 +12,13 @@ from doorward.rego.codegen.calls import Calls
 from doorward.rego.codegen.terms import Operand, closure_outer
 from doorward.rego.runtime.mocks import BuiltinMock
 from doorward.rego.syntax.nodes import (
+    And,
     Body,
     Call,
     Every,
     Expr,
+    Not,
+    Or,
     Ref,
     SomeDecl,
     SomeIn,
@@ -47,7 +50,7 @@ class Expressions(Calls):
 
     def expression_value(self, expr: Expr) -> Operand:
         """The value of an expression that is a term, under its `with` clauses."""
-        assert not isinstance(expr.term, (SomeDecl, SomeIn, Every))
+        assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
         if not expr.withs:
             return self.term(expr.term)
         before = self.state
@@ -56,7 +59,7 @@ class Expressions(Calls):
         self.state = before
         return value
 
-    def _holds(self, term: Term | SomeDecl | SomeIn | Every) -> None:
+    def _holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
         match term:
             case SomeDecl():
                 return
@@ -64,6 +67,13 @@ class Expressions(Calls):
                 self._some_in(term)
             case Every():
                 self._every(term)
+            case Not():
+                self.test(ast.UnaryOp(op=ast.Not(), operand=self._tested(term.body)))
+            case And():
+                for side in (term.left, term.right):
+                    self.test(self._tested(side))
+            case Or():
+                self._either(term)
             case Call() if term.name in ("eq", "assign") and len(term.args) == 2:
                 self._equation(*term.args)
             case Call() if term.name == "print" or term.name == "internal.print":
@@ -148,6 +158,24 @@ class Expressions(Calls):
         self.shared.add(holds)
         self.env, self.outer = saved, outer
         self.test(load(holds))
+
+    def _tested(self, body: Body) -> ast.expr:
+        """A test for whether `body`, whose variables are its own, holds."""
+        saved, outer = dict(self.env), self.outer
+        self.outer = outer | closure_outer(body, ())
+        found = self._exists(body)
+        self.env, self.outer = saved, outer
+        return found
+
+    def _either(self, term: Or) -> None:
+        """The right side is asked only where the left one does not hold."""
+        holds = self.hold(self._tested(term.left), self.fresh())
+        self.shared.add(holds.id)
+        with self.nest():
+            self.test(ast.UnaryOp(op=ast.Not(), operand=holds))
+            right = self._tested(term.right)
+            self.assign(holds.id, right)
+        self.test(holds)
 
     def _not(self, expr: Expr) -> None:
         positive = Expr(expr.term, False, (), expr.span)

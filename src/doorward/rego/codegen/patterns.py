@@ -7,7 +7,7 @@ import ast
 from doorward.rego.codegen.block import call, runtime
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
-from doorward.rego.values import to_key
+from doorward.rego.values import equal, to_key
 
 __all__ = ["Patterns", "equality"]
 
@@ -71,6 +71,8 @@ class Patterns(Terms):
 
 def equality(a: Operand, b: Operand) -> ast.expr:
     """A test of two values for equality, in Python's own terms where that is exact."""
+    if a.is_constant and b.is_constant:
+        return ast.Constant(value=equal(a.value, b.value))
     if a.is_constant and not b.is_constant:
         a, b = b, a
     if b.is_constant:

@@ -10,7 +10,7 @@ from doorward.rego.codegen.block import Constants, call, load, runtime
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import RuleWriter
 from doorward.rego.codegen.terms import Operand
-from doorward.rego.syntax.nodes import Body, Call, Every, Expr, SomeDecl, SomeIn
+from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, SomeDecl, SomeIn
 
 __all__ = ["query_bindings", "query_value", "query_variables"]
 
@@ -64,10 +64,10 @@ class _QueryWriter(RuleWriter):
         term = expr.term
         only_holds = (
             expr.negated
-            or isinstance(term, (SomeDecl, SomeIn, Every))
+            or isinstance(term, (SomeDecl, SomeIn, Every, Not, And, Or))
             or (isinstance(term, Call) and (term.name in _HOLD or self.has_output(term)))
         )
-        if only_holds or isinstance(term, (SomeDecl, SomeIn, Every)):
+        if only_holds or isinstance(term, (SomeDecl, SomeIn, Every, Not, And, Or)):
             self.expression(expr)
             return ast.Constant(value=True)
         with self.at(expr.span):

@@ -36,7 +36,7 @@ class References(Patterns):
 
     # Lookups in a value
 
-    def _path(self, base: Operand, operands: Sequence[Term]) -> Operand:
+    def _path(self, base: Operand, operands: Sequence[Term], lookup: str = "lookup") -> Operand:
         """`base[a][b]…`, a run of constant names in one step."""
         n = 0
         while n < len(operands):
@@ -45,7 +45,7 @@ class References(Patterns):
                 base = self._names(base, run)
                 n += len(run)
             else:
-                base = self._step(base, operands[n])
+                base = self._step(base, operands[n], lookup)
                 n += 1
         return base
 
@@ -73,11 +73,11 @@ class References(Patterns):
         self.defined(load(held))
         return Operand(load(held))
 
-    def _step(self, base: Operand, operand: Term) -> Operand:
+    def _step(self, base: Operand, operand: Term, lookup: str) -> Operand:
         if self.is_open(operand):
             return self._walk(base, operand)
         key = self.term(operand)
-        held = self.hold(call(runtime("lookup"), base.code, key.code))
+        held = self.hold(call(runtime(lookup), base.code, key.code))
         self.defined(held)
         return Operand(held)
 
@@ -132,7 +132,7 @@ class References(Patterns):
         return self._document(node, path)
 
     def _base(self, operands: Sequence[Term]) -> Operand:
-        return self._path(Operand(self.of_state("data")), operands)
+        return self._path(Operand(self.of_state("data")), operands, "lookup_data")
 
     def rule_value(self, node: RuleNode) -> Operand:
         """The answer of the rules at `node`, computed once in an evaluation."""

@@ -14,6 +14,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from doorward.rego.analysis.bindings import Binding
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.block import (
     Constants,
@@ -33,7 +34,7 @@ from doorward.rego.codegen.terms import (
     constant_value,
 )
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Rule
+from doorward.rego.syntax.nodes import Rule, Term
 from doorward.rego.values import equal
 
 __all__ = ["RuleWriter", "rule_function"]
@@ -84,7 +85,7 @@ class RuleWriter(Expressions):
         if self._one_constant(definitions):
             for definition in definitions:
                 with self.scope(definition.rule, args):
-                    self.body(definition.rule.body)
+                    self._rule_body(definition.rule)
                     self.add(ast.Return(value=self._head_value(definition.rule).code))
             self._fallback(default)
             return
@@ -122,7 +123,7 @@ class RuleWriter(Expressions):
         rule = definition.rule
         if rule.else_rule is None:
             with self.scope(rule, args):
-                self.body(rule.body)
+                self._rule_body(rule)
                 self._join(found, self._head_value(rule).code, node, rule.span)
             return
         function = make_function(self.fresh("chain"), ())
@@ -149,7 +150,7 @@ class RuleWriter(Expressions):
     def _branch(self, rule: Rule, args: Sequence[str], node: RuleNode) -> None:
         block, start, walked = self.block, len(self.block), self.walked
         with self.scope(rule, args):
-            self.body(rule.body)
+            self._rule_body(rule)
             value = self._head_value(rule)
             answer = ast.Return(value=value.code)
             self.add(answer)
@@ -182,7 +183,7 @@ class RuleWriter(Expressions):
             rule = definition.rule
             assert rule.head.key is not None
             with self.scope(rule, ()):
-                self.body(rule.body)
+                self._rule_body(rule)
                 self.run(call(add, self.key(self.term(rule.head.key))))
         self.add(ast.Return(value=call(runtime("frozenset"), load(out))))
 
@@ -191,7 +192,7 @@ class RuleWriter(Expressions):
         self.assign(out, ast.Dict(keys=[], values=[]))
         for definition in node.definitions:
             with self.scope(definition.rule, ()):
-                self.body(definition.rule.body)
+                self._rule_body(definition.rule)
                 self._insert(out, definition)
         result: ast.expr = load(out)
         if any(len(d.tail) > 1 or d.is_set for d in node.definitions):
@@ -234,10 +235,29 @@ class RuleWriter(Expressions):
         terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
         self.outer = closure_outer(rule.body, (*terms, *(head.args or ())))
         with self.at(rule.span), self.nest():
+            self.late = []
             for parameter, arg in zip(head.args or (), args, strict=False):
-                self.match(parameter, Operand(load(arg)))
+                if self._is_pattern(parameter):
+                    self.match(parameter, Operand(load(arg)))
+                else:
+                    self.late.append((parameter, arg))
             yield
         self.env, self.outer = saved, outer
+
+
+    late: list[tuple[Term, str]]
+    """Parameters to compare when the body has bound what they are made of."""
+
+    def _is_pattern(self, parameter: Term) -> bool:
+        probe = Binding(self.env.keys(), self.outer, self.plan.callees.arity)
+        probe.pattern(parameter)
+        return not probe.missing()
+
+    def _rule_body(self, rule: Rule) -> None:
+        late = self.late
+        self.body(rule.body)
+        for parameter, arg in late:
+            self.match(parameter, Operand(load(arg)))
 
 
 def _constant_of(rule: Rule) -> object:

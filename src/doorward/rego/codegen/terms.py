@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -123,7 +124,7 @@ class Terms(Block):
 
     def is_known(self, term: Term) -> bool:
         """Whether `term` can be computed with what is bound."""
-        probe = Binding(self.env.keys(), self.outer, self.plan.callees.arity)  # type: ignore[arg-type]
+        probe = Binding(self.env.keys(), self.outer, self.plan.callees.arity)
         probe.value(term)
         return not probe.missing()
 
@@ -148,10 +149,10 @@ class Terms(Block):
                 case Call():
                     return self.call(term)
                 case Array(items):
-                    parts = [self.term(item).code for item in items]
+                    parts = [operand.code for operand in self.terms(items)]
                     return Operand(ast.List(elts=parts, ctx=ast.Load()), "array")
                 case Set(items):
-                    members = [self.key(self.term(item)) for item in items]
+                    members = [self.key(operand) for operand in self.terms(items)]
                     inner = ast.Tuple(elts=members, ctx=ast.Load())
                     return Operand(call(runtime("frozenset"), inner), "set")
                 case Object(pairs):
@@ -172,12 +173,20 @@ class Terms(Block):
         return self.env[name]
 
     def _object(self, pairs: tuple[tuple[Term, Term], ...]) -> Operand:
-        keys: list[ast.expr | None] = []
-        values: list[ast.expr] = []
-        for key, value in pairs:
-            keys.append(self.key(self.term(key)))
-            values.append(self.term(value).code)
+        operands = self.terms([term for pair in pairs for term in pair])
+        keys: list[ast.expr | None] = [self.key(key) for key in operands[::2]]
+        values = [value.code for value in operands[1::2]]
         return Operand(ast.Dict(keys=keys, values=values), "object")
+
+    def terms(self, terms: Sequence[Term]) -> list[Operand]:
+        """The values of several terms; one that binds what another needs is written first."""
+        found: dict[int, Operand] = {}
+        waiting = list(range(len(terms)))
+        while waiting:
+            n = next((n for n in waiting if self.is_known(terms[n])), waiting[0])
+            waiting.remove(n)
+            found[n] = self.term(terms[n])
+        return [found[n] for n in range(len(terms))]
 
     def key(self, operand: Operand) -> ast.expr:
         """The key form of a value."""

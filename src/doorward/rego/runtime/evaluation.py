@@ -181,8 +181,7 @@ class Evaluation:
         if node.is_function:
             return UNDEFINED
         if node.evaluate is not None:
-            value = self.value_of(node)
-            return base if value is UNDEFINED else value
+            return merge(base, self.value_of(node))
         merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
         for key, child in node.children.items():
             value = self.document(child, merged.get(key, UNDEFINED))
@@ -235,6 +234,18 @@ class Evaluation:
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
         return place
+
+
+def merge(base: Any, value: Any) -> Any:
+    """Base data and a rule's answer at one place: objects join, else base data stays."""
+    if base is UNDEFINED:
+        return value
+    if type(base) is not dict or type(value) is not dict:
+        return base
+    joined = {**value, **base}
+    for key in base.keys() & value.keys():
+        joined[key] = merge(base[key], value[key])
+    return joined
 
 
 def _print_text(value: Any) -> str:

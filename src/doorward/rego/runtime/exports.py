@@ -41,6 +41,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.less_equal": op.less_equal,
     "rt.list": list,
     "rt.lookup": op.lookup,
+    "rt.lookup_data": op.lookup_data,
     "rt.lookup_path": op.lookup_path,
     "rt.one": op.one,
     "rt.one_of_function": op.one_of_function,

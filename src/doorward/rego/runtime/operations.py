@@ -37,6 +37,7 @@ __all__ = [
     "less",
     "less_equal",
     "lookup",
+    "lookup_data",
     "lookup_path",
     "one",
     "one_of_function",
@@ -65,6 +66,14 @@ def lookup(value: Any, key: Any) -> Any:
     if kind is frozenset and to_key(key) in value:
         return key
     return UNDEFINED
+
+
+def lookup_data(value: Any, key: Any) -> Any:
+    """`lookup` in base data, where a number also finds the key that it reads as (as in OPA)."""
+    found = lookup(value, key)
+    if found is UNDEFINED and type(key) is int and type(value) is dict:
+        return value.get(str(key), UNDEFINED)
+    return found
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
