@@ -49,6 +49,16 @@ CORE_DIFFERENCES: Final = (
         lambda row: "\\x" in row.get("repr", [""])[0],
     ),
     Difference(
+        "regex.template_match",
+        "OPA keeps templates and plain patterns in one cache, and so takes one for the other",
+        lambda row: row["input"][:2] == ["a.b", "axb"],
+    ),
+    Difference(
+        "glob.match",
+        "OPA's library counts a text outside ASCII before `?` in bytes, and misses the match",
+        lambda row: re.fullmatch(r"[^\x00-\x7f]+\?", row["input"][0]) is not None,
+    ),
+    Difference(
         "sort",
         "equal numbers of different texts keep their order; Go's sort puts long arrays in any",
         lambda row: "1, 1.0" in to_json(row["result"]).replace(",", ", "),

@@ -27,7 +27,13 @@ from doorward.rego.builtins import (
     encoding as encoding,
 )
 from doorward.rego.builtins import (
+    globs as globs,
+)
+from doorward.rego.builtins import (
     graphs as graphs,
+)
+from doorward.rego.builtins import (
+    http as http,
 )
 from doorward.rego.builtins import (
     internal as internal,
@@ -43,6 +49,9 @@ from doorward.rego.builtins import (
 )
 from doorward.rego.builtins import (
     objects as objects,
+)
+from doorward.rego.builtins import (
+    regex as regex,
 )
 from doorward.rego.builtins import (
     sets as sets,

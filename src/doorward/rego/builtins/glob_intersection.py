@@ -1,0 +1,198 @@
+"""Do two regex-like globs have a text in common?
+
+The language has characters, `.`, sets `[a-z]`, and `*` and `+` after one of these. The answer is
+that of OPA's library, which looks for a *non-empty* text and gobbles greedily: it knows that `a*`
+and `a` meet, and says that `ab*` and `a` do not. Globs with more than `MAX_FLAGS` flags, or that
+could take more than `MAX_WORK` comparisons, are errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["MAX_FLAGS", "MAX_WORK", "intersect"]
+
+MAX_FLAGS: Final = 128
+MAX_WORK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """Ranges of characters (None: any), and how often: "", "+" or "*"."""
+
+    ranges: tuple[tuple[str, str], ...] | None
+    flag: str = ""
+
+    def meets(self, other: _Token) -> bool:
+        if self.ranges is None or other.ranges is None:
+            return True
+        return any(a <= d and c <= b for a, b in self.ranges for c, d in other.ranges)
+
+
+class _Tokenizer:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def refuse(self, what: str) -> BuiltinError:
+        place = f"input:{self.text}, pos:{self.at}, {what}"
+        return BuiltinError(f"{place}: the input provided is invalid")
+
+    def take(self) -> tuple[str, bool]:
+        """The next character and whether it is escaped."""
+        char = self.text[self.at]
+        if char != "\\":
+            self.at += 1
+            return char, False
+        if self.at + 1 == len(self.text):
+            raise self.refuse("input ends with a \\ (escape) character")
+        self.at += 2
+        return self.text[self.at - 1], True
+
+    def tokens(self) -> list[_Token]:
+        found: list[_Token] = []
+        while self.at < len(self.text):
+            token = self.token()
+            last = found[-1] if found else None
+            if last and last.flag and token.flag and last.ranges == token.ranges:
+                # t*t+ is t+, and t*t* is t*.
+                found[-1] = _Token(last.ranges, max(last.flag, token.flag, key="*+".index))
+            else:
+                found.append(token)
+        return found
+
+    def token(self) -> _Token:
+        char, escaped = self.take()
+        ranges: tuple[tuple[str, str], ...] | None = ((char, char),)
+        if not escaped:
+            if char in "+*":
+                raise self.refuse(f"flag '{char}' must be preceded by a non-flag")
+            if char == "]":
+                raise self.refuse("set-close ']' with no preceding '['")
+            if char == ".":
+                ranges = None
+            elif char == "[":
+                ranges = self.set()
+        flag = self.text[self.at : self.at + 1]
+        if flag and flag in "+*":
+            self.at += 1
+            return _Token(ranges, flag)
+        return _Token(ranges)
+
+    def set(self) -> tuple[tuple[str, str], ...]:
+        ranges: list[tuple[str, str]] = []
+        previous = ""
+        while self.at < len(self.text):
+            char, escaped = self.take()
+            if not escaped and char == "]":
+                return tuple(ranges)
+            if not escaped and char == "-":
+                ranges[-1:] = [(previous, self.range_end(previous))]
+                previous = ""
+            else:
+                ranges.append((char, char))
+                previous = char
+        raise self.refuse("found [ without matching ]")
+
+    def range_end(self, previous: str) -> str:
+        if not previous:
+            raise self.refuse("range character '-' must be preceded by a Unicode character")
+        if self.at >= len(self.text) - 1:
+            raise self.refuse("range character '-' must be followed by a Unicode character")
+        char, escaped = self.take()
+        if not escaped and char in "]-":
+            raise self.refuse("range character '-' cannot be followed by a special symbol")
+        if char < previous:
+            order = f"'{char}' comes before '{previous}' in Unicode"
+            raise self.refuse(f"range is out of order: {order}")
+        return char
+
+
+def intersect(one: str, other: str) -> bool:
+    """Whether the two globs meet; BuiltinError for what is no glob."""
+    trimmed = _trim(_Tokenizer(one).tokens(), _Tokenizer(other).tokens())
+    if trimmed is None:
+        return False
+    first, second = trimmed
+    flags = sum(token.flag != "" for token in (*first, *second))
+    if flags > MAX_FLAGS or flags * len(first) * len(second) > MAX_WORK:
+        raise BuiltinError("globs are too long")
+    return _Meeting(first, second).plain(0, 0)
+
+
+def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list[_Token]] | None:
+    """Both without the tokens at their ends that meet one to one; the innermost of these stay."""
+    start = 0
+    for a, b in zip(first, second, strict=False):
+        if a.flag or b.flag:
+            break
+        if not a.meets(b):
+            return None
+        start += 1
+    start = max(start - 1, 0)
+    end = 0
+    while min(len(first), len(second)) - end > start:
+        a, b = first[-1 - end], second[-1 - end]
+        if a.flag or b.flag:
+            break
+        if not a.meets(b):
+            return None
+        end += 1
+    end = max(end - 1, 0)
+    return first[start : len(first) - end], second[start : len(second) - end]
+
+
+class _Meeting:
+    """Positions in both globs from which they meet, each looked at once."""
+
+    def __init__(self, first: list[_Token], second: list[_Token]) -> None:
+        self.sides = (first, second)
+        self.known: dict[tuple[int, int], bool] = {}
+
+    def plain(self, i: int, j: int) -> bool:
+        """Whether the rests from `i` and `j` on meet."""
+        first, second = self.sides
+        begun = (i, j)
+        if begun in self.known:
+            return self.known[begun]
+        answer: bool | None = None
+        while answer is None and i < len(first) and j < len(second):
+            if first[i].flag:
+                answer = self.flagged(0, i, j)
+            elif second[j].flag:
+                answer = self.flagged(1, j, i)
+            elif not first[i].meets(second[j]):
+                answer = False
+            else:
+                i, j = i + 1, j + 1
+        if answer is None:
+            answer = i == len(first) and j == len(second)
+        self.known[begun] = answer
+        return answer
+
+    def rests(self, side: int, mine: int, theirs: int) -> bool:
+        return self.plain(mine, theirs) if side == 0 else self.plain(theirs, mine)
+
+    def flagged(self, side: int, mine: int, theirs: int) -> bool:
+        """The token at `mine` has a flag: it gobbles tokens of the other side."""
+        token, other = self.sides[side][mine], self.sides[1 - side]
+        if token.flag == "*":
+            return self.star(side, mine, theirs)
+        if not token.meets(other[theirs]):
+            return False
+        if self.star(side, mine, theirs + 1):
+            return True
+        return bool(other[theirs].flag) and self.rests(side, mine + 1, theirs)
+
+    def star(self, side: int, mine: int, theirs: int) -> bool:
+        own, other = self.sides[side], self.sides[1 - side]
+        following = own[mine + 1] if mine + 1 < len(own) else None
+        for at in range(theirs, len(other)):
+            if following and other[at].meets(following) and self.rests(side, mine + 1, at):
+                return True
+            if not other[at].meets(own[mine]):
+                return False
+        return following is None

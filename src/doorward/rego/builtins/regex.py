@@ -1,0 +1,249 @@
+"""Regular expressions in RE2's syntax: linear time, so no look-around and no back references.
+
+What a match may be is in `patterns`; here stands what is made of it. Results are at most
+`MAX_TEXT` characters long.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from doorward.rego.builtins.glob_intersection import intersect
+from doorward.rego.builtins.go_format import MAX_TEXT
+from doorward.rego.builtins.go_strings import quote
+from doorward.rego.builtins.operands import machine_integer
+from doorward.rego.builtins.patterns import (
+    Pattern,
+    Spans,
+    matcher,
+    next_character,
+    pattern,
+    quote_meta,
+)
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import array, boolean, number, string
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+__all__: list[str] = []
+
+_CACHED: Final = 256
+
+
+@builtin("regex.match", string, string, returns=boolean)
+def regex_match(expression: str, value: str) -> bool:
+    """Whether the pattern matches somewhere in `value`."""
+    return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
+
+
+@builtin("re_match", string, string, returns=boolean, deprecated="use `regex.match`")
+def re_match(expression: str, value: str) -> bool:
+    """Whether the pattern matches somewhere in `value`."""
+    return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
+
+
+@builtin("regex.is_valid", string, returns=boolean, checked=False)
+def regex_is_valid(expression: Value) -> bool:
+    """Whether this is a pattern."""
+    if not isinstance(expression, str):
+        return False
+    try:
+        matcher(expression)
+    except BuiltinError:
+        return False
+    return True
+
+
+@builtin("regex.split", string, string, returns=array(string))
+def regex_split(expression: str, value: str) -> list[str]:
+    """The pieces of `value` between the matches."""
+    found = pattern(expression)
+    if expression and not value:
+        return [""]
+    data = _bytes(value)
+    pieces: list[str] = []
+    start = end = 0
+    for spans in found.every(data, -1):
+        end, stop = spans[0]
+        if stop:
+            pieces.append(_text(data[start:end]))
+        start = stop
+    if end != len(data):
+        pieces.append(_text(data[start:]))
+    return pieces
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+@builtin("regex.find_n", string, string, number, returns=array(string), checked=False)
+def regex_find_n(expression: Value, value: Value, count: Value) -> list[str]:
+    """The first `count` matches; all of them for a negative `count`."""
+    found, data, limit = _find(expression, value, count)
+    return [_text(data[slice(*spans[0])]) for spans in found.every(data, limit)]
+
+
+@builtin(
+    "regex.find_all_string_submatch_n",
+    string,
+    string,
+    number,
+    returns=array(array(string)),
+    checked=False,
+)
+def regex_find_all_string_submatch_n(
+    expression: Value, value: Value, count: Value
+) -> list[list[str]]:
+    """The first `count` matches, each with its groups; "" for a group that took no part."""
+    found, data, limit = _find(expression, value, count)
+    return [
+        [_text(data[start:end]) if start >= 0 else "" for start, end in spans]
+        for spans in found.every(data, limit)
+    ]
+
+
+def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, bytes, int]:
+    if not isinstance(expression, str):
+        raise operand_error(1, expression, "string")
+    if not isinstance(value, str):
+        raise operand_error(2, value, "string")
+    limit = machine_integer(3, count)
+    return pattern(expression), _bytes(value), max(limit, -1)
+
+
+@builtin("regex.replace", string, string, string, returns=string)
+def regex_replace(base: str, expression: str, value: str) -> str:
+    """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
+    found = pattern(expression)
+    data = _bytes(base)
+    pieces = _template(value)
+    out: list[bytes] = []
+    size = at = copied = 0
+    while at <= len(data):
+        spans = found.search(data, at)
+        if spans is None:
+            break
+        start, end = spans[0]
+        out.append(data[copied:start])
+        # Not for an empty match right after another one.
+        if end > copied or start == 0:
+            out.append(_expand(pieces, found, data, spans))
+            size += len(out[-1])
+            if size > MAX_TEXT:
+                raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+        copied = end
+        at = max(next_character(data, at), end)
+    out.append(data[copied:])
+    return _text(b"".join(out))
+
+
+@lru_cache(maxsize=_CACHED)
+def _template(value: str) -> list[bytes | str | int]:
+    """Texts (bytes), group names (str) and group numbers (int), in order."""
+    pieces: list[bytes | str | int] = []
+    before, dollar, rest = value.partition("$")
+    while dollar:
+        pieces.append(_bytes(before))
+        if rest.startswith("$"):
+            pieces.append(b"$")
+            rest = rest[1:]
+        else:
+            name, after = _reference(rest)
+            if name:
+                pieces.append(int(name) if _is_number(name) else name)
+                rest = after
+            else:
+                pieces.append(b"$")
+        before, dollar, rest = rest.partition("$")
+    pieces.append(_bytes(before))
+    return pieces
+
+
+def _reference(text: str) -> tuple[str, str]:
+    """The name at the start of `text`, in braces or not, and what follows it."""
+    braced = text.startswith("{")
+    start = end = int(braced)
+    while end < len(text) and (text[end] == "_" or text[end].isalnum()):
+        end += 1
+    if braced and (end == len(text) or text[end] != "}"):
+        return "", text
+    return text[start:end], text[end + braced :]
+
+
+def _is_number(name: str) -> bool:
+    plain = name.isascii() and name.isdigit() and len(name) < 9
+    return plain and (name == "0" or not name.startswith("0"))
+
+
+def _expand(pieces: list[bytes | str | int], found: Pattern, data: bytes, spans: Spans) -> bytes:
+    return b"".join([p if isinstance(p, bytes) else _group(p, found, data, spans) for p in pieces])
+
+
+def _group(which: str | int, found: Pattern, data: bytes, spans: Spans) -> bytes:
+    if isinstance(which, int):
+        numbers = [which] if which < len(spans) else []
+    else:
+        numbers = [n for n, name in enumerate(found.names) if name == which]
+    for group in numbers:
+        start, end = spans[group]
+        if start >= 0:
+            return data[start:end]
+    return b""
+
+
+@builtin("regex.template_match", string, string, string, string, returns=boolean)
+def regex_template_match(template: str, value: str, start: str, end: str) -> bool:
+    """Whether `value` is what the template describes: plain text, and patterns in delimiters."""
+    for which, delimiter in (("start", start), ("end", end)):
+        size = len(delimiter.encode("utf-8", "surrogatepass"))
+        if size != 1:
+            # OPA names the length of the start delimiter in either case.
+            length = len(start.encode("utf-8", "surrogatepass"))
+            raise BuiltinError(
+                f"{which} delimiter has to be exactly one character long but is {length} long"
+            )
+    return _template_matcher(template, start, end)(value)  # type: ignore[no-any-return] # a bool
+
+
+@lru_cache(maxsize=_CACHED)
+def _template_matcher(template: str, start: str, end: str) -> Any:
+    expression = "^"
+    copied = 0
+    for opening, closing in _delimited(template, start, end):
+        inner = template[opening + 1 : closing]
+        matcher(f"^{inner}$")  # each part must be a pattern by itself
+        expression += f"{quote_meta(template[copied:opening])}({inner})"
+        copied = closing + 1
+    return matcher(f"{expression}{quote_meta(template[copied:])}$")
+
+
+def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
+    """Where the outermost delimiters lie."""
+    found: list[tuple[int, int]] = []
+    level = opening = 0
+    for at, char in enumerate(template):
+        if char == start:
+            level += 1
+            if level == 1:
+                opening = at
+        elif char == end:
+            level -= 1
+            if level == 0:
+                found.append((opening, at))
+        if level < 0:
+            break
+    if level != 0:
+        raise BuiltinError(f"unbalanced braces in {quote(template)}")
+    return found
+
+
+@builtin("regex.globs_match", string, string, returns=boolean)
+def regex_globs_match(glob1: str, glob2: str) -> bool:
+    """Whether some text is described by both: `.`, `[a-z]`, `*`, `+` and `\\` mean something."""
+    return intersect(glob1, glob2)
