@@ -264,7 +264,11 @@ class Query:
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """For each solution the values of `variables`, then of the expressions in order."""
-        rows: list[tuple[Any, ...]] = self._bindings(self.evaluation(input, now_ns=now_ns))
+        return self.rows_of(self.evaluation(input, now_ns=now_ns))
+
+    def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
+        """The same for an evaluation made before, whose `errors` can be read afterwards."""
+        rows: list[tuple[Any, ...]] = self._bindings(evaluation)
         return rows
 
 
