@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from doorward.rego.builtins.http_cache import ResponseCache
+from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.resolver import resolve
 
 if TYPE_CHECKING:
@@ -30,9 +32,12 @@ class TokenCache(Protocol):
 
 
 class HTTPSender(Protocol):
-    """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds)."""
+    """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds).
 
-    def send(self, request: dict[str, Any], deadline: float | None) -> dict[str, Any]: ...
+    `http_message.SendError` if no response comes.
+    """
+
+    def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class Environment:
     """What `opa.runtime()` returns; holds no secrets unless the caller put them there."""
     tokens: TokenCache | None = None
     http: HTTPSender | None = None
+    """None: the one that `http_sender` makes when it is first needed."""
+    responses: ResponseCache = field(default_factory=ResponseCache)
+    allow_net: frozenset[str] | None = None
+    """Host names (lower case) that http.send and net.lookup_ip_addr may reach; None: all."""
     lookup: Callable[[str, float], Iterable[str]] = resolve
     """The addresses of a host name, in at most so many seconds; OSError if it has none."""
     on_print: Callable[[str, Span], None] | None = None

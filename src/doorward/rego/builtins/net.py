@@ -32,7 +32,7 @@ from doorward.rego.builtins.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
 from doorward.rego.values import Key, Value, iterate, make_set
 
 MAX_EXPANDED: Final = 1 << 16
@@ -242,6 +242,9 @@ def _texts(network: _Network) -> Iterator[str]:
 @builtin("net.lookup_ip_addr", string, returns=set_(string), context=True, pure=False)
 def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     """The addresses, of both versions, that `name` has now; one answer within a decision."""
+    allowed = context.environment.allow_net
+    if allowed is not None and name.lower() not in allowed:
+        raise BuiltinError(f"unallowed host: {scrub(name)}")
     key = ("net.lookup_ip_addr", name)
     known = context.cache.get(key)
     if isinstance(known, frozenset):
@@ -252,7 +255,9 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     try:
         found = context.environment.lookup(name, limit)
     except TimeoutError:
-        raise HaltError("net.lookup_ip_addr: timed out") from None
+        halt = HaltError("timed out")
+        halt.code = CANCEL_ERROR
+        raise halt from None
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
     addresses = frozenset(str(_written(n)) for n in map(_address, found) if n is not None)

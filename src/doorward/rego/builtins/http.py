@@ -1,0 +1,364 @@
+"""`http.send`: a request object becomes a request, and the response an object.
+
+Reading the request, caching and decoding live here; the network is the sender's. An answer is the
+same throughout a decision. Failures are errors, or with `raise_error: false` an object with
+status 0. Bounds: `timeout` (5 s unless told, never past the decision's deadline), the size of a
+body (`http_sender.MAX_BODY`), redirects, retries, the capacity of the cache.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from doorward.rego.builtins import go_json
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.http_cache import StoredResponse, keep, revalidated
+from doorward.rego.builtins.http_message import (
+    Certificates,
+    HTTPRequest,
+    HTTPResponse,
+    SendError,
+    Source,
+)
+from doorward.rego.builtins.octets import from_bytes, to_bytes
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, OperandError
+from doorward.rego.numbers import exact
+from doorward.rego.values import (
+    Key,
+    Value,
+    from_json,
+    from_key,
+    kind_name,
+    make_set,
+    to_key,
+    to_rego,
+)
+
+DEFAULT_TIMEOUT: Final = 5.0
+MAX_TIMEOUT: Final = 600.0
+MAX_RETRIES: Final = 20
+
+NETWORK_ERROR: Final = "eval_http_send_network_error"
+INTERNAL_ERROR: Final = "eval_http_send_internal_error"
+
+_STRINGS: Final = frozenset(
+    {"method", "url", "raw_body", "tls_server_name", "caching_mode"}
+    | {
+        f"tls_{what}{place}"
+        for what in ("ca_cert", "client_cert", "client_key")
+        for place in ("", "_file", "_env_variable")
+    }
+)
+_BOOLEANS: Final = frozenset(
+    {
+        "cache",
+        "enable_redirect",
+        "force_cache",
+        "force_json_decode",
+        "force_yaml_decode",
+        "raise_error",
+        "tls_insecure_skip_verify",
+        "tls_use_system_certs",
+    }
+)
+_OTHERS: Final = frozenset(
+    {
+        "body",
+        "cache_ignored_headers",
+        "force_cache_duration_seconds",
+        "headers",
+        "max_retry_attempts",
+        "timeout",
+    }
+)
+_KNOWN: Final = _STRINGS | _BOOLEANS | _OTHERS
+
+Options = dict[str, Value]
+
+
+@builtin(
+    "http.send",
+    object_(string, any_),
+    returns=object_(any_, any_),
+    context=True,
+    pure=False,
+)
+def http_send(context: Context, request: dict[Key, Value]) -> Value:
+    """The response to an HTTP request: status, status_code, headers, raw_body, and body if JSON.
+
+    The same request has the same response throughout a decision.
+    """
+    key = ("http.send", to_key(request))
+    if key in context.cache:
+        return context.cache[key]
+    options = _options(request)
+    try:
+        answer = _respond(context, options)
+    except SendError as error:
+        if options.get("raise_error") is not False:
+            raise BuiltinError(str(error)) from None
+        answer = _failure(NETWORK_ERROR, error)
+    except BuiltinError as error:
+        if options.get("raise_error") is not False or isinstance(error, HaltError):
+            raise
+        answer = _failure(INTERNAL_ERROR, error)
+    context.cache[key] = answer
+    return answer
+
+
+def _failure(code: str, error: Exception) -> Value:
+    return {"status_code": 0, "error": {"code": code, "message": str(error)}}
+
+
+def _options(request: dict[Key, Value]) -> Options:
+    """The request with known names only, each value of its kind."""
+    missing = {"method", "url"} - request.keys()
+    if missing:
+        shown = to_rego(make_set(list(missing)))
+        raise OperandError(f"operand 1 missing required request parameters(s): {shown}")
+    unknown = request.keys() - _KNOWN
+    if unknown:
+        shown = to_rego(make_set([from_key(key) for key in unknown]))
+        raise OperandError(f"operand 1 invalid request parameters(s): {shown}")
+    options = {str(key): value for key, value in request.items()}
+    for name, value in options.items():
+        wanted = (
+            "string" if name in _STRINGS else "boolean" if name in _BOOLEANS else _KIND.get(name)
+        )
+        if wanted is not None and kind_name(value) != wanted:
+            raise OperandError(f"operand 1 `{name}` must be {wanted} but got {kind_name(value)}")
+    return options
+
+
+_KIND: Final = {
+    "cache_ignored_headers": "array",
+    "force_cache_duration_seconds": "number",
+    "headers": "object",
+    "max_retry_attempts": "number",
+}
+
+
+def _respond(context: Context, options: Options) -> Value:
+    request = _request(context, options)
+    forced = _forced_seconds(options)
+    cached = forced is not None or (
+        options.get("cache") is True and request.method in {"GET", "HEAD"}
+    )
+    if not cached:
+        return _answer(_send(context, request), options)
+    key = _cache_key(options)
+    responses = context.environment.responses
+    stored = responses.get(key)
+    if stored is None or stored.fresh_until <= context.now_ns:
+        stored = _refreshed(context, request, stored if forced is None else None, forced)
+        if stored.fresh_until > context.now_ns or stored.validators:
+            responses.put(key, stored)
+    return _answer(stored.response, options)
+
+
+def _refreshed(
+    context: Context, request: HTTPRequest, stale: StoredResponse | None, forced: int | None
+) -> StoredResponse:
+    if stale is None or not stale.validators:
+        response = _send(context, request)
+        return keep(response, context.now_ns, forced) or StoredResponse(response, 0)
+    asked = {name for name, _ in request.headers}
+    conditions = tuple(pair for pair in stale.validators if pair[0] not in asked)
+    response = _send(context, replace(request, headers=request.headers + conditions))
+    if response.status_code == 304:
+        return revalidated(stale, response, context.now_ns)
+    return keep(response, context.now_ns, None) or StoredResponse(response, 0)
+
+
+def _forced_seconds(options: Options) -> int | None:
+    if options.get("force_cache") is not True:
+        return None
+    seconds = options.get("force_cache_duration_seconds")
+    if seconds is None:
+        raise BuiltinError(
+            "'force_cache' set but 'force_cache_duration_seconds' parameter is missing"
+        )
+    return _whole("force_cache_duration_seconds", seconds)
+
+
+def _whole(name: str, value: Value) -> int:
+    number = exact(value) if isinstance(value, (int, float)) else None
+    if not isinstance(number, int) or number < 0:
+        raise BuiltinError(f"`{name}` must be a whole number")
+    return number
+
+
+def _cache_key(options: Options) -> Hashable:
+    ignored = options.get("cache_ignored_headers")
+    names = {str(n).lower() for n in ignored} if isinstance(ignored, list) else set()
+    headers = options.get("headers")
+    if names and isinstance(headers, dict):
+        kept = {k: v for k, v in headers.items() if str(k).lower() not in names}
+        options = {**options, "headers": kept}
+    return to_key({k: v for k, v in options.items() if k not in _NOT_IN_KEY})
+
+
+_NOT_IN_KEY: Final = frozenset({"cache_ignored_headers", "caching_mode", "raise_error"})
+
+
+def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
+    deadline = time.monotonic() + request.timeout
+    if context.deadline is not None:
+        deadline = min(deadline, context.deadline)
+    sender = context.environment.http
+    if sender is None:
+        from doorward.rego.builtins.http_sender import default_sender  # loads httpx
+
+        sender = default_sender()
+    try:
+        return sender.send(request, deadline)
+    except SendError as error:
+        if error.timed_out and context.deadline is not None and deadline == context.deadline:
+            halt = HaltError("timed out (context deadline exceeded)")
+            halt.code = CANCEL_ERROR
+            raise halt from None
+        raise
+
+
+def _request(context: Context, options: Options) -> HTTPRequest:
+    url = str(options["url"])
+    headers = _headers(options.get("headers", {}))
+    hosts = context.environment.allow_net
+    check_host(_host(url), hosts)
+    if "raw_body" in options:
+        body = to_bytes(str(options["raw_body"]))
+    else:
+        body = to_bytes(go_json.marshal(options["body"])) if "body" in options else b""
+    host = next((value for name, value in headers if name == "host"), "")
+    return HTTPRequest(
+        method=str(options["method"]).upper(),
+        url=url,
+        headers=headers,
+        body=body,
+        timeout=_timeout(options.get("timeout")),
+        follow_redirects=options.get("enable_redirect") is True,
+        retries=min(
+            _whole("max_retry_attempts", options.get("max_retry_attempts", 0)), MAX_RETRIES
+        ),
+        allowed_hosts=hosts,
+        certificates=_certificates(options, host),
+    )
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        raise BuiltinError("invalid URL") from None
+
+
+def check_host(host: str, allowed: frozenset[str] | None) -> None:
+    """BuiltinError unless the capabilities' `allow_net` admits `host`; None admits all."""
+    if allowed is not None and host.lower() not in allowed:
+        raise BuiltinError(f"unallowed host: {host}")
+
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
+
+
+def _headers(given: Value) -> tuple[tuple[str, str], ...]:
+    headers: list[tuple[str, str]] = []
+    for key, value in given.items() if isinstance(given, dict) else ():
+        if type(key) is not str or not _TOKEN.match(key):
+            raise BuiltinError("invalid name of a header")
+        if not isinstance(value, str):
+            raise BuiltinError(f"invalid type for headers value of `{key}`")
+        if "\r" in value or "\n" in value or "\0" in value:
+            raise BuiltinError(f"invalid value of the header `{key}`")
+        headers.append((key.lower(), value))
+    return tuple(headers)
+
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_UNITS: Final = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+
+
+def _timeout(given: Value) -> float:
+    """Seconds; a number is nanoseconds, a string Go's notation of a duration."""
+    seconds = 0.0
+    if isinstance(given, str):
+        if not given or _DURATION.sub("", given) not in {"", "0"}:
+            raise BuiltinError("invalid `timeout`")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(given))
+    elif isinstance(given, (int, float)) and not isinstance(given, bool):
+        seconds = float(given) / 1e9
+    elif given is not None:
+        raise BuiltinError("`timeout` must be a string or a number")
+    if seconds < 0:
+        raise BuiltinError("invalid `timeout`")
+    return min(seconds, MAX_TIMEOUT) if seconds else DEFAULT_TIMEOUT
+
+
+def _sources(options: Options, name: str) -> tuple[Source, ...]:
+    places = (("text", name), ("file", f"{name}_file"), ("variable", f"{name}_env_variable"))
+    return tuple(Source(kind, str(options[key])) for kind, key in places if options.get(key))
+
+
+def _certificates(options: Options, host: str) -> Certificates:
+    authorities = _sources(options, "tls_ca_cert")
+    certificate = _sources(options, "tls_client_cert")
+    key = _sources(options, "tls_client_key")
+    if bool(certificate) != bool(key):
+        raise BuiltinError("a TLS client certificate needs its key, and the key its certificate")
+    return Certificates(
+        authorities=authorities,
+        system_authorities=options.get("tls_use_system_certs", not authorities) is True,
+        client_certificate=certificate[-1] if certificate else None,
+        client_key=key[-1] if key else None,
+        server_name=str(options.get("tls_server_name", host.partition(":")[0])),
+        verify=options.get("tls_insecure_skip_verify") is not True,
+    )
+
+
+def _answer(response: HTTPResponse, options: Options) -> Value:
+    headers: dict[Key, Value] = {}
+    for name, value in response.headers:
+        values = headers.setdefault(name, [])
+        if isinstance(values, list):
+            values.append(value)
+    return {
+        "status": response.status,
+        "status_code": response.status_code,
+        "body": _body(response, options),
+        "raw_body": from_bytes(response.body),
+        "headers": headers,
+    }
+
+
+def _body(response: HTTPResponse, options: Options) -> Value:
+    """The decoded body; null if it is of no known type or cannot be decoded."""
+    kind = response.header("content-type").lower()
+    try:
+        if options.get("force_json_decode") is True or "application/json" in kind:
+            return from_json(response.body)
+        if options.get("force_yaml_decode") is True or _YAML.search(kind):
+            from doorward.rego.builtins import go_yaml  # only responses in YAML need it
+
+            return go_yaml.unmarshal(from_bytes(response.body))
+    except (ValueError, BuiltinError):
+        return None
+    return None
+
+
+_YAML: Final = re.compile("application/(x-)?yaml")
