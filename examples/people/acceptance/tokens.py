@@ -46,7 +46,7 @@ def make_tokens(secret: str, now: int | None = None) -> dict[str, str]:
         "sub_missing": _without(admin, "sub"),
         "sub_no_base64": {**admin, "sub": "b!b"},
         "sub_number": {**admin, "sub": 7},
-        "sub_padded": {**admin, "sub": BOB + "="},
+        "sub_padded": {**admin, "sub": ALICE + "="},
         "sub_capital": {**admin, "sub": "Qm9i"},  # Bob
     }
     tokens = {name: sign(claims, secret) for name, claims in signed.items()}
