@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.envoy.golden import Row, reasons, rows
+from tests.envoy.golden import Row, rows
 
 from doorward.envoy.descriptors import Services, load_services
 from doorward.envoy.errors import RequestError
@@ -95,10 +95,3 @@ def base_input(row: Row) -> dict[str, Any]:
         "parsed_body": None,
         "truncated_body": False,
     }
-
-
-def test_every_listed_rule_is_needed() -> None:
-    needed = {rule_of(param.values[0]) for param in ROWS if param.values[0]}
-    if needed:
-        assert needed - {""} <= set(reasons())
-        assert set(RULES) == needed - {""}

@@ -1,0 +1,89 @@
+"""Parts of multipart bodies, beyond the recorded rows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doorward.envoy.errors import RequestParseError
+from doorward.envoy.multipart import MAX_PARTS, parse_media_type, parse_parts
+
+PART = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+
+
+def parts(body: bytes, boundary: str = "b") -> list[tuple[str, bytes]]:
+    return [(part.name, part.content) for part in parse_parts(body, boundary)]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (PART + b"1\r\n--b--", [("a", b"1")]),
+        (PART + b"\r\n--b--\r\n", [("a", b"")]),
+        (PART + b"--b--\r\n", [("a", b"")]),
+        (PART + b"--bc\r\n--b--", [("a", b"--bc")]),
+        (PART + b"x\r\n--bc\r\n--b --\r\n--b--", None),
+        (PART + b"x\r\n--b  \r\n\r\ny\r\n--b--", [("a", b"x"), ("", b"y")]),
+        (b"--b--", []),
+        (PART.replace(b"\r\n", b"\n") + b"1\n--b--\n", [("a", b"1")]),
+        (b"--b\r\nX: 1\r\n y\r\n\r\nz\r\n--b--", [("", b"z")]),
+    ],
+)
+def test_parts(body: bytes, found: list[tuple[str, bytes]] | None) -> None:
+    if found is None:
+        with pytest.raises(RequestParseError):
+            parts(body)
+    else:
+        assert parts(body) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "multipart: NextPart: EOF"),
+        (PART + b"1", "unexpected EOF"),
+        (b"--b\r\n(: 1\r\n\r\n", "malformed MIME header line: (: 1"),
+        (b"x" * 5000 + b"\r\n--b--", "multipart: NextPart: bufio: buffer full"),
+        (b"--b\r\n\r\n\r\n" * (MAX_PARTS + 1) + b"--b--", "multipart: more than 1000 parts"),
+        (b"--b\r\n" + b"A: b\r\n" * 200, "multipart: message too large"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_gos_words(body: bytes, message: str) -> None:
+    with pytest.raises(RequestParseError) as raised:
+        parts(body)
+    assert str(raised.value) == message
+
+
+def test_an_empty_boundary_is_refused() -> None:
+    with pytest.raises(RequestParseError, match="boundary is empty"):
+        parts(b"--\r\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "parameters"),
+    [
+        ("text/plain", "text/plain", {}),
+        ('Text/Plain; A=b ;c="d;e\\"f"', "text/plain", {"a": "b", "c": 'd;e"f'}),
+        ("a/b;", "a/b", {}),
+        ("form-data; name*0=a; name*1=b", "form-data", {"name": "ab"}),
+        ("form-data; name*0*=UTF-8''%C3%A9; name*1=b", "form-data", {"name": "éb"}),
+        ("form-data; name*=utf-16''x", "form-data", {"name": ""}),
+    ],
+)
+def test_media_types(text: str, kind: str, parameters: dict[str, str]) -> None:
+    assert parse_media_type(text) == (kind, parameters)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", "a/", "a b", "a/b; c", "a/b; c=", "a/b; c=d; c=e", 'a/b; c="d', "a/b; c=d e"]
+)
+def test_what_is_no_media_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^mime: "):
+        parse_media_type(text)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5))
+def test_contents_come_back(contents: list[bytes]) -> None:
+    body = b"".join(PART.replace(b"--b", b"--bound") + c + b"\r\n" for c in contents)
+    assert parts(body + b"--bound--", "bound") == [("a", c) for c in contents]
