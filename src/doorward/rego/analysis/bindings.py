@@ -309,9 +309,7 @@ def _shapes_differ(a: Term, b: Term) -> bool:
     return isinstance(a, literals) and isinstance(b, literals)
 
 
-def analyse(
-    expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
-) -> Binding:
+def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> Binding:
     """What `expr` needs and binds when `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
     for item in expr.withs:

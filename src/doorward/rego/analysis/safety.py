@@ -85,9 +85,9 @@ class _Safety:
             outer.update(v.name for v in term_vars(term, closures=False))
         body, head = self._with_head(rule.body, head, bound, outer)
         body, safe = self.body(body, bound, outer)
-        for term in (*(head.args or ()), *head.ref.args, head.key, head.value):
-            if term is not None:
-                self.unsafe(analyse(Expr(term), safe, outer, self.arity).missing())
+        for part in (*(head.args or ()), *head.ref.args, head.key, head.value):
+            if part is not None:
+                self.unsafe(analyse(Expr(part), safe, outer, self.arity).missing())
         otherwise = None
         if rule.else_rule is not None:
             otherwise = self.rule(rule.else_rule, bound)
@@ -102,16 +102,22 @@ class _Safety:
         """
         if not self._stuck(body, bound, outer):
             return body, head
-        for part in ("value", "key"):
-            term = getattr(head, part)
-            if term is not None and not isinstance(term, Var):
-                var = Var(f"{part}@head", term.span)
-                operator = Ref(Var("eq", term.span), (), term.span)
-                equation = Call(operator, (var, term), term.span, infix=True)
-                moved = (*body, Expr(equation, span=term.span))
-                if len(self._stuck(moved, bound, outer)) < len(self._stuck(body, bound, outer)):
-                    body, head = moved, replace(head, **{part: var})
+        if head.value is not None:
+            body, value = self._moved(body, head.value, bound, outer)
+            head = replace(head, value=value)
+        if head.key is not None:
+            body, key = self._moved(body, head.key, bound, outer)
+            head = replace(head, key=key)
         return body, head
+
+    def _moved(self, body: Body, term: Term, bound: set[str], outer: set[str]) -> tuple[Body, Term]:
+        var = Var(f"head@{term.span.start}", term.span)
+        operator = Ref(Var("eq", term.span), (), term.span)
+        equation = Call(operator, (var, term), term.span, infix=True)
+        moved = (*body, Expr(equation, span=term.span))
+        if len(self._stuck(moved, bound, outer)) < len(self._stuck(body, bound, outer)):
+            return moved, var
+        return body, term
 
     def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
         """The expressions that no order makes ready."""

@@ -260,6 +260,6 @@ def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
         returns=None,
         type_comment=None,
     )
-    if hasattr(ast, "TypeVar"):
-        function.type_params = []
+    if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
+        setattr(function, "type_params", [])  # noqa: B010 - unknown to 3.11's types
     return function

@@ -244,7 +244,8 @@ class Expressions(Calls):
             (inputs if head == "input" else data).append(_pair(path_code, value))
         replace = ast.Attribute(value=load(self.state), attr="replace", ctx=ast.Load())
         lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
-        self.state = self.hold(call(replace, *lists)).id
+        place = self.constants.add(self.span)
+        self.state = self.hold(call(replace, *lists, place)).id
 
     def _mock(self, value: Term) -> ast.expr:
         """What stands in for a replaced function: another one, or a value."""

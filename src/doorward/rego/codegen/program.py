@@ -15,6 +15,7 @@ from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import rule_function
 from doorward.rego.runtime.evaluation import Document
 from doorward.rego.runtime.exports import EXPORTS
+from doorward.rego.values import sorted_keys
 
 __all__ = ["Linked", "Unit", "generate", "link"]
 
@@ -72,4 +73,5 @@ def _document(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document
         result.evaluate = namespace[node.name]
     for key, child in node.children.items():
         result.children[key] = _document(child, plan, namespace)
+    result.order = tuple(sorted_keys(result.children))
     return result

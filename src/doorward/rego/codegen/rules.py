@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from doorward.rego.analysis.bindings import Binding
 from doorward.rego.analysis.tree import Definition, RuleNode
@@ -244,7 +245,6 @@ class RuleWriter(Expressions):
             yield
         self.env, self.outer = saved, outer
 
-
     late: list[tuple[Term, str]]
     """Parameters to compare when the body has bound what they are made of."""
 
@@ -260,6 +260,6 @@ class RuleWriter(Expressions):
             self.match(parameter, Operand(load(arg)))
 
 
-def _constant_of(rule: Rule) -> object:
+def _constant_of(rule: Rule) -> Any:
     value = rule.head.value
     return True if value is None else constant_value(value)

@@ -45,6 +45,9 @@ STATE_NAMES: Final = {
 """Local names for parts of `ctx`."""
 
 
+_LITERAL: Final = frozenset({bool, str, int})
+
+
 class _NotConstant:
     __slots__ = ()
 
@@ -131,8 +134,11 @@ class Terms(Block):
     # Terms
 
     def constant(self, value: Value) -> Operand:
-        plain = value is None or type(value) in (bool, str, int)
-        code = ast.Constant(value=value) if plain else self.constants.add(value)
+        code: ast.expr
+        if value is None or (isinstance(value, (bool, str, int)) and type(value) in _LITERAL):
+            code = ast.Constant(value=value)
+        else:
+            code = self.constants.add(value)
         return Operand(code, kind_name(value), value)
 
     def term(self, term: Term) -> Operand:

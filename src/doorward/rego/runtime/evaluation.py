@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvalError, HaltError
+from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, BuiltinError, EvalError, HaltError
 from doorward.rego.runtime.operations import MISSING, insert, items, lookup, lookup_path, put_path
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import UNDEFINED, Key, from_key, sorted_values, to_key, to_rego
@@ -45,6 +45,8 @@ class Document:
     evaluate: Callable[[Evaluation], Any] | None = None
     is_function: bool = False
     children: dict[Key, Document] = field(default_factory=dict)
+    order: tuple[Key, ...] = ()
+    """Keys of `children` in Rego's order, which is the order of evaluation."""
 
     def find(self, path: Sequence[Key]) -> Document | None:
         node: Document | None = self
@@ -121,6 +123,7 @@ class Evaluation:
         inputs: Sequence[tuple[Sequence[Any], Any]],
         data: Sequence[tuple[Sequence[Any], Any]],
         functions: Sequence[tuple[str, Any]],
+        span: Span = NOWHERE,
     ) -> Evaluation:
         """The evaluation under `with`: parts of input and data replaced, functions mocked."""
         new = Evaluation(
@@ -130,11 +133,11 @@ class Evaluation:
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets
         for path, value in inputs:
-            new.input = put_path(new.input, path, value)
+            new.input = _put(new.input, path, value, span)
         if data:
             new.presets = dict(self.presets)
         for path, value in data:
-            new.data = put_path(new.data, path, value)
+            new.data = _put(new.data, path, value, span)
             node = self.root.find(path)
             if node is not None:
                 _preset(new.presets, node, value)
@@ -183,8 +186,8 @@ class Evaluation:
         if node.evaluate is not None:
             return merge(base, self.value_of(node))
         merged: dict[Key, Any] = dict(base) if type(base) is dict else {}
-        for key, child in node.children.items():
-            value = self.document(child, merged.get(key, UNDEFINED))
+        for key in node.order:
+            value = self.document(node.children[key], merged.get(key, UNDEFINED))
             if value is not UNDEFINED:
                 merged[key] = value
         return merged
@@ -234,6 +237,13 @@ class Evaluation:
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
         return place
+
+
+def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
+    try:
+        return put_path(value, path, new)
+    except ValueError as error:
+        raise EvalError(CONFLICT_ERROR, str(error), span) from None
 
 
 def merge(base: Any, value: Any) -> Any:

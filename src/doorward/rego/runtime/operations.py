@@ -222,11 +222,16 @@ def _frozen(value: Any) -> Any:
 
 
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """A copy of `value` with `new` at `path`; what is in the way of the path is replaced."""
+    """A copy of `value` with `new` at `path`; scalars in the way of the path are replaced.
+
+    ValueError where an array is in the way.
+    """
     if not path:
         return new
+    if type(value) is list:
+        raise ValueError("bad document path")
     copy = dict(value) if type(value) is dict else {}
-    key = to_key(path[0])
+    key = path[0]
     copy[key] = put_path(copy.get(key), path[1:], new)
     return copy
 
