@@ -233,7 +233,8 @@ class BodyParser(TermParser):
                 return None
             *key, value, domain = term.args
             span = self.since(start)
-            return Expr(SomeIn(key[0] if key else None, value, domain, span), span=span)
+            some = SomeIn(key[0] if key else None, value, domain, span, term.operator)
+            return Expr(some, span=span)
         self.restore(state)
         if self.v0:
             self._hint_some_in()

@@ -206,6 +206,8 @@ class SomeIn:
     value: Term
     domain: Term
     span: Span = field(default=NOWHERE, compare=False)
+    operator: Ref | None = field(default=None, compare=False)
+    """The `in`: internal.member_2 or internal.member_3, where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +267,11 @@ Body: TypeAlias = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """`package a.b["c"]`: the path below `data`."""
+    """`package a.b["c"]`: the path below `data`; `terms` are its parts as written."""
 
     path: tuple[str, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    terms: tuple[Term, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

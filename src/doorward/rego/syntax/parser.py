@@ -254,9 +254,10 @@ class _ModuleParser(BodyParser):
                 if not self.errors:
                     self.error("expected path")
             case Var():
-                return Package((term.name,), span)
+                return Package((term.name,), span, (term,))
             case Ref(head=Var()) if self._all_strings(term):
-                return Package((term.head.name, *_strings(term)), span)  # type: ignore[union-attr]
+                path = (term.head.name, *_strings(term))  # type: ignore[union-attr]
+                return Package(path, span, (term.head, *term.args))
             case Ref(head=Var()):
                 pass
             case Ref():

@@ -51,8 +51,6 @@ Node: TypeAlias = (
 )
 N = TypeVar("N", bound=Node)
 
-_LEAVES: Final = frozenset({"annotations", "comments", "span"})
-
 
 _PLAIN: Final = frozenset(
     {"bool", "str", "str | None", "tuple[str, ...]", "dict[str, object]"}
@@ -65,9 +63,7 @@ def _node_types() -> dict[type, tuple[str, ...]]:
     for name in nodes.__all__:
         kind = getattr(nodes, name)
         if isinstance(kind, type):
-            found[kind] = tuple(
-                f.name for f in fields(kind) if f.name not in _LEAVES and f.type not in _PLAIN
-            )
+            found[kind] = tuple(f.name for f in fields(kind) if f.compare and f.type not in _PLAIN)
     return found
 
 

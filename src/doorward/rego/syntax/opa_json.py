@@ -1,0 +1,408 @@
+"""A module as the JSON that OPA prints for it: `opa parse --format json`, and the policy API's AST.
+
+Keys stand in OPA's order and numbers keep their text. What the tree leaves out because the text
+did (values and bodies that are `true`) is written out here, as in OPA.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.numbers import Number, exact
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    And,
+    Annotations,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Comment,
+    Every,
+    Expr,
+    Import,
+    Module,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Package,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["module_to_json", "term_to_json"]
+
+Json: TypeAlias = dict[str, Any]
+
+_ROOTS: Final = frozenset({"data", "input"})
+_TRUE: Final = Scalar(True)
+
+
+def module_to_json(module: Module, *, locations: bool = False) -> Json:
+    """The module's JSON; `locations` adds where every part stands, and its text in base64."""
+    return _Writer(locations=locations).module(module)
+
+
+def term_to_json(term: Term) -> Json:
+    """One term's JSON, without locations."""
+    return _Writer(locations=False).term(term)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    locations: bool
+
+    def place(self, span: Span | None) -> Json:
+        """The `location` member, if one is wanted and known."""
+        if not self.locations or span is None or not span.row:
+            return {}
+        return {"location": _location(span, text=True)}
+
+    # Modules
+
+    def module(self, module: Module) -> Json:
+        result = {"package": self.package(module.package)}
+        for name, items in (
+            ("imports", [self.imported(i) for i in module.imports]),
+            ("annotations", [self.annotations(a) for a in module.annotations]),
+            ("rules", [self.rule(r) for r in module.rules]),
+            ("comments", [self.comment(c) for c in module.comments]),
+        ):
+            if items:
+                result[name] = items  # type: ignore[assignment]  # a list where the package is not
+        return result
+
+    def package(self, package: Package) -> Json:
+        terms = package.terms or tuple(Scalar(name) for name in package.path)
+        first = terms[0].span
+        path = [
+            {**self.place(first), "type": "var", "value": "data"},
+            *(
+                {**self.place(t.span), "type": "string", "value": name}
+                for name, t in zip(package.path, terms, strict=True)
+            ),
+        ]
+        return {**self.place(_cut(package.span, len("package"))), "path": path}
+
+    def imported(self, found: Import) -> Json:
+        alias = {"alias": found.alias} if found.alias is not None else {}
+        span = _cut(found.span, len("import"))
+        return {**alias, **self.place(span), "path": self.reference(found.path)}
+
+    def annotations(self, found: Annotations) -> Json:
+        fields = {k: _sorted(v) for k, v in found.fields.items() if k not in ("compile", "labels")}
+        schemas = fields.get("schemas")
+        if isinstance(schemas, list):
+            fields["schemas"] = [_schema(s) for s in schemas]
+        result = {**fields, **self.place(found.span), "scope": found.scope}
+        return dict(sorted(result.items()))
+
+    def comment(self, comment: Comment) -> Json:
+        text = base64.b64encode(comment.text.encode()).decode()
+        return {"Text": text, "Location": _location(comment.span, text=self.locations)}
+
+    # Rules
+
+    def rule(self, rule: Rule, first: Rule | None = None) -> Json:
+        result: Json = {}
+        if rule.annotations:
+            result["annotations"] = [self.annotations(a) for a in rule.annotations]
+        result["body"] = self.body(rule.body) if rule.body else self.no_body(rule)
+        if rule.default:
+            result["default"] = True
+        if rule.else_rule is not None:
+            result["else"] = self.rule(rule.else_rule, first or rule)
+        result["head"] = self.head(rule, first or rule)
+        span = _cut(rule.span, len("default")) if rule.default else rule.span
+        return {**result, **self.place(span)}
+
+    def no_body(self, rule: Rule) -> list[Json]:
+        """The body that a rule without one has."""
+        head = rule.head
+        if rule.default:
+            span = _cut(rule.span, len("default"))
+        elif head.key is not None or head.value is None:
+            span = rule.span
+        else:
+            span = head.value.span
+        return [{"index": 0, **self.place(span), "terms": self.term(Scalar(True, span))}]
+
+    def head(self, rule: Rule, first: Rule) -> Json:
+        head = rule.head
+        name, key = _name_and_key(first)
+        result: Json = {}
+        if name:
+            result["name"] = name
+        if head.args:
+            result["args"] = [self.term(a) for a in head.args]
+        if key is not None:
+            result["key"] = self.term(key)
+        if head.value is not None:
+            result["value"] = self.term(head.value)
+        elif head.key is None:
+            has_place = len(head.ref.args) == 1 and head.args is None
+            result["value"] = self.term(Scalar(True, head.span) if has_place else _TRUE)
+        if head.assign:
+            result["assign"] = True
+        result["ref"] = [self.term(head.ref.head, bare=True), *map(self.term, head.ref.args)]
+        return {**result, **self.place(head.span)}
+
+    # Expressions
+
+    def body(self, body: Body) -> list[Json]:
+        return [self.expr(expr, index) for index, expr in enumerate(body)]
+
+    def expr(self, expr: Expr, index: int) -> Json:
+        result: Json = {"index": index, **self.place(expr.span)}
+        if expr.negated:
+            result["negated"] = True
+        result["terms"] = self.terms(expr)
+        if expr.withs:
+            result["with"] = [self.with_(w) for w in expr.withs]
+        return result
+
+    def terms(self, expr: Expr) -> Json | list[Json]:
+        match expr.term:
+            case Call() as call:
+                return self.call(call)
+            case SomeDecl() as some:
+                span = _cut(some.span, len("some"))
+                return {**self.place(span), "symbols": [self.term(s) for s in some.symbols]}
+            case SomeIn() as some:
+                return self.some_in(some)
+            case Every() as every:
+                return {
+                    "body": self.body(every.body),
+                    "domain": self.term(every.domain),
+                    "key": None if every.key is None else self.term(every.key),
+                    **self.place(_cut(every.span, len("every"))),
+                    "value": self.term(every.value),
+                }
+            case Not(body=body, span=span):
+                return {**self.place(span), "type": "not", "body": self.body(body)}
+            case And(left=left, right=right, span=span):
+                return self.logical("and", left, right, span)
+            case Or(left=left, right=right, span=span):
+                return self.logical("or", left, right, span)
+            case term:
+                return self.term(term)
+
+    def logical(self, name: str, left: Body, right: Body, span: Span) -> Json:
+        operands = {"left": self.body(left), "right": self.body(right)}
+        return {**self.place(span), "type": name, **operands}
+
+    def some_in(self, some: SomeIn) -> Json:
+        keys = () if some.key is None else (some.key,)
+        args = (*keys, some.value, some.domain)
+        operator = Ref(Var("internal"), (Scalar(f"member_{len(args)}"),))
+        operator = some.operator or operator
+        start = args[0].span.start
+        span = Span(some.span.source, start, some.span.end, args[0].span.row, args[0].span.col)
+        symbol = self.term(Call(operator, args, span))
+        return {**self.place(_cut(some.span, len("some"))), "symbols": [symbol]}
+
+    def with_(self, found: With) -> Json:
+        return {
+            **self.place(found.span),
+            "target": self.reference(found.target)
+            if _is_root(found.target)
+            else self.term(found.target),
+            "value": self.term(found.value),
+        }
+
+    # Terms
+
+    def term(self, term: Term, *, bare: bool = False) -> Json:
+        if _is_root(term) and not bare:
+            return self.reference(term)
+        kind, value = self.value(term)
+        return {**self.place(term.span), "type": kind, "value": value}
+
+    def value(self, term: Term) -> tuple[str, Any]:
+        match term:
+            case Scalar(value=value):
+                return _scalar_kind(value), {} if value is None else value
+            case Var(name=name):
+                return "var", name
+            case Ref(head=head, args=args):
+                return "ref", [self.term(head, bare=True), *map(self.term, args)]
+            case Call():
+                return "call", self.call(term)
+            case Array(items=items):
+                return "array", [self.term(i) for i in items]
+            case Set(items=items):
+                return "set", [self.term(i) for i in _distinct(items)]
+            case Object(items=pairs):
+                return "object", [[self.term(k), self.term(v)] for k, v in _last(pairs)]
+            case ArrayComprehension(term=head, body=body):
+                return "arraycomprehension", {"term": self.term(head), "body": self.body(body)}
+            case SetComprehension(term=head, body=body):
+                return "setcomprehension", {"term": self.term(head), "body": self.body(body)}
+            case ObjectComprehension(key=key, value=head, body=body):
+                return "objectcomprehension", {
+                    "key": self.term(key),
+                    "value": self.term(head),
+                    "body": self.body(body),
+                }
+            case TemplateString(parts=parts, multi_line=multi_line):
+                items_ = [self.part(p) for p in parts]
+                return "templatestring", {"parts": items_, "multi_line": multi_line}
+
+    def part(self, part: str | Expr) -> Json:
+        if isinstance(part, str):
+            return {"type": "string", "value": part}
+        plain = not part.withs and not part.negated
+        if plain and isinstance(part.term, Scalar):
+            return self.term(part.term)
+        return self.expr(part, 0)
+
+    def call(self, call: Call) -> list[Json]:
+        return [self.reference(call.operator), *map(self.term, call.args)]
+
+    def reference(self, ref: Term) -> Json:
+        """A reference even where the tree has the name alone."""
+        args = ref.args if isinstance(ref, Ref) else ()
+        head = ref.head if isinstance(ref, Ref) else ref
+        value = [self.term(head, bare=True), *map(self.term, args)]
+        return {**self.place(ref.span), "type": "ref", "value": value}
+
+
+def _location(span: Span, *, text: bool) -> Json:
+    place: Json = {"file": span.file, "row": span.row, "col": span.col}
+    if text:
+        place["text"] = base64.b64encode(span.text.encode()).decode()
+    return place
+
+
+def _cut(span: Span, length: int) -> Span:
+    """The first `length` characters of a span: OPA gives some nodes only their keyword's text."""
+    return Span(span.source, span.start, span.start + length, span.row, span.col)
+
+
+def _is_root(term: Term) -> bool:
+    return isinstance(term, Var) and term.name in _ROOTS
+
+
+def _scalar_kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case str():
+            return "string"
+        case _:
+            return "number"
+
+
+def _schema(schema: Json) -> Json:
+    def path(names: Iterable[object]) -> list[Json]:
+        first, *rest = names
+        return [
+            {"type": "var", "value": first},
+            *({"type": _scalar_kind(n), "value": n} for n in rest),
+        ]
+
+    return {
+        name: path(schema[name]) if name != "definition" else schema[name]
+        for name in ("path", "schema", "definition")
+        if name in schema
+    }
+
+
+def _sorted(value: object) -> object:
+    match value:
+        case dict():
+            return {key: _sorted(value[key]) for key in sorted(value)}
+        case list():
+            return [_sorted(item) for item in value]
+        case _:
+            return value
+
+
+def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
+    """The head's `name` and `key`, which OPA keeps for names of one or two parts only."""
+    head = rule.head
+    ref = head.ref
+    name = ref.head.name if isinstance(ref.head, Var) else ""
+    if not ref.args:
+        return name, head.key
+    if head.key is not None or rule.default or len(ref.args) > 1:
+        return "", head.key
+    if head.args is not None:
+        return (name if rule.body else ""), None
+    if not rule.body or not _has_if(rule):
+        return name, ref.args[0]
+    ground = not any(isinstance(node, Var) for node in walk(ref.args[0]))
+    return ("" if head.value is None else name), (None if ground else ref.args[0])
+
+
+def _has_if(rule: Rule) -> bool:
+    rest = rule.span.source.text[rule.head.span.end : rule.span.end]
+    return not rest.lstrip().startswith("{")
+
+
+# Sets and objects are printed sorted and without repetitions, in the order of terms
+
+
+def _distinct(items: tuple[Term, ...]) -> list[Term]:
+    found: dict[Any, Term] = {}
+    for item in items:
+        found.setdefault(_rank(item), item)
+    return [found[rank] for rank in sorted(found)]
+
+
+def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
+    found: dict[Any, tuple[Term, Term]] = {}
+    for key, value in pairs:
+        rank = _rank(key)
+        found[rank] = (found[rank][0] if rank in found else key, value)
+    return [found[rank] for rank in sorted(found)]
+
+
+def _rank(term: Term) -> tuple[int, Any]:
+    match term:
+        case Scalar(value=None):
+            return 0, 0
+        case Scalar(value=bool() as truth):
+            return 1, truth
+        case Scalar(value=str() as text):
+            return 3, text
+        case Scalar(value=int() | Number() as number):
+            return 2, Fraction(exact(number))
+        case Var(name=name):
+            return (5, (_rank(Var(name + "$")),)) if _is_root(term) else (4, name)
+        case Ref(head=head, args=args):
+            return 5, (_rank(head), *map(_rank, args))
+        case Array(items=items):
+            return 6, tuple(map(_rank, items))
+        case Object(items=pairs):
+            ranked = sorted((_rank(k), _rank(v)) for k, v in pairs)
+            return 7, tuple(ranked)
+        case Set(items=items):
+            return 8, tuple(sorted(map(_rank, items)))
+        case ArrayComprehension():
+            return 9, term.span.text
+        case ObjectComprehension():
+            return 10, term.span.text
+        case SetComprehension():
+            return 11, term.span.text
+        case Call(operator=operator, args=args):
+            return 12, (_rank(operator), *map(_rank, args))
+        case _:
+            return 13, term.span.text

@@ -1,0 +1,105 @@
+"""Our JSON of a tree is OPA's, key by key in OPA's order, with numbers as they were written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from doorward.rego.source import Source
+from doorward.rego.syntax.opa_json import module_to_json, term_to_json
+from doorward.rego.syntax.parser import parse_module, parse_term
+
+
+class Text(str):
+    """A number as it stands in a JSON text."""
+
+
+def spelled(value: Any) -> Any:
+    """The value with its numbers as texts."""
+    match value:
+        case dict():
+            return {key: spelled(item) for key, item in value.items()}
+        case list():
+            return [spelled(item) for item in value]
+        case None | bool() | str():
+            return value
+        case _:
+            return Text(value)
+
+
+def test_recorded_trees(shared: Path) -> None:
+    differing = []
+    with gzip.open(shared / "data/golden/parse.jsonl.gz", "rt") as lines:
+        for line in lines:
+            case = json.loads(line, parse_int=Text, parse_float=Text)
+            flags = case.get("flags", [])
+            source = Source("p.rego", case["source"])
+            module = parse_module(source, v0="--v0-compatible" in flags, annotations=True)
+            found = module_to_json(module, locations="locations,comments" in flags)
+            # As text: the order of keys counts.
+            if json.dumps(spelled(found)) != json.dumps(case["ast"]):
+                differing.append(case["id"])
+    assert not differing
+
+
+def test_sets_and_objects_are_sorted_without_repetitions() -> None:
+    text = '[{3, "b", 1.0, 1, x, input.a, [1], {1}, {"k": 1}, f(1), true, null, $"a"}]'
+    (members,) = term_to_json(parse_term(text))["value"]
+    assert [m["type"] for m in members["value"]] == [
+        *("null", "boolean", "number", "number", "string", "var", "ref", "array"),
+        *("object", "set", "call", "templatestring"),
+    ]
+    assert str(members["value"][2]["value"]) == "1.0"
+    pairs = term_to_json(parse_term('{"b": 1, "a": 2, "b": 3}'))["value"]
+    assert [(k["value"], v["value"]) for k, v in pairs] == [("a", 2), ("b", 3)]
+
+
+def test_comprehensions_and_documents_have_a_place_in_the_order() -> None:
+    text = "{{x | x}, [x | x], {x: x | x}, input, data.a}"
+    members = term_to_json(parse_term(text))["value"]
+    assert [m["type"] for m in members] == [
+        *("ref", "ref", "arraycomprehension", "objectcomprehension", "setcomprehension"),
+    ]
+
+
+def test_what_newer_versions_brought() -> None:
+    module = parse_module(
+        Source(
+            "p.rego",
+            "package p\nimport future.keywords\np if not { x } or y and z\n"
+            "q := $`a{1}{x}`\nr := null",
+        )
+    )
+    logical, template, null = module_to_json(module)["rules"]
+    terms = logical["body"][0]["terms"]
+    assert terms["type"] == "or"
+    assert terms["left"][0]["terms"]["type"] == "not"
+    assert terms["right"][0]["terms"]["type"] == "and"
+    value = template["head"]["value"]
+    assert value["type"] == "templatestring"
+    assert value["value"]["multi_line"] is True
+    assert [part.get("type") for part in value["value"]["parts"]] == ["string", "number", None]
+    assert null["head"]["value"] == {"type": "null", "value": {}}
+
+
+def test_schemas_have_their_paths_as_references() -> None:
+    text = '# METADATA\n# schemas:\n# - input.a["b"]: schema.c\npackage p'
+    (found,) = module_to_json(parse_module(Source("", text), annotations=True))["annotations"]
+    assert found == {
+        "schemas": [
+            {
+                "path": [
+                    {"type": "var", "value": "input"},
+                    {"type": "string", "value": "a"},
+                    {"type": "string", "value": "b"},
+                ],
+                "schema": [
+                    {"type": "var", "value": "schema"},
+                    {"type": "string", "value": "c"},
+                ],
+            }
+        ],
+        "scope": "package",
+    }
