@@ -20,7 +20,7 @@ from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
-from doorward.rego.errors import CompileError, Diagnostic, ParseError
+from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic, ParseError
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
@@ -274,9 +274,12 @@ class Query:
 
 def _parse_query(text: str, *, v0: bool) -> Body:
     try:
-        return parse_query(Source("", text), v0=v0)
+        body = parse_query(Source("", text), v0=v0)
     except ParseError as error:
         raise CompileError(error.diagnostics) from None
+    if not body:
+        raise CompileError([Diagnostic(COMPILE_ERROR, "empty query cannot be compiled")])
+    return body
 
 
 def _surroundings(
