@@ -1,0 +1,67 @@
+"""`doorward check`: compile policies, and report everything that is wrong with them."""
+
+from __future__ import annotations
+
+import click
+
+from doorward.cli.errors import documents_text, for_people
+from doorward.pdp.go_json import object_text
+from doorward.pdp.loader import LoadError, load
+from doorward.rego import Engine, RegoError
+from doorward.rego.builtins.go_json import indent
+
+__all__ = ["command"]
+
+
+@click.command(
+    "check",
+    epilog="""\b
+Examples:
+  doorward check policy.rego
+  doorward check --strict --format json policies/
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=click.Choice(("pretty", "json")),
+    default="pretty",
+    show_default=True,
+)
+@click.option("-S", "--strict", is_flag=True, help="Add strict mode's errors: what is unused.")
+@click.option(
+    "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
+)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+def command(
+    paths: tuple[str, ...],
+    style: str,
+    strict: bool,
+    max_errors: int,
+    ignore: tuple[str, ...],
+    v0_compatible: bool,
+    v1_compatible: bool,
+) -> int:
+    """Check the policies in files and folders; ends with 1 if anything is wrong.
+
+    Several errors are reported at once, on standard error, each with its code, its place and the
+    line of the source.
+    """
+    if not paths:
+        raise click.UsageError("specify at least one file")
+    try:
+        loaded = load(paths, ignore=ignore)
+        Engine(modules=loaded.modules, v0=v0_compatible, strict=strict, max_errors=max_errors)
+    except (LoadError, RegoError) as error:
+        if style == "json":
+            text = indent(object_text({"errors": documents_text(error)}), "", "  ")
+            click.echo(text, err=True)
+        else:
+            said = str(error) if isinstance(error, LoadError) else for_people(error)
+            click.echo(said, err=True)
+        return 1
+    return 0

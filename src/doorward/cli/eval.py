@@ -1,0 +1,235 @@
+"""`doorward eval`: one query, once, with the flags, formats and exit codes of `opa eval`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from doorward.cli.errors import documents_text, for_people
+from doorward.cli.results import FORMATS, Result, results_of, to_document
+from doorward.pdp.go_json import JSONError, object_text, read_json
+from doorward.pdp.loader import Loaded, LoadError, load, read_document
+from doorward.rego import UNDEFINED, CompileError, Engine, Environment, RegoError, Span, Value
+from doorward.rego.builtins.go_json import indent
+from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.errors import EvalError
+from doorward.rego.values import Undefined
+
+__all__ = ["command"]
+
+_FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "discard")
+_MAX_INPUT: Final = 512 << 20
+
+
+class _Format(click.ParamType[str]):
+    """One of the formats; refused in OPA's words."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in _FORMATS:
+            return str(value)
+        raise click.UsageError(
+            f'invalid argument "{value}" for "-f, --format" flag: '
+            f"must be one of {{{','.join(_FORMATS)}}}",
+            ctx,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one call asked for."""
+
+    query: str
+    data: Sequence[str]
+    ignore: Sequence[str]
+    input: Value | Undefined
+    package: str
+    imports: Sequence[str]
+    strict: bool
+    strict_builtin_errors: bool
+    show_builtin_errors: bool
+    v0: bool
+    deadline: float | None
+
+
+@click.command(
+    "eval",
+    epilog="""\b
+Examples:
+  doorward eval -d policy.rego -i input.json 'data.envoy.authz.allow'
+  doorward eval -d policy.rego -d data.json --format pretty 'data.roles[name]'
+  echo '{"x": 1}' | doorward eval --stdin-input --format raw 'input.x + 1'
+  doorward eval --fail -d policy.rego 'data.envoy.authz.allow == true'   # 1 if undefined
+""",
+)
+@click.argument("query", nargs=-1)
+@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
+@click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
+@click.option("--stdin", is_flag=True, help="Read the query from standard input.")
+@click.option("-f", "--format", "style", type=_Format(), default="json", show_default=True)
+@click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
+@click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
+@click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
+@click.option("--show-builtin-errors", is_flag=True, help="Report errors of built-ins.")
+@click.option("-S", "--strict", is_flag=True, help="Compile with strict mode's errors.")
+@click.option("--package", default="", help="Package that the query stands in.")
+@click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("--pretty-limit", default=0, help="Cut a table's cells at this width; 0 never.")
+@click.option("--timeout", default="0s", metavar="DURATION", help="Give up after, e.g. 500ms.")
+@click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+@click.option("--count", type=int, default=1, hidden=True)
+def command(query: tuple[str, ...], **options: Any) -> int:
+    """Evaluate QUERY on policies, data and an input, and print its results.
+
+    Ends with 0; with 1 when --fail or --fail-defined say so; with 2 on an error.
+    """
+    if options["fail"] and options["fail_defined"]:
+        raise click.UsageError("specify --fail or --fail-defined but not both")
+    if options["style"] == "source":
+        raise click.UsageError("invalid output format for evaluation")
+    text = _query(query, stdin=options["stdin"])
+    try:
+        input = _input(options["inputs"], stdin=options["stdin_input"])
+    except LoadError as error:
+        click.echo(error.messages[0], err=True)
+        return 2
+    asked = _Asked(
+        query=text,
+        data=options["data"],
+        ignore=options["ignore"],
+        input=input,
+        package=options["package"],
+        imports=options["imports"],
+        strict=options["strict"],
+        strict_builtin_errors=options["strict_builtin_errors"],
+        show_builtin_errors=options["show_builtin_errors"],
+        v0=options["v0_compatible"],
+        deadline=_seconds(options["timeout"]),
+    )
+    return _evaluate(asked, options["style"], options["pretty_limit"], options)
+
+
+def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) -> int:
+    try:
+        results, problem = _results(asked)
+    except (LoadError, RegoError) as error:
+        _show([], error, style, limit)
+        return 2
+    _show(results, problem, style, limit)
+    if options["fail"] and not results:
+        return 1
+    return 1 if options["fail_defined"] and results else 0
+
+
+def _query(query: tuple[str, ...], *, stdin: bool) -> str:
+    if len(query) > 1:
+        raise click.UsageError("specify at most one query argument")
+    if stdin and query:
+        raise click.UsageError("specify query argument or --stdin but not both")
+    if stdin:
+        return sys.stdin.read()
+    if not query:
+        raise click.UsageError("specify query argument or --stdin")
+    return query[0]
+
+
+def _input(paths: Sequence[str], *, stdin: bool) -> Value | Undefined:
+    if stdin:
+        return _parse_input(sys.stdin.buffer.read(_MAX_INPUT))
+    if not paths:
+        return UNDEFINED
+    path = paths[-1].removeprefix("file://")
+    try:
+        with open(path, "rb") as file:
+            return _parse_input(file.read(_MAX_INPUT))
+    except OSError as error:
+        what = (error.strerror or "failed").lower()
+        raise LoadError([f"open {path}: {what}"]) from None
+
+
+def _parse_input(content: bytes) -> Value | Undefined:
+    """JSON, or else YAML."""
+    try:
+        return read_json(content)
+    except JSONError:
+        pass
+    try:
+        return read_document("input", content)
+    except LoadError as error:
+        what = error.messages[0].removeprefix("input: ")
+        raise LoadError([f"unable to parse input: {what}"]) from None
+
+
+def _seconds(duration: str) -> float | None:
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0}
+    for unit, factor in units.items():
+        number = duration.removesuffix(unit)
+        if number != duration and number.replace(".", "", 1).isdecimal():
+            return float(number) * factor or None
+    raise click.UsageError(f'invalid argument "{duration}" for "--timeout" flag: e.g. 500ms or 2s')
+
+
+def _results(asked: _Asked) -> tuple[list[Result], RegoError | None]:
+    if not asked.query.strip():
+        raise LoadError(["cannot evaluate empty query"])
+    loaded = load(asked.data, ignore=asked.ignore) if asked.data else Loaded()
+    environment = Environment(tokens=VerifiedTokens(), on_print=_print)
+    engine = Engine(
+        modules=loaded.modules,
+        data=loaded.data,
+        v0=asked.v0,
+        strict=asked.strict,
+        environment=environment,
+    )
+    query = engine.prepare(
+        asked.query,
+        strict_builtin_errors=asked.strict_builtin_errors,
+        deadline=asked.deadline,
+        package=asked.package,
+        imports=asked.imports,
+    )
+    evaluation = query.evaluation(asked.input)
+    found = results_of(query, query.rows_of(evaluation))
+    if asked.show_builtin_errors and evaluation.errors:
+        return [], _distinct(evaluation.errors)
+    return found, None
+
+
+def _distinct(errors: Sequence[EvalError]) -> RegoError:
+    return CompileError(dict.fromkeys(error.diagnostics[0] for error in errors))
+
+
+def _print(text: str, _span: Span) -> None:
+    click.echo(text, err=True)
+
+
+def _show(
+    results: Sequence[Result], error: RegoError | LoadError | None, style: str, limit: int
+) -> None:
+    if style in ("json", "discard"):
+        click.echo(_as_json(results, error, discard=style == "discard"))
+    elif error is not None:
+        click.echo(for_people(error), err=True)
+    else:
+        click.echo(FORMATS[style](results, limit), nl=False)
+
+
+def _as_json(
+    results: Sequence[Result], error: RegoError | LoadError | None, *, discard: bool
+) -> str:
+    fields: dict[str, str] = {}
+    if error is not None:
+        fields["errors"] = documents_text(error, sort_keys=discard)
+    elif results and discard:
+        fields["result"] = '"discarded"'
+    elif results:
+        fields["result"] = "[" + ",".join(map(to_document, results)) + "]"
+    return indent(object_text(fields), "", "  ")

@@ -1,0 +1,118 @@
+"""`doorward`: finds the subcommand, and says in two lines what was wrong with how it was called.
+
+Subcommands are named here and imported only when used, so that a decision on the command line does
+not pay for the servers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from doorward import __version__
+
+__all__ = ["cli", "main"]
+
+_COMMANDS: Final = {
+    "capabilities": "What this engine's policies may use, as JSON.",
+    "check": "Compile policies and report everything that is wrong.",
+    "emit": "Show the Python that policies or a query become.",
+    "envoy": "Everything for the Envoy proxy.",
+    "eval": "Evaluate a query.",
+    "parse": "Show the tree of a policy.",
+    "run": "Start the policy decision point.",
+    "token": "Make a test token.",
+    "version": "Show the version.",
+}
+
+_EXAMPLES: Final = """\
+\b
+Examples:
+  doorward eval -d policy.rego -i input.json 'data.envoy.authz.allow'
+  doorward check policy.rego
+  doorward run --server --config-file doorward.yaml policy.rego
+"""
+
+
+class Commands(click.Group):
+    """The subcommands by name; a file is imported when its command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"doorward.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.command(
+    cls=Commands,
+    epilog=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="doorward %(version)s")
+def cli() -> None:
+    """Decide who may do what, by policies written in Rego."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of one call: 0, 1 for a call that is wrong, else what the command says."""
+    try:
+        code: Any = cli.main(arguments, prog_name="doorward", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.UsageError as error:
+        click.echo(f"Error: {_said(error)}\nUsage:\n{_usage(error)}", err=True)
+        return 1
+    except click.ClickException as error:
+        click.echo(f"Error: {error.format_message()}", err=True)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code if isinstance(code, int) else 0
+
+
+def _said(error: click.UsageError) -> str:
+    """The message, in OPA's words where a flag is unknown or a value is none of those allowed."""
+    if isinstance(error, click.NoSuchOption):
+        return f"unknown flag: {error.option_name}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        names = ", ".join(error.param.opts) or error.param.name
+        return f'invalid value for "{names}": {error.message}'
+    if "No such command" in error.message:
+        return "unknown command" + error.message.removeprefix("No such command").rstrip(".")
+    return error.format_message()
+
+
+def _usage(error: click.UsageError) -> str:
+    if error.ctx is None:
+        return "  doorward --help"
+    lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        lines.append(f"hint: did you mean {error.possibilities[0]}?")
+    return "\n".join([f"  {line}" for line in lines])

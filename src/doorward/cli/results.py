@@ -1,0 +1,165 @@
+"""Results of a query in the formats of `opa eval`: values and bindings to text, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.pdp.go_json import object_text
+from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.engine import Query
+from doorward.rego.syntax.nodes import (
+    ArrayComprehension,
+    Call,
+    Expr,
+    ObjectComprehension,
+    Ref,
+    SetComprehension,
+    SomeDecl,
+    Var,
+)
+from doorward.rego.syntax.walk import children
+from doorward.rego.values import Value
+
+__all__ = ["FORMATS", "Result", "results_of", "to_document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One solution: the value of each expression, and of each variable that has a name."""
+
+    expressions: tuple[tuple[Expr, Value], ...]
+    bindings: dict[str, Value]
+
+
+def results_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Result]:
+    """The solutions of `query` with its expressions in the order they were written.
+
+    A single expression that is false is a result; among several, or where there are several
+    solutions to look for, false is none.
+    """
+    count = len(query.variables)
+    body = query.body
+    order = sorted(
+        [n for n, expr in enumerate(body) if not isinstance(expr.term, SomeDecl)],
+        key=lambda n: body[n].span.start,
+    )
+    needs_true = len(body) > 1 or _iterates(query.source)
+    found: list[Result] = []
+    for row in rows:
+        values = [row[count + n] for n in order]
+        if needs_true and any(value is False for value in values):
+            continue
+        named = zip(query.variables, row[:count], strict=True)
+        expressions = zip([body[n] for n in order], values, strict=True)
+        found.append(Result(tuple(expressions), dict(named)))
+    return found
+
+
+def _iterates(node: object) -> bool:
+    """Whether a reference somewhere has a variable in it, comprehensions aside."""
+    if isinstance(node, tuple):
+        return any(map(_iterates, node))
+    if isinstance(node, (ArrayComprehension, SetComprehension, ObjectComprehension)):
+        return False
+    if isinstance(node, Ref) and any(isinstance(arg, Var) for arg in node.args):
+        return True
+    if isinstance(node, Call) and node.name == "walk":
+        return True
+    return any(map(_iterates, children(node)))  # type: ignore[arg-type]  # any node has children
+
+
+def to_document(result: Result) -> str:
+    """The JSON of one result, on one line."""
+    expressions = []
+    for expr, value in result.expressions:
+        span = expr.span
+        place = object_text({"row": str(span.row), "col": str(span.col)})
+        fields = {"value": marshal(value), "text": marshal(span.text), "location": place}
+        expressions.append(object_text(fields))
+    fields = {"expressions": "[" + ",".join(expressions) + "]"}
+    if result.bindings:
+        fields["bindings"] = marshal(_as_value(result.bindings))
+    return object_text(fields)
+
+
+def _as_value(bindings: dict[str, Value]) -> Value:
+    return {name: value for name, value in bindings.items()}
+
+
+def _values(results: Sequence[Result], limit: int) -> str:
+    lists: list[Value] = [[value for _, value in result.expressions] for result in results]
+    return "".join([_pretty_json(each) for each in lists])
+
+
+def _bindings(results: Sequence[Result], limit: int) -> str:
+    return "".join([_pretty_json(_as_value(result.bindings)) for result in results])
+
+
+def _raw(results: Sequence[Result], limit: int) -> str:
+    lines = [" ".join([_bare(value) for _, value in each.expressions]) for each in results]
+    return "".join([f"{line}\n" for line in lines])
+
+
+def _bare(value: Value) -> str:
+    return value if isinstance(value, str) else marshal(value)
+
+
+def _pretty_json(value: Value) -> str:
+    return indent(marshal(value), "", "  ") + "\n"
+
+
+def _pretty(results: Sequence[Result], limit: int) -> str:
+    if not results:
+        return "undefined\n"
+    first = results[0]
+    values = [value for _, value in first.expressions]
+    one = len(values) == 1 or all(isinstance(value, bool) for value in values)
+    if len(results) == 1 and not first.bindings and one:
+        return _pretty_json(values[0])
+    columns = [(name, _of_binding(name)) for name in sorted(first.bindings)]
+    columns += [
+        (expr.span.text, _of_expression(number))
+        for number, (expr, value) in enumerate(first.expressions)
+        if not isinstance(value, bool)
+    ]
+    rows = [[_cut(marshal(of(result)), limit) for _, of in columns] for result in results]
+    return _table([name for name, _ in columns], rows)
+
+
+def _of_binding(name: str) -> Callable[[Result], Value]:
+    return lambda result: result.bindings[name]
+
+
+def _of_expression(number: int) -> Callable[[Result], Value]:
+    return lambda result: result.expressions[number][1]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if limit <= 0 or len(text) <= limit else text[: max(limit - 3, 0)] + "..."
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"
+    head = [_centred(name, width) for name, width in zip(names, widths, strict=True)]
+    lines = [rule, "| " + " | ".join(head) + " |\n", rule]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("| " + " | ".join(cells) + " |\n")
+    return "".join([*lines, rule])
+
+
+def _centred(text: str, width: int) -> str:
+    left = (width - len(text)) // 2
+    return " " * left + text + " " * (width - len(text) - left)
+
+
+FORMATS: Final[dict[str, Callable[[Sequence[Result], int], str]]] = {
+    "values": _values,
+    "bindings": _bindings,
+    "pretty": _pretty,
+    "raw": _raw,
+}
+"""The formats that are not JSON documents; each takes the results and the width of a cell."""

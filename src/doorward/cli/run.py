@@ -1,0 +1,168 @@
+"""`doorward run`: the decision point as a server, with the flags of `opa run`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from doorward.cli.errors import for_people
+from doorward.cli.sidecar import Sidecar, SidecarOptions, StartupError
+from doorward.pdp.config import ConfigError, read_config
+from doorward.pdp.loader import LoadError
+from doorward.pdp.log import FORMATS, LEVELS, configure
+from doorward.rego import RegoError
+
+__all__ = ["command"]
+
+_LATER = {
+    "authentication": "off",
+    "authorization": "off",
+    "bundle": (),
+    "h2c": False,
+    "pprof": False,
+    "set_file": (),
+    "tls_ca_cert_file": None,
+    "tls_cert_file": None,
+    "tls_private_key_file": None,
+}
+"""Flags of OPA that are known and not followed yet. Any other value than this is an error: what
+they protect would be open without them."""
+
+
+@click.command(
+    "run",
+    epilog="""\b
+Examples:
+  doorward run --server policy.rego
+  doorward run --server --addr 127.0.0.1:8181 --diagnostic-addr 127.0.0.1:8282 \\
+      --config-file doorward.yaml --ignore '.*' policy.rego data/
+  doorward run --server --set decision_logs.console=true policy.rego
+""",
+)
+@click.argument("files", nargs=-1)
+@click.option("-s", "--server", is_flag=True, help="Run as a server.")
+@click.option(
+    "-a",
+    "--addr",
+    multiple=True,
+    default=("localhost:8181",),
+    show_default=True,
+    help="Address of the HTTP API; repeatable. HOST:PORT or unix:///PATH.",
+)
+@click.option(
+    "--diagnostic-addr", multiple=True, help="Address for health and metrics only; repeatable."
+)
+@click.option("-c", "--config-file", help="Configuration file.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
+@click.option(
+    "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="info", show_default=True
+)
+@click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
+@click.option(
+    "-w/-W",
+    "--watch/--no-watch",
+    default=True,
+    show_default=True,
+    help="Bring changed files into force; broken ones never.",
+)
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+@click.option(
+    "--shutdown-grace-period",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="Seconds that requests under way have to end.",
+)
+@click.option(
+    "--shutdown-wait-period",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds to go on serving after the signal to end.",
+)
+@click.option(
+    "--unix-socket-perm", default="755", show_default=True, help="Permission bits of sockets."
+)
+@click.option("--authentication", default="off", hidden=True)
+@click.option("--authorization", default="off", hidden=True)
+@click.option("-b", "--bundle", multiple=True, hidden=True)
+@click.option("--h2c", is_flag=True, hidden=True)
+@click.option("--pprof", is_flag=True, hidden=True)
+@click.option("--set-file", multiple=True, hidden=True)
+@click.option("--tls-ca-cert-file", hidden=True)
+@click.option("--tls-cert-file", hidden=True)
+@click.option("--tls-private-key-file", hidden=True)
+@click.option("--disable-telemetry", is_flag=True, hidden=True)
+@click.option("--skip-version-check", is_flag=True, hidden=True)
+@click.option("--optimize-store-for-read-speed", is_flag=True, hidden=True)
+@click.option("--ready-timeout", type=int, default=0, hidden=True)
+def command(
+    files: tuple[str, ...],
+    server: bool,
+    log_level: str,
+    log_format: str,
+    **options: Any,
+) -> int:
+    """Start the policy decision point on policies and data in FILES and folders.
+
+    It serves OPA's HTTP API on --addr and, with `plugins.envoy_ext_authz_grpc` in the
+    configuration, Envoy's external authorization API. It ends in order on SIGTERM and SIGINT, and
+    writes logs to standard error.
+    """
+    if not server:
+        raise click.UsageError("specify --server: there is no interactive shell yet")
+    for name, unset in _LATER.items():
+        if options[name] != unset:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} is not supported yet")
+    configure(log_level, log_format)
+    try:
+        sidecar = Sidecar(_options(files, log_format, options))
+        sidecar.start()
+    except (LoadError, RegoError) as error:
+        return _fail(for_people(error))
+    except (ConfigError, StartupError) as error:
+        return _fail(str(error))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: sidecar.stop())
+    return sidecar.run()
+
+
+def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
+    return SidecarOptions(
+        paths=files,
+        config=read_config(options["config_file"], overrides=options["settings"]),
+        addresses=options["addr"],
+        diagnostic_addresses=options["diagnostic_addr"],
+        ignore=options["ignore"],
+        log_format=log_format,
+        watch=options["watch"],
+        v0=options["v0_compatible"],
+        grace=options["shutdown_grace_period"],
+        wait=options["shutdown_wait_period"],
+        unix_permissions=_permissions(options["unix_socket_perm"]),
+    )
+
+
+def _permissions(text: str) -> int:
+    try:
+        bits = int(text, 8)
+    except ValueError:
+        bits = -1
+    if not 0 <= bits <= 0o777:
+        raise click.UsageError(f"--unix-socket-perm: `{text}` is not like 755")
+    return bits
+
+
+def _fail(message: str) -> int:
+    logging.getLogger(__name__).error("Cannot start.")
+    click.echo(f"error: {message}", err=True)
+    return 1

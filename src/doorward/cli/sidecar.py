@@ -1,0 +1,228 @@
+"""The running decision point: its parts put together, started in order, and ended together.
+
+Everything that can fail does so before anything is served. Adapters never see each other; what
+they share is the decision point, the health and the metrics that are made here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward import __version__
+from doorward.envoy.metrics import Metrics as EnvoyMetrics
+from doorward.envoy.options import Options, OptionsError, from_block
+from doorward.envoy.server import PLUGIN, Server, StartError, make_server
+from doorward.pdp.config import Config, ConfigError
+from doorward.pdp.decision import new_decision_id
+from doorward.pdp.decision_log import DecisionLog
+from doorward.pdp.health import Health, State
+from doorward.pdp.log import line_for
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.reload import Watcher
+from doorward.pdp.snapshot import Settings, Snapshot, read
+from doorward.pdp.yaml_block import Block
+from doorward.rego import Environment, Span
+from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rest.app import Api
+from doorward.rest.server import BindError, HttpServer, Listener, bind
+
+__all__ = ["Sidecar", "SidecarOptions", "StartupError"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class StartupError(Exception):
+    """What keeps the decision point from starting, in words for whoever starts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """How `doorward run --server` was called."""
+
+    paths: Sequence[str] = ()
+    config: Config = field(default_factory=Config)
+    addresses: Sequence[str] = ("localhost:8181",)
+    diagnostic_addresses: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    log_format: str = "json"
+    watch: bool = True
+    v0: bool = False
+    grace: float = 10.0
+    wait: float = 0.0
+    unix_permissions: int = 0o755
+
+
+class Sidecar:
+    """Every part of one decision point. `start`, then `run` until told to stop."""
+
+    def __init__(self, options: SidecarOptions) -> None:
+        self._options = options
+        self._stop = threading.Event()
+        self.health = Health()
+        self.metrics = Metrics(__version__)
+        self._settings = Settings(
+            v0=options.v0,
+            environment=Environment(
+                runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
+            ),
+        )
+        self.pdp = PDP(self._read(), self._decision_log())
+        self._envoy = self._envoy_server()
+        self._http = HttpServer(self._listeners(), grace=options.grace)
+        self._watcher = self._watch() if options.watch and options.paths else None
+
+    def _read(self) -> Snapshot:
+        options = self._options
+        return read(options.paths, ignore=options.ignore, settings=self._settings)
+
+    def _decision_log(self) -> DecisionLog | None:
+        options = self._options.config.decision_logs
+        if not options.console:
+            return None
+        labels = {
+            "id": new_decision_id(),
+            "version": __version__,
+            **self._options.config.labels,
+        }
+        return DecisionLog(
+            _write_to_stderr,
+            line_for(self._options.log_format),
+            labels=labels,
+            options=options,
+            on_lost=self.metrics.lost,
+        )
+
+    def _envoy_server(self) -> Server | None:
+        block = self._options.config.plugins.get(PLUGIN)
+        if block is None:
+            return None
+        options = _envoy_options(block)
+        observer = None
+        if options.enable_performance_metrics:
+            buckets = options.grpc_request_duration_seconds_buckets
+            observer = EnvoyMetrics(self.metrics.registry, buckets)
+        try:
+            return make_server(self.pdp, options, observer=observer, on_state=self._envoy_state)
+        except StartError as error:
+            raise StartupError(f"{PLUGIN}: {error}") from None
+
+    def _envoy_state(self, state: str) -> None:
+        self.health.set(PLUGIN, State(state))
+
+    def _listeners(self) -> list[Listener]:
+        options = self._options
+        main = Api(self.pdp, options.config, self.health, self.metrics)
+        diagnostic = Api(self.pdp, options.config, self.health, self.metrics, diagnostic=True)
+        wanted = [(address, main) for address in options.addresses]
+        wanted += [(address, diagnostic) for address in options.diagnostic_addresses]
+        bound: list[Listener] = []
+        try:
+            for address, app in wanted:
+                socket = bind(address, unix_permissions=options.unix_permissions)
+                bound.append(Listener(address, socket, app))
+        except BindError as error:
+            for each in bound:
+                each.socket.close()
+            self.pdp.close()
+            raise StartupError(str(error)) from None
+        return bound
+
+    def _watch(self) -> Watcher:
+        options = self._options
+        return Watcher(
+            options.paths,
+            options.ignore,
+            self._read,
+            self.pdp.replace,
+            health=self.health,
+            on_reload=lambda failed: self.metrics.reloaded(failed=failed),
+        )
+
+    def start(self) -> None:
+        """Serve. StartupError, with nothing left running, where a part cannot."""
+        options = self._options
+        for warning in options.config.warnings:
+            _log.warning(warning)
+        _log.info(
+            "Initializing server.",
+            extra={
+                "addrs": list(options.addresses),
+                "diagnostic-addrs": list(options.diagnostic_addresses),
+                "revision": self.pdp.snapshot.revision,
+            },
+        )
+        try:
+            if self._envoy is not None:
+                self._envoy.start()
+            self._http.start()
+        except (StartError, BindError) as error:
+            self.close()
+            raise StartupError(str(error)) from None
+        if self._watcher is not None:
+            self._watcher.start()
+        _log.info("Server initialized.")
+
+    def stop(self) -> None:
+        """Ask `run` to end; may be called from a signal handler."""
+        self._stop.set()
+
+    def run(self) -> int:
+        """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
+        while not self._stop.wait(0.5):
+            if not self._http.alive:
+                _log.error("The HTTP server ended by itself.")
+                self.close()
+                return 1
+        _log.info("Shutting down...", extra={"grace": self._options.grace})
+        if self._options.wait > 0:
+            time.sleep(self._options.wait)
+        self.close()
+        _log.info("Server shutdown.")
+        return 0
+
+    def close(self) -> None:
+        """End every part, the decision log last, so that no answer is missing in it."""
+        if self._watcher is not None:
+            self._watcher.close()
+        if self._envoy is not None:
+            self._envoy.stop(self._options.grace)
+        self._http.close()
+        self.pdp.close()
+
+
+def _envoy_options(block: Block) -> Options:
+    try:
+        options, unknown = from_block(block.plain())
+    except OptionsError as error:
+        place = block.place(error.key) if error.key else f"{block.file}: {block.path}"
+        raise ConfigError(f"{place} {error.message}") from None
+    for key in unknown:
+        _log.warning(f"{block.place(key)}: unknown key, ignored")
+    return options
+
+
+def _runtime(config: Config) -> Mapping[str, Any]:
+    """What `opa.runtime()` gives policies. As in OPA that includes the environment."""
+    return {
+        "config": dict(config.document),
+        "env": dict(os.environ),
+        "version": __version__,
+        "commit": "",
+    }
+
+
+def _print(text: str, span: Span) -> None:
+    _log.info(text, extra={"line": str(span)})
+
+
+def _write_to_stderr(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()

@@ -1,0 +1,119 @@
+"""`doorward eval` and `doorward check` against what OPA's commands printed and how they ended.
+
+Rows are skipped or known to differ by rules with a reason in `differences.toml`; a row
+named there that does not differ any more fails.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.cli.main import run
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROWS = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/cli.jsonl.gz"
+RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
+# `file:row: code: message` and `row:col: code: message` (OPA); `file:row:col: …` (ours).
+PLACED = re.compile(
+    r"^(?:\d+ error occurred[a-z ]*: )?(?:<query>:)?"
+    r"([^\s:]+:\d+)(?::\d+)?: (rego_\w+|eval_\w+): (.*)$",
+    re.MULTILINE,
+)
+NUMBERED = re.compile(r"__local\d+__")
+
+
+def rows() -> list[Any]:
+    if not ROWS.is_file():
+        return [pytest.param({}, marks=pytest.mark.skip(reason=f"no answers at `{ROWS}`"))]
+    with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
+        found = [json.loads(line) for line in lines]
+    return [
+        pytest.param(row, id=row["id"])
+        for row in found
+        if row["argv"][1] in ("eval", "check") and not later(row["argv"])
+    ]
+
+
+def later(argv: list[str]) -> bool:
+    return any(flag in argv for flag in RULES["later"]["flags"])
+
+
+def known(row: dict[str, Any]) -> str | None:
+    """The reason why this row may differ."""
+    for rule in RULES["difference"]:
+        if row["id"] in rule["ids"]:
+            return str(rule["reason"])
+    return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("row", rows())
+def test_the_answer_is_that_of_opa(
+    row: dict[str, Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in row["files"].items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    stdin = io.TextIOWrapper(io.BytesIO(row.get("stdin", "").encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    code = run(row["argv"][1:])
+    out, err = capsys.readouterr()
+    unordered = bool(row.get("unordered"))
+    mine = (code, said(out, unordered), said(err, unordered))
+    want = (row["exit"], said(row["stdout"], unordered), said(row["stderr"], unordered))
+    reason = known(row)
+    if reason is None:
+        assert mine == want
+    elif mine == want:
+        pytest.fail(f"does not differ any more: {reason}")
+    else:
+        assert mine[0] == want[0] or "exit" in reason, reason
+        assert "Traceback" not in err
+
+
+def said(text: str, unordered: bool) -> Any:
+    """What a text says: results to the byte, errors by their place, code and message."""
+    if text.startswith(('{\n  "errors"', '{\n  "result"')):
+        document = json.loads(text, parse_float=str, parse_int=str)
+        if "errors" in document:
+            errors = [summary(error) for error in document["errors"]]
+            return sorted(errors, key=str)
+        if not unordered:
+            return text
+    if "Usage:" in text:
+        return text.partition("Usage:")[0]
+    if re.match(r"\d+ errors? occurred", text):
+        return sorted(PLACED.findall(text)) or text
+    return sorted(line.rstrip(",") for line in text.splitlines()) if unordered else text
+
+
+def summary(error: dict[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in error.items() if key != "details"}
+    found["message"] = NUMBERED.sub("__local__", error["message"])
+    return found
+
+
+def test_every_rule_of_the_list_names_rows_that_are_run() -> None:
+    if not ROWS.is_file():
+        pytest.skip(f"no recorded answers at `{ROWS}`")
+    run_ids = {str(row.id) for row in rows()}
+    for rule in RULES["difference"]:
+        assert set(rule["ids"]) <= run_ids, rule["reason"]

@@ -1,0 +1,51 @@
+"""The command line finds its commands, and says what was wrong in two lines."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from doorward.cli.main import cli, run
+
+
+def test_without_arguments_it_shows_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    out = capsys.readouterr().out
+    assert "doorward eval -d policy.rego" in out
+    assert "Start the policy decision point." in out
+
+
+def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in cli.list_commands(click.Context(cli)):
+        assert run([name, "--help"]) == 0
+        assert name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], "Error: unknown command 'nope'\nUsage:\n"),
+        (["token", "--nope"], "Error: unknown flag: --nope"),
+        (["envoy", "bootstrap", "--timeout", "soon"], 'Error: invalid value for "--timeout": '),
+    ],
+)
+def test_a_wrong_call_ends_with_1_and_says_why(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version"]) == 0
+    assert run(["--version"]) == 0
+    out = capsys.readouterr().out
+    assert "Version: " in out
+    assert "doorward " in out
+
+
+def test_a_bootstrap_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["envoy", "bootstrap", "--pdp", "unix:///run/a.sock"]) == 0
+    out = capsys.readouterr().out
+    assert "static_resources:" in out
+    assert "/run/a.sock" in out
