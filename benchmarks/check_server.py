@@ -91,25 +91,18 @@ def allowed(answer: bytes) -> bool:
 
 def serve(check: Check, socket: str) -> None:
     """Answers on the socket until standard input ends; tells its CPU time for every line read."""
-    from concurrent.futures import ThreadPoolExecutor
+    from doorward.envoy.options import Options
+    from doorward.envoy.server import Server
 
-    import grpc
-
-    server = grpc.server(ThreadPoolExecutor(max_workers=10))
-    handler = grpc.unary_unary_rpc_method_handler(lambda request, _: check(request))
-    service, _, method = METHOD.strip("/").partition("/")
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {method: handler}),)
-    )
-    server.add_insecure_port(f"unix:{socket}")
+    server = Server({"v3": check}, Options(addr=f"unix://{socket}"))
     server.start()
     print("ready", flush=True)
     for _ in sys.stdin:
         print(time.process_time_ns(), flush=True)
-    server.stop(grace=0.5).wait()
+    server.stop(grace=0.5)
 
 
-class Server:
+class Process:
     """A server process, and its CPU clock."""
 
     def __init__(self, kind: str, socket: Path) -> None:
@@ -133,8 +126,8 @@ class Server:
 
 
 @contextmanager
-def started(kind: str, folder: Path) -> Iterator[Server]:
-    server = Server(kind, folder / f"{kind}.sock")
+def started(kind: str, folder: Path) -> Iterator[Process]:
+    server = Process(kind, folder / f"{kind}.sock")
     try:
         if (said := server.line()) != "ready":
             raise Missing(said or f"the {kind} server ended with {server.process.wait(5)}")
