@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ from tests.envoy.deciders import Fixed, request
 
 from doorward.envoy.options import Options
 from doorward.envoy.server import Server, StartError, make_server
-from doorward.rego.values import UNDEFINED
+from doorward.pdp.decision import Decision
+from doorward.rego.values import UNDEFINED, Undefined, Value
 
 CHECK = "/envoy.service.auth.{}.Authorization/Check"
 TIMEOUT = 10
@@ -36,9 +39,11 @@ def serving(options: Options, pdp: Fixed | None = None) -> Iterator[tuple[Server
         server.stop(grace=1)
 
 
-def call(channel: grpc.Channel, raw: bytes, version: str = "v3") -> auth.CheckResponse:
+def call(
+    channel: grpc.Channel, raw: bytes, version: str = "v3", timeout: float = TIMEOUT
+) -> auth.CheckResponse:
     method = channel.unary_unary(CHECK.format(version), bytes, auth.CheckResponse.FromString)
-    return method(raw, timeout=TIMEOUT)
+    return method(raw, timeout=timeout)
 
 
 def options_for(kind: str, folder: Path) -> Options:
@@ -85,6 +90,33 @@ def test_a_failed_call_carries_the_code_and_the_message(tmp_path: Path) -> None:
             call(channel, request())
         assert raised.value.code() is grpc.StatusCode.UNKNOWN
         assert raised.value.details() == "undefined decision"
+
+
+class Held(Fixed):
+    """Decides when it is let go."""
+
+    let_go = threading.Event()
+
+    def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
+        decision = super().decide(path, input)
+        self.let_go.wait(TIMEOUT)
+        return decision
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_not_decided(tmp_path: Path) -> None:
+    pdp = Held(True)
+    options = Options(addr=f"unix://{tmp_path}/check.sock", threads=1)
+    with serving(options, pdp) as (_, channel), ThreadPoolExecutor(1) as caller:
+        first = caller.submit(call, channel, request())
+        while not pdp.asked:
+            time.sleep(0.01)
+        with pytest.raises(grpc.RpcError) as raised:
+            call(channel, request(), timeout=0.1)
+        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        pdp.let_go.set()
+        assert first.result(TIMEOUT).status.code == 0
+        assert call(channel, request()).status.code == 0
+    assert len(pdp.asked) == 2
 
 
 def test_health_is_served(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from doorward.envoy.errors import CallFailedError, RequestError, RequestParseErr
 from doorward.envoy.options import Options
 from doorward.envoy.requests import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.responses import ResultError, to_denial, to_refusal, to_response
-from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
 from doorward.rego.errors import RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
@@ -30,22 +30,9 @@ Check: TypeAlias = Callable[[bytes], bytes]
 
 _log: Final = logging.getLogger(__name__)
 
-_FAULTS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    RuntimeError,
-    RegoError,
-    TypeError,
-    ValueError,
-    message.Error,
-)
-"""What a fault of ours may raise. Caught at this one edge, because gRPC would make a failed call of
-it, which a proxy may be told to let through."""
+# A fault of ours. Caught at this one edge, because gRPC would make a failed call of it, which a
+# proxy may be told to let through.
+_FAULTS: Final = (*FAULTS, RegoError, message.Error)
 
 
 class Decider(Protocol):

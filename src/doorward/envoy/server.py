@@ -157,6 +157,9 @@ class Server:
 
 def _to_handler(service: str, check: Check) -> grpc.GenericRpcHandler[bytes, bytes]:
     def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if not context.is_active():
+            # It waited too long: the proxy has answered already, and nobody reads this.
+            context.abort(grpc.StatusCode.CANCELLED, "check_request_cancelled")
         try:
             return check(request)
         except CallFailedError as error:
