@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 
 from doorward.envoy.options import Options, OptionsError, from_block
@@ -93,3 +97,18 @@ def test_a_wrong_value_is_an_error_that_names_its_key(
 def test_path_and_query_exclude_each_other() -> None:
     with pytest.raises(OptionsError, match='specify a value for only the "path" field'):
         from_block({"path": "a", "query": "data.a"})
+
+
+def test_every_option_is_documented_with_its_default(root: Path) -> None:
+    rows = re.findall(
+        r"^\| `([^`]+)` \|([^|]*)\|", (root / "docs/envoy.md").read_text(), re.MULTILINE
+    )
+    documented = dict(rows)
+    for field in fields(Options):
+        text = documented[field.name.replace("_", "-")].strip()
+        if isinstance(field.default, bool):
+            assert text == f"`{str(field.default).lower()}`"
+        elif field.name == "socket_mode":
+            assert text == f'`"{field.default:o}"`'
+        elif isinstance(field.default, (int, str)):
+            assert text == (f"`{field.default}`" if field.default else "")

@@ -215,3 +215,12 @@ def test_state_follows_the_server(tmp_path: Path) -> None:
     server.stop(grace=0)
     assert states == ["NOT_READY", "OK", "NOT_READY"]
     assert server.wait(TIMEOUT)
+
+
+def test_a_server_that_did_not_start_can_be_stopped(tmp_path: Path) -> None:
+    options = Options(addr=f"unix://{tmp_path}/no/check.sock")
+    server = make_server(Fixed(True), options)
+    server.stop(grace=0)
+    with pytest.raises(StartError):
+        (failed := make_server(Fixed(True), options)).start()
+    failed.stop(grace=0)
