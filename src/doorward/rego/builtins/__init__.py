@@ -54,10 +54,16 @@ from doorward.rego.builtins import (
     regex as regex,
 )
 from doorward.rego.builtins import (
+    schema as schema,
+)
+from doorward.rego.builtins import (
     sets as sets,
 )
 from doorward.rego.builtins import (
     strings as strings,
+)
+from doorward.rego.builtins import (
+    time as time,
 )
 from doorward.rego.builtins import (
     tokens as tokens,

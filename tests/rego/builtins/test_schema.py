@@ -1,0 +1,114 @@
+"""JSON Schema, where the recorded answers are silent: bounds, references, findings in full."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.builtins.schema_formats import FORMATS
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value, make_set
+
+match = REGISTRY["json.match_schema"].call
+verify = REGISTRY["json.verify_schema"].call
+
+
+def findings(document: Value, schema: Value) -> list[tuple[str, str]]:
+    valid, found = match(document, schema)
+    assert valid is (not found)
+    return [(finding["field"], finding["type"]) for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("document", "schema", "found"),
+    [
+        ({"a": True}, {"properties": {"a": {"enum": [1]}}}, [("a", "enum")]),
+        ({"a": 1}, {"properties": {"a": {"const": True}}}, [("a", "const")]),
+        ({"a": [1, 1.0]}, {"properties": {"a": {"uniqueItems": True}}}, []),
+        ({"a": [True, 1]}, {"properties": {"a": {"uniqueItems": True}}}, []),
+        ([{}, {}], {"uniqueItems": True}, [("(Root)", "unique")]),
+        ({"a": 1, "b": 1}, {"required": ["c", "d"]}, [("(Root)", "required")] * 2),
+        ("7", {"maximum": 7, "exclusiveMaximum": True}, [("(Root)", "number_lt")]),
+        ("7", {"maximum": 6}, [("(Root)", "number_lte")]),
+        ("7", {"minimum": 8}, [("(Root)", "number_gte")]),
+        ("7", {"minimum": 7, "exclusiveMinimum": True}, [("(Root)", "number_gt")]),
+        ("7", {"if": False, "else": {"type": "string"}}, None),
+        ("1e2", {"type": "integer"}, []),
+        ("[]", {"type": ["string", "object"]}, [("(Root)", "invalid_type")]),
+        ("1", {"oneOf": [{"type": "integer"}, {"minimum": 0}]}, [("(Root)", "number_one_of")]),
+        (
+            '"x"',
+            {"allOf": [{"maxLength": 0}, {"pattern": "^y"}]},
+            [("(Root)", "string_lte"), ("(Root)", "pattern")],
+        ),
+        (
+            {"a": {"b": 1}, "c": 2},
+            {"additionalProperties": False, "patternProperties": {"^a": {"required": ["x"]}}},
+            [("(Root)", "additional_property_not_allowed"), ("a", "required")],
+        ),
+    ],
+)
+def test_findings(document: Value, schema: Value, found: list[Any] | None) -> None:
+    if found is None:
+        assert findings(document, schema) == [
+            ("(Root)", "condition_else"),
+            ("(Root)", "invalid_type"),
+        ]
+    else:
+        assert findings(document, schema) == found
+
+
+def test_a_set_is_an_array() -> None:
+    assert findings({"a": make_set([2, 1])}, {"properties": {"a": {"type": "array"}}}) == []
+
+
+def test_nothing_is_fetched() -> None:
+    with pytest.raises(BuiltinError, match="cannot be resolved"):
+        match({}, {"$ref": "https://example.com/schema.json"})
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        match({}, {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}})
+
+
+def test_a_pattern_takes_linear_time() -> None:
+    start = time.monotonic()
+    assert findings(f'"{"a" * 5000}!"', {"pattern": "^(a+)+$"}) == [("(Root)", "pattern")]
+    assert time.monotonic() - start < 1
+
+
+def test_a_pattern_that_re2_does_not_know_is_no_pattern() -> None:
+    assert verify({"pattern": "(?=a)"}) == [False, "jsonschema: pattern must be a valid regex"]
+
+
+def test_findings_are_bounded() -> None:
+    assert len(findings(list(range(2000)), {"items": {"type": "string"}})) == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("date", "2024-02-29", "2023-02-29"),
+        ("date-time", "2024-01-01T00:00:00Z", "2024-01-01T25:00:00Z"),
+        ("email", "a@b.example", "a b@c"),
+        ("hostname", "a-b.example", "-a.example"),
+        ("ipv4", "10.0.0.1", "10.0.0.256"),
+        ("ipv6", "::1", "fe80::1%eth0"),
+        ("json-pointer", "/a~1b/0", "a"),
+        ("regex", "^a+$", "("),
+        ("relative-json-pointer", "1/a", "/a"),
+        ("time", "12:00:00Z", "12:00"),
+        ("uri", "https://a.example/b", "a b"),
+        ("uri-reference", "/a?b", "http://["),
+        ("uri-template", "/a/{b}", "/a/{b"),
+        ("uuid", "00000000-0000-0000-0000-00000000000A", "0"),
+    ],
+)
+def test_formats(name: str, good: str, bad: str) -> None:
+    assert FORMATS[name](good)
+    assert not FORMATS[name](bad)
+    assert FORMATS[name](7)
