@@ -59,6 +59,11 @@ CORE_DIFFERENCES: Final = (
         lambda row: re.fullmatch(r"[^\x00-\x7f]+\?", row["input"][0]) is not None,
     ),
     Difference(
+        "time.add_date",
+        "a sum past 64 bits is out of range; in Go it comes round on the other side",
+        lambda row: any(isinstance(n, int) and abs(n) > 1 << 62 for n in row["input"][1:]),
+    ),
+    Difference(
         "sort",
         "equal numbers of different texts keep their order; Go's sort puts long arrays in any",
         lambda row: "1, 1.0" in to_json(row["result"]).replace(",", ", "),

@@ -74,7 +74,8 @@ def gte(x: Value, y: Value) -> bool:
 def member_2(x: Value, collection: Value) -> bool:
     """`x in collection`: an item of an array, a value of an object, a member of a set."""
     if type(collection) is list:
-        return any([equal(x, item) for item in collection])
+        # Only a string equals a string, in Python too.
+        return x in collection if type(x) is str else any([equal(x, i) for i in collection])
     if type(collection) is frozenset:
         return to_key(x) in collection
     if type(collection) is dict:

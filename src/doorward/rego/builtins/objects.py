@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias, cast
 
 from doorward.rego.builtins.operands import refuse_operand
-from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, array, boolean, object_, set_
 from doorward.rego.errors import OperandError
 from doorward.rego.numbers import Number
@@ -31,9 +31,11 @@ _OBJECT = object_(any_, any_)
 _KEYS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.get", _OBJECT, any_, any_, returns=any_)
-def object_get(object_: Object, key: Value, default: Value) -> Value:
+@builtin("object.get", _OBJECT, any_, any_, returns=any_, checked=False)
+def object_get(object_: Value, key: Value, default: Value) -> Value:
     """What stands under `key`, or at the path where `key` is an array; else `default`."""
+    if type(object_) is not dict:
+        raise operand_error(1, object_, "object")
     if type(key) is str:
         return object_.get(key, default)
     if type(key) is not list:

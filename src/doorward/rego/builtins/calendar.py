@@ -1,0 +1,35 @@
+"""The Gregorian calendar for any year, before Python's year 1 and after its 9999 too."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["days_before_month", "days_in_month", "is_leap", "seconds_of"]
+
+_BEFORE: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)
+_EPOCH: Final = 719_162  # days from the first of January of year 1 to that of 1970
+
+
+def is_leap(year: int) -> bool:
+    """Whether the year has 366 days."""
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def days_before_month(year: int, month: int) -> int:
+    """Days of the year before the first of `month` (from 1)."""
+    return _BEFORE[month - 1] + (month > 2 and is_leap(year))
+
+
+def days_in_month(year: int, month: int) -> int:
+    """Days that the month has."""
+    return _BEFORE[month] - _BEFORE[month - 1] + (month == 2 and is_leap(year))
+
+
+def seconds_of(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
+    """Seconds since the epoch of a time in UTC; a day or month out of range carries over."""
+    carried, index = divmod(month - 1, 12)
+    year += carried
+    before = year - 1
+    days = before * 365 + before // 4 - before // 100 + before // 400
+    days += days_before_month(year, index + 1) + day - 1 - _EPOCH
+    return ((days * 24 + hour) * 60 + minute) * 60 + second

@@ -1,0 +1,420 @@
+"""Go's time layouts: how the reference time is written says how a time is printed and read.
+
+`chunks` cuts a layout such as `Mon, 02 Jan 2006` into its elements; `format_time` prints
+`Moment`s by them and `parse_time` reads what they describe. Texts are handled byte by byte, as Go
+does, in strings with one character per byte (`as_bytes`). What is printed or read has no
+nanosecond range: the built-ins check that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from doorward.rego.builtins.calendar import days_before_month, days_in_month, is_leap, seconds_of
+from doorward.rego.errors import BuiltinError
+
+__all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes"]
+
+MAX_LAYOUT: Final = 4096
+_SECOND: Final = 1_000_000_000
+
+_MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+
+# In the order in which Go tries them at one place. A fraction must not be followed by a digit,
+# nor `Jan` and `Mon` by a small letter.
+_ELEMENT: Final = re.compile(
+    r"January|Jan(?![a-z])|Monday|Mon(?![a-z])|MST|002|01|02|03|04|05|06|15|2006"
+    r"|__2|_2(?!006)|(?<=_)2006|1|2|3|4|5|PM|pm"
+    r"|[-Z]07:00:00|[-Z]070000|[-Z]07:00|[-Z]0700|[-Z]07"
+    r"|[.,](?:0+|9+)(?!\d)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time as a place on earth sees it; `weekday` 0 is Sunday, `offset` seconds east of UTC."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    nanosecond: int
+    weekday: int
+    zone: str
+    offset: int
+
+    @property
+    def year_day(self) -> int:
+        return days_before_month(self.year, self.month) + self.day
+
+
+def as_bytes(text: str) -> str:
+    """The UTF-8 bytes of `text`, one character each."""
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def quote_bytes(text: str) -> str:
+    """`text`, one character per byte, in quotes as Go's time package writes it."""
+    return '"' + "".join([_quoted(char) for char in text]) + '"'
+
+
+def _quoted(char: str) -> str:
+    if char < " " or char >= "\x80":
+        return f"\\x{ord(char):02x}"
+    return "\\" + char if char in '"\\' else char
+
+
+@lru_cache(maxsize=512)
+def chunks(layout: str) -> tuple[tuple[str, str], ...]:
+    """(text before, element) pairs; the last element is ""."""
+    if len(layout) > MAX_LAYOUT:
+        raise BuiltinError(f"layout is longer than {MAX_LAYOUT} bytes")
+    found: list[tuple[str, str]] = []
+    at = 0
+    for element in _ELEMENT.finditer(layout):
+        found.append((layout[at : element.start()], element.group()))
+        at = element.end()
+    return (*found, (layout[at:], ""))
+
+
+def format_time(layout: str, moment: Moment) -> str:
+    """The moment as `layout` writes the reference time."""
+    out = "".join([text + _print(element, moment) for text, element in chunks(as_bytes(layout))])
+    return out.encode("latin-1").decode("utf-8", "surrogatepass")
+
+
+def _print(element: str, t: Moment) -> str:
+    simple = _PRINTED.get(element)
+    if simple is not None:
+        return simple.format(t=t, m=_MONTHS[t.month - 1], d=_DAYS[t.weekday], h=t.hour % 12 or 12)
+    if element in {"PM", "pm"}:
+        half = "PM" if t.hour >= 12 else "AM"
+        return half if element == "PM" else half.lower()
+    if element in {"06", "MST"}:
+        return f"{t.year % 100:02d}" if element == "06" else t.zone or _offset("-0700", t.offset)
+    if element[:1] in {"-", "Z"}:
+        return _offset(element, t.offset)
+    return _fraction(element, t.nanosecond) if element else ""
+
+
+_PRINTED: Final = {
+    "January": "{m}",
+    "Jan": "{m:.3}",
+    "1": "{t.month}",
+    "01": "{t.month:02d}",
+    "Monday": "{d}",
+    "Mon": "{d:.3}",
+    "2": "{t.day}",
+    "02": "{t.day:02d}",
+    "_2": "{t.day:2d}",
+    "002": "{t.year_day:03d}",
+    "__2": "{t.year_day:3d}",
+    "15": "{t.hour:02d}",
+    "3": "{h}",
+    "03": "{h:02d}",
+    "4": "{t.minute}",
+    "04": "{t.minute:02d}",
+    "5": "{t.second}",
+    "05": "{t.second:02d}",
+    "2006": "{t.year:04d}",
+}
+
+
+def _offset(element: str, offset: int) -> str:
+    if element[0] == "Z" and offset == 0:
+        return "Z"
+    seconds = abs(offset)
+    # Go looks at whole minutes for the sign.
+    sign = "-" if offset <= -60 else "+"
+    digits = [seconds // 3600, seconds // 60 % 60, seconds % 60]
+    shown = digits[: len(element.replace(":", "")) // 2]
+    return sign + (":" if ":" in element else "").join([f"{n:02d}" for n in shown])
+
+
+def _fraction(element: str, nanosecond: int) -> str:
+    digits = f"{nanosecond:09d}".ljust(len(element) - 1, "0")[: len(element) - 1]
+    if element[1] == "9":
+        digits = digits.rstrip("0")
+    return element[0] + digits if digits else ""
+
+
+class _BadValueError(Exception):
+    """What stands there is not what the layout says."""
+
+
+class _RangeError(Exception):
+    """It is, but no such thing exists."""
+
+
+def parse_time(layout: str, value: str) -> tuple[int, int]:
+    """The (seconds since the epoch, nanoseconds) that `value` stands for, written as `layout`."""
+    reader = _Reader(as_bytes(value))
+    layout = as_bytes(layout)
+    elements = chunks(layout)
+    whole = f"parsing time {quote_bytes(reader.rest)}"
+    for place, (before, element) in enumerate(elements):
+        try:
+            reader.skip(before)
+        except _BadValueError:
+            raise _cannot(whole, layout, reader.rest, before) from None
+        if not element:
+            break
+        held = reader.rest
+        try:
+            reader.read(element, elements[place + 1])
+        except _RangeError as error:
+            raise BuiltinError(f"{whole}: {error} out of range") from None
+        except _BadValueError:
+            raise _cannot(whole, layout, held, element) from None
+    if reader.rest:
+        raise BuiltinError(f"{whole}: extra text: {quote_bytes(reader.rest)}")
+    try:
+        return reader.instant()
+    except _RangeError as error:
+        raise BuiltinError(f"{whole}: {error}") from None
+
+
+def _cannot(whole: str, layout: str, rest: str, element: str) -> BuiltinError:
+    what = f"cannot parse {quote_bytes(rest)} as {quote_bytes(element)}"
+    return BuiltinError(f"{whole} as {quote_bytes(layout)}: {what}")
+
+
+_DIGITS: Final = frozenset("0123456789")
+
+
+class _Reader:
+    """Reads elements off a value, and knows what they said."""
+
+    def __init__(self, value: str) -> None:
+        self.rest = value
+        self.year = self.hour = self.minute = self.second = self.nanosecond = 0
+        self.month = self.day = self.year_day = -1
+        self.half = ""
+        self.offset = 0
+
+    def take(self, count: int) -> str:
+        if len(self.rest) < count:
+            raise _BadValueError
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        return taken
+
+    def is_digit(self, at: int) -> bool:
+        return self.rest[at : at + 1] in _DIGITS and at < len(self.rest)
+
+    def skip(self, text: str) -> None:
+        """Go past `text`; any number of spaces stands for any number of them."""
+        while text:
+            if text[0] == " ":
+                if self.rest and self.rest[0] != " ":
+                    raise _BadValueError
+                text, self.rest = text.lstrip(" "), self.rest.lstrip(" ")
+            elif not self.rest or self.rest[0] != text[0]:
+                raise _BadValueError
+            else:
+                text, self.rest = text[1:], self.rest[1:]
+
+    def number(self, *, fixed: bool, digits: int = 2) -> int:
+        """Up to `digits` digits; just so many where `fixed`."""
+        count = 0
+        while count < digits and self.is_digit(count):
+            count += 1
+        if count == 0 or (fixed and count != digits):
+            raise _BadValueError
+        return int(self.take(count))
+
+    def within(self, name: str, low: int, high: int, *, fixed: bool) -> int:
+        number = self.number(fixed=fixed)
+        if not low <= number <= high:
+            raise _RangeError(name)
+        return number
+
+    def name(self, names: tuple[str, ...]) -> int:
+        for number, name in enumerate(names):
+            if self.rest[: len(name)].lower() == name.lower():
+                self.rest = self.rest[len(name) :]
+                return number
+        raise _BadValueError
+
+    def read(self, element: str, following: tuple[str, str]) -> None:
+        match element:
+            case "06":
+                year = _signed(self.take(2))
+                self.year = year + (1900 if year >= 69 else 2000)
+            case "2006":
+                if not self.is_digit(0):
+                    raise _BadValueError
+                self.year = _signed(self.take(4))
+            case "Jan":
+                self.month = self.name(tuple(name[:3] for name in _MONTHS)) + 1
+            case "January":
+                self.month = self.name(_MONTHS) + 1
+            case "Mon":
+                self.name(tuple(name[:3] for name in _DAYS))
+            case "Monday":
+                self.name(_DAYS)
+            case "1" | "01":
+                self.month = self.within("month", 1, 12, fixed=element == "01")
+            case "2" | "_2" | "02":
+                if element == "_2":
+                    self.rest = self.rest.removeprefix(" ")
+                self.day = self.number(fixed=element == "02")
+            case "__2" | "002":
+                if element == "__2":
+                    self.rest = self.rest.removeprefix(" ").removeprefix(" ")
+                self.year_day = self.number(fixed=element == "002", digits=3)
+            case "15":
+                self.hour = self.within("hour", 0, 23, fixed=False)
+            case "3" | "03":
+                self.hour = self.within("hour", 0, 12, fixed=element == "03")
+            case "4" | "04":
+                self.minute = self.within("minute", 0, 59, fixed=element == "04")
+            case "5" | "05":
+                self.second = self.within("second", 0, 59, fixed=element == "05")
+                self.unasked_fraction(following)
+            case "PM" | "pm":
+                self.read_half(element)
+            case "MST":
+                self.zone_name()
+            case _ if element[0] in "-Z":
+                self.zone_offset(element)
+            case _:
+                self.fraction(element)
+
+    def read_half(self, element: str) -> None:
+        half = self.take(2)
+        if half not in ({"AM", "PM"} if element == "PM" else {"am", "pm"}):
+            raise _BadValueError
+        self.half = half.upper()
+
+    def unasked_fraction(self, following: tuple[str, str]) -> None:
+        """A fraction that the layout does not ask for next is taken all the same."""
+        if self.rest[:1] in {".", ","} and self.is_digit(1):
+            _, element = following
+            if element[:1] not in {".", ","}:
+                self.nanoseconds(self.count_digits() + 1)
+
+    def count_digits(self) -> int:
+        count = 0
+        while self.is_digit(count + 1):
+            count += 1
+        return count
+
+    def fraction(self, element: str) -> None:
+        if element[1] == "0":
+            if len(self.rest) < len(element):
+                raise _BadValueError
+            self.nanoseconds(len(element))
+        elif self.rest[:1] in {".", ","} and self.rest and self.is_digit(1):
+            self.nanoseconds(self.count_digits() + 1)
+
+    def nanoseconds(self, size: int) -> None:
+        """A point and digits, `size` characters in all; digits past the ninth do not count."""
+        text = self.take(size)
+        digits = text[1:10]
+        if text[0] not in ".," or not (digits.isascii() and digits.isdigit()):
+            raise _BadValueError
+        self.nanosecond = int(digits.ljust(9, "0"))
+
+    def zone_offset(self, element: str) -> None:
+        if element[0] == "Z" and self.rest.startswith("Z"):
+            self.rest = self.rest[1:]
+            return
+        text = self.take(len(element))
+        if any(text[n] != ":" for n, char in enumerate(element) if char == ":"):
+            raise _BadValueError
+        parts = [p for p in re.split(r"(..)", text[1:].replace(":", "")) if p]
+        numbers: list[int] = []
+        for part in parts:
+            if not (part.isascii() and part.isdigit()):
+                raise _BadValueError
+            numbers.append(int(part))
+        limits = (24, 60, 60)
+        names = ("hour", "minute", "second")
+        wrong = [name for n, limit, name in zip(numbers, limits, names, strict=False) if n > limit]
+        if wrong:
+            raise _RangeError(f"time zone offset {wrong[-1]}")
+        hour, minute, second = (*numbers, 0, 0)[:3]
+        if text[0] not in "+-":
+            raise _BadValueError
+        offset = (hour * 60 + minute) * 60 + second
+        self.offset = -offset if text[0] == "-" else offset
+
+    def zone_name(self) -> None:
+        """An abbreviation of a zone; what it means is not known, so it counts as UTC."""
+        length = 3 if self.rest.startswith("UTC") else _zone_length(self.rest)
+        if not length:
+            raise _BadValueError
+        self.rest = self.rest[length:]
+
+    def instant(self) -> tuple[int, int]:
+        hour = self.hour
+        if self.half == "PM" and hour < 12:
+            hour += 12
+        elif self.half == "AM" and hour == 12:
+            hour = 0
+        month, day = self.date()
+        if not 1 <= day <= days_in_month(self.year, month):
+            raise _RangeError("day out of range")
+        seconds = seconds_of(self.year, month, day, hour, self.minute, self.second)
+        return seconds - self.offset, self.nanosecond
+
+    def date(self) -> tuple[int, int]:
+        if self.year_day < 0:
+            return (self.month if self.month >= 0 else 1), (self.day if self.day >= 0 else 1)
+        if not 1 <= self.year_day <= 365 + is_leap(self.year):
+            raise _RangeError("day-of-year out of range")
+        month = next(m for m in range(12, 0, -1) if days_before_month(self.year, m) < self.year_day)
+        day = self.year_day - days_before_month(self.year, month)
+        if self.month >= 0 and self.month != month:
+            raise _RangeError("day-of-year does not match month")
+        if self.day >= 0 and self.day != day:
+            raise _RangeError("day-of-year does not match day")
+        return month, day
+
+
+def _signed(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+        raise _BadValueError
+    return int(text)
+
+
+def _zone_length(text: str) -> int:
+    """How many characters at the start of `text` look like a zone's abbreviation."""
+    if len(text) < 3:
+        return 0
+    if text.startswith(("ChST", "MeST", "WITA")):
+        return 4
+    if text.startswith("GMT"):
+        return 3 + _signed_hour_length(text[3:])
+    if text[0] in "+-":
+        return _signed_hour_length(text)
+    found = re.match(r"[A-Z]{3,6}", text)
+    length = found.end() if found else 0
+    if length == 3 or (length in {4, 5} and text[length - 1] == "T"):
+        return length
+    return 0
+
+
+def _signed_hour_length(text: str) -> int:
+    found = re.match(r"[+-](\d+)", text, re.ASCII)
+    return found.end() if found and len(found[1]) < 20 and int(found[1]) <= 23 else 0

@@ -1,0 +1,256 @@
+"""Times in nanoseconds since the epoch, in any zone, by Go's layouts.
+
+Times are those that 64 bits of nanoseconds hold, 1677 to 2262; others are errors. Zones come from
+the system's or the `tzdata` package's database; `Local` is UTC, so that a decision does not hang
+on the machine it is made on.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from doorward.rego.builtins.calendar import days_in_month, seconds_of
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.go_layout import (
+    Moment,
+    as_bytes,
+    format_time,
+    parse_time,
+    quote_bytes,
+)
+from doorward.rego.builtins.operands import (
+    exact_operand,
+    is_number,
+    machine_integer,
+    refuse_operand,
+)
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import any_of, number, string, tuple_
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value, kind_name
+
+__all__: list[str] = []
+
+Instant: TypeAlias = tuple[int, tzinfo]
+"""Nanoseconds since the epoch, and where."""
+
+_SECOND: Final = 1_000_000_000
+_LIMIT: Final = 1 << 63
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STAMP: Final = any_of(number, tuple_(number, string))
+_STAMP_LAYOUT: Final = any_of(number, tuple_(number, string), tuple_(number, string, string))
+_RFC3339: Final = "2006-01-02T15:04:05Z07:00"
+_RFC3339_NANO: Final = "2006-01-02T15:04:05.999999999Z07:00"
+_LAYOUTS: Final = {
+    "ANSIC": "Mon Jan _2 15:04:05 2006",
+    "UnixDate": "Mon Jan _2 15:04:05 MST 2006",
+    "RubyDate": "Mon Jan 02 15:04:05 -0700 2006",
+    "RFC822": "02 Jan 06 15:04 MST",
+    "RFC822Z": "02 Jan 06 15:04 -0700",
+    "RFC850": "Monday, 02-Jan-06 15:04:05 MST",
+    "RFC1123": "Mon, 02 Jan 2006 15:04:05 MST",
+    "RFC1123Z": "Mon, 02 Jan 2006 15:04:05 -0700",
+    "RFC3339": _RFC3339,
+    "RFC3339Nano": _RFC3339_NANO,
+}
+
+
+@builtin("time.now_ns", returns=number, pure=False, context=True)
+def time_now_ns(context: Context) -> int:
+    """The time of the decision: the same however often a policy asks."""
+    return context.now_ns
+
+
+@builtin("time.parse_ns", string, string, returns=number)
+def time_parse_ns(layout: str, value: str) -> int:
+    """The time that `value` stands for, written as `layout` or in the form that it names."""
+    return _checked(*parse_time(_LAYOUTS.get(layout, layout), value))
+
+
+@builtin("time.parse_rfc3339_ns", string, returns=number)
+def time_parse_rfc3339_ns(value: str) -> int:
+    """The time that an RFC 3339 text stands for."""
+    return _checked(*parse_time(_RFC3339, value))
+
+
+def _checked(seconds: int, nanoseconds: int) -> int:
+    total = seconds * _SECOND + nanoseconds
+    if not -_LIMIT <= total < _LIMIT:
+        raise BuiltinError("time outside of valid range")
+    return total
+
+
+@builtin("time.format", _STAMP_LAYOUT, returns=string, checked=False)
+def time_format(x: Value) -> str:
+    """The time as text: RFC 3339, or by the layout that stands third."""
+    instant = _instant(x)
+    layout = x[2] if isinstance(x, list) and len(x) > 2 else ""
+    if not isinstance(layout, str):
+        raise operand_error(1, layout, "string")
+    return format_time(_LAYOUTS.get(layout, layout) or _RFC3339_NANO, _moment(instant))
+
+
+@builtin("time.date", _STAMP, returns=tuple_(number, number, number), checked=False)
+def time_date(x: Value) -> list[int]:
+    """Year, month and day."""
+    local = _local(_instant(x))
+    return [local.year, local.month, local.day]
+
+
+@builtin("time.clock", _STAMP, returns=tuple_(number, number, number), checked=False)
+def time_clock(x: Value) -> list[int]:
+    """Hour, minute and second."""
+    local = _local(_instant(x))
+    return [local.hour, local.minute, local.second]
+
+
+@builtin("time.weekday", _STAMP, returns=string, checked=False)
+def time_weekday(x: Value) -> str:
+    """The day of the week, in English."""
+    return format_time("Monday", _moment(_instant(x)))
+
+
+@builtin("time.add_date", number, number, number, number, returns=number, checked=False)
+def time_add_date(x: Value, years: Value, months: Value, days: Value) -> int:
+    """The time with years, months and days added, by the calendar and clock of its zone."""
+    instant = _instant(x)
+    local = _local(instant)
+    year, month = local.year + machine_integer(2, years), local.month + machine_integer(3, months)
+    day = local.day + machine_integer(4, days)
+    seconds = seconds_of(year, month, day, local.hour, local.minute, local.second)
+    # Far outside the range no zone is asked: Python's calendar has an end.
+    _checked(seconds - 2 * 86_400 if seconds > 0 else seconds + 2 * 86_400, 0)
+    offset = _offset(seconds, instant[1])
+    if offset:
+        seconds -= _offset(seconds - offset, instant[1])
+    return _checked(seconds, instant[0] % _SECOND)
+
+
+@builtin("time.diff", _STAMP, _STAMP, returns=tuple_(*[number] * 6), checked=False)
+def time_diff(ns1: Value, ns2: Value) -> list[int]:
+    """Years, months, days, hours, minutes and seconds between two times, in the zone of `ns1`."""
+    (first, zone), (second, _) = _instant(ns1), _instant(ns2)
+    one, other = _local((min(first, second), zone)), _local((max(first, second), zone))
+    fields = ["year", "month", "day", "hour", "minute", "second"]
+    parts = [getattr(other, field) - getattr(one, field) for field in fields]
+    borrowed = (0, 12, days_in_month(one.year, one.month), 24, 60, 60)
+    for place in range(5, 0, -1):
+        if parts[place] < 0:
+            parts[place] += borrowed[place]
+            parts[place - 1] -= 1
+    return parts
+
+
+def _instant(x: Value) -> Instant:
+    """The operand, a number or [number, zone, …]. OPA calls it the first wherever it stands."""
+    zone: tzinfo = UTC
+    stamp = x
+    if isinstance(x, list) and x:
+        stamp = x[0]
+        if not is_number(stamp):
+            raise operand_error(1, stamp, "number")
+        if len(x) > 1:
+            name = x[1]
+            if not isinstance(name, str):
+                raise operand_error(1, name, "string")
+            zone = _zone(name)
+    if not is_number(stamp):
+        refuse_operand(1, "either number (ns) or [number (ns), string (tz)]", kind_name(x))
+    value = exact_operand(stamp)  # type: ignore[arg-type] # a number by now
+    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
+        raise BuiltinError("timestamp too big")
+    return value, zone
+
+
+def _zone(name: str) -> tzinfo:
+    if name in {"", "UTC", "Local"}:
+        return UTC
+    if ".." in name or name.startswith(("/", "\\")):
+        raise BuiltinError("time: invalid location name")
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BuiltinError(f"unknown time zone {name}") from None
+
+
+def _local(instant: Instant) -> datetime:
+    """The date and time of day there, without the part below a second."""
+    at = _START + timedelta(seconds=instant[0] // _SECOND)
+    return at if instant[1] is UTC else at.astimezone(instant[1])
+
+
+def _offset(seconds: int, zone: tzinfo) -> int:
+    if zone is UTC:
+        return 0
+    offset = (_START + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
+    return int((offset or timedelta()).total_seconds())
+
+
+def _moment(instant: Instant) -> Moment:
+    local = _local(instant)
+    offset = local.utcoffset() or timedelta()
+    return Moment(
+        local.year,
+        local.month,
+        local.day,
+        local.hour,
+        local.minute,
+        local.second,
+        instant[0] % _SECOND,
+        local.isoweekday() % 7,
+        local.tzname() or "",
+        int(offset.total_seconds()),
+    )
+
+
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3_600 * _SECOND,
+    "d": 86_400 * _SECOND,
+    "w": 7 * 86_400 * _SECOND,
+    "y": 365 * 86_400 * _SECOND,
+}
+_SEGMENT: Final = re.compile(r"(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<unit>[^.\d]*)", re.ASCII)
+
+
+@builtin("time.parse_duration_ns", string, returns=number)
+def time_parse_duration_ns(duration: str) -> int:
+    """The nanoseconds of a duration such as `1h30m`; units are ns, us, ms, s, m, h, d, w and y."""
+    shown = quote_bytes(as_bytes(duration))
+    invalid = BuiltinError(f"time: invalid duration {shown}")
+    rest = duration[1:] if duration[:1] in {"+", "-"} else duration
+    if rest == "0":
+        return 0
+    if not rest or len(rest) > 4096:
+        raise invalid
+    total = at = 0
+    while at < len(rest):
+        found = _SEGMENT.match(rest, at)
+        if not found or not (found["whole"] or found["part"]):
+            raise invalid
+        if not found["unit"]:
+            raise BuiltinError(f"time: missing unit in duration {shown}")
+        unit = _UNITS.get(found["unit"])
+        if unit is None:
+            name = quote_bytes(as_bytes(found["unit"]))
+            raise BuiltinError(f"time: unknown unit {name} in duration {shown}")
+        total += int(found["whole"] or 0) * unit + _part(found["part"] or "", unit)
+        at = found.end()
+    if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
+        raise invalid
+    return -total if duration[0] == "-" else total
+
+
+def _part(digits: str, unit: int) -> int:
+    """A fraction of a unit, computed in floating point as Go does."""
+    digits = digits[:18]
+    return int(float(int(digits)) * (float(unit) / 10.0 ** len(digits))) if digits else 0
