@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from doorward.rego.analysis.passes import Options, Program, check, check_query
 from doorward.rego.analysis.scope import source_name
-from doorward.rego.builtins import REGISTRY, Context, Environment, Registry
+from doorward.rego.builtins import REGISTRY, Environment, Registry
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
@@ -235,12 +235,15 @@ class Query:
     ) -> Evaluation:
         """The state for one evaluation; `deadline` in seconds from now overrides the query's."""
         engine = self.engine
+        new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
+        if self.strict:
+            new.strict = True
+        if now_ns is not None:
+            new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline
-        ends = None if seconds is None else time.monotonic() + seconds
-        context = Context(engine.environment, now_ns, ends)
-        return Evaluation(
-            input, engine.data, self._answers, self._root, context, strict=self.strict
-        )
+        if seconds is not None:
+            new.deadline = time.monotonic() + seconds
+        return new
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
         """The value of the query's only expression as a Rego value, or UNDEFINED.

@@ -17,6 +17,7 @@ from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.resolver import resolve
 
 if TYPE_CHECKING:
+    from doorward.rego.errors import EvalError
     from doorward.rego.source import Span
     from doorward.rego.values import Value
 
@@ -63,7 +64,7 @@ class Environment:
 class Context:
     """One decision's view of the world."""
 
-    __slots__ = ("_now_ns", "cache", "deadline", "environment")
+    __slots__ = ("_now_ns", "cache", "deadline", "environment", "errors")
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class Context:
         self._now_ns = now_ns
         self.cache: dict[object, Value] = {}
         """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
+        self.errors: list[EvalError] = []
+        """Errors of built-ins that made their expression undefined, the first few."""
 
     @property
     def now_ns(self) -> int:

@@ -36,7 +36,9 @@ class Expressions(Calls):
 
     def body(self, body: Body) -> None:
         """What is written next runs once for each way in which all of `body` holds."""
-        for expr in body:
+        for n, expr in enumerate(body):
+            if self._walks(expr):
+                self.read_ahead(body[n:])
             self.expression(expr)
 
     def expression(self, expr: Expr) -> None:

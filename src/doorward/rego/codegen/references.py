@@ -9,13 +9,26 @@ time, place by place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.block import call, load, runtime, store
 from doorward.rego.codegen.patterns import Patterns
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
-from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Term, Var
+from doorward.rego.syntax.nodes import (
+    Array,
+    Body,
+    Call,
+    Expr,
+    Object,
+    Ref,
+    Scalar,
+    Set,
+    SomeIn,
+    Term,
+    Var,
+)
 from doorward.rego.values import Key, to_key
 
 __all__ = ["References"]
@@ -31,7 +44,7 @@ class References(Patterns):
         if isinstance(head, Var) and head.name == "input":
             if not term.args:
                 return self.term(head)
-            return self._path(Operand(self.of_state("input")), term.args)
+            return self._document_path("input", term.args)
         return self._path(self.term(head), term.args)
 
     # Lookups in a value
@@ -132,7 +145,44 @@ class References(Patterns):
         return self._document(node, path)
 
     def _base(self, operands: Sequence[Term]) -> Operand:
-        return self._path(Operand(self.of_state("data")), operands, "lookup_data")
+        return self._document_path("data", operands, "lookup_data")
+
+    def _document_path(
+        self, document: str, operands: Sequence[Term], lookup: str = "lookup"
+    ) -> Operand:
+        """A path below `input` or base data; one that was read before is not read again."""
+        names = _names(operands)
+        known = self.seen.get((self.state, document, *names)) if names else None
+        if known is None:
+            base = Operand(self.of_state(document))
+            if not names:
+                return self._path(base, operands, lookup)
+            known = self._names(base, names)
+            self.seen[(self.state, document, *names)] = known
+        return self._path(known, operands[len(names) :], lookup)
+
+    def read_ahead(self, body: Body) -> None:
+        """Read, before `body` walks, the paths that it will read on every round.
+
+        All of a body must hold, so a path that is not there may as well fail it here.
+        """
+        for expr in body:
+            if expr.negated or expr.withs or not isinstance(expr.term, get_args(Term)):
+                continue
+            for ref in _plain_references(expr.term):
+                head = ref.head
+                if isinstance(head, Var) and head.name == "input" and ref.args:
+                    names = _names(ref.args)
+                    if len(names) == len(ref.args):
+                        with self.at(ref.span):
+                            self._document_path("input", ref.args)
+
+    def _walks(self, expr: Expr) -> bool:
+        if isinstance(expr.term, SomeIn):
+            return True
+        return isinstance(expr.term, get_args(Term)) and any(
+            self.is_open(arg) for ref in _plain_references(expr.term) for arg in ref.args
+        )
 
     def rule_value(self, node: RuleNode) -> Operand:
         """The answer of the rules at `node`, computed once in an evaluation."""
@@ -179,6 +229,23 @@ class References(Patterns):
         held = self.hold(call(document, place))
         self.defined(held)
         return Operand(held)
+
+
+def _plain_references(term: Term) -> Iterator[Ref]:
+    """The references that evaluating `term` reads in any case: none inside closures."""
+    match term:
+        case Ref(head, args):
+            yield term
+            yield from _plain_references(head)
+            for arg in args:
+                yield from _plain_references(arg)
+        case Call(_, args) | Array(args) | Set(args):
+            for arg in args:
+                yield from _plain_references(arg)
+        case Object(pairs):
+            for key, value in pairs:
+                yield from _plain_references(key)
+                yield from _plain_references(value)
 
 
 def _names(operands: Sequence[Term]) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,6 +100,17 @@ class Terms(Block):
         self.state = "ctx"
         self.taken.update(("ctx", *STATE_NAMES.values()))
         self.outer: frozenset[str] = frozenset()
+        self.seen: dict[tuple[str, ...], Operand] = {}
+        """Paths below `input` and base data that were read where the nest still stands."""
+
+    @contextmanager
+    def nest(self) -> Iterator[None]:
+        """Tests and walks opened inside are closed again at the end, and what they read is
+        forgotten."""
+        seen = dict(self.seen)
+        with super().nest():
+            yield
+        self.seen = seen
 
     # What the other parts of the writer provide
 

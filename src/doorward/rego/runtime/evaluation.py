@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, BuiltinError, EvalError, HaltError
 from doorward.rego.runtime.operations import MISSING, insert, items, lookup, lookup_path, put_path
 from doorward.rego.source import NOWHERE, Span
@@ -21,6 +21,9 @@ __all__ = ["Document", "Evaluation", "Place", "Site"]
 
 TICKS: Final = 256
 """Walks between two looks at the clock."""
+
+MAX_ERRORS: Final = 100
+"""Errors of built-ins that one evaluation keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +62,31 @@ Place: TypeAlias = tuple[Document | None, Any]
 """A place below `data` found at run time: the rules there, and the base data there."""
 
 
+class _MadeWhenAsked:
+    """The evaluation's `Context`, made when a built-in first asks for it."""
+
+    def __get__(self, evaluation: Evaluation, owner: type[Evaluation]) -> Context:
+        made = Context(evaluation.environment, evaluation.now_ns, evaluation.deadline)
+        evaluation.context = made
+        return made
+
+
+_NO_MOCKS: Final[Mapping[str, Any]] = {}
+_NO_PRESETS: Final[dict[int, Any]] = {}
+
+
 class Evaluation:
     """One evaluation. `cache` holds this evaluation's answers by slot; `constants` holds those
     that depend on data alone, and is shared by all evaluations on the same data."""
 
-    __slots__ = (
-        "cache",
-        "constants",
-        "context",
-        "data",
-        "errors",
-        "input",
-        "mocks",
-        "presets",
-        "root",
-        "strict",
-        "ticks",
-    )
+    # Most evaluations never set these: the class holds them, so that making one stays cheap.
+    strict = False
+    ticks = TICKS
+    deadline: float | None = None
+    now_ns: int | None = None
+    mocks: Mapping[str, Any] = _NO_MOCKS
+    presets: dict[int, Any] = _NO_PRESETS
+    """Answers that a `with` has put in place of rules."""
 
     def __init__(
         self,
@@ -83,21 +94,21 @@ class Evaluation:
         data: Any,
         constants: dict[int, Any],
         root: Document,
-        context: Context,
-        *,
-        strict: bool = False,
+        environment: Environment,
     ) -> None:
         self.input = input
         self.data = data
         self.cache: dict[int, Any] = {}
         self.constants = constants
         self.root = root
-        self.context = context
-        self.strict = strict
-        self.mocks: Mapping[str, Any] = _NO_MOCKS
-        self.presets: dict[int, Any] = _NO_PRESETS
-        self.errors: list[EvalError] = []
-        self.ticks = TICKS
+        self.environment = environment
+
+    context = _MadeWhenAsked()
+
+    @property
+    def errors(self) -> list[EvalError]:
+        """Errors of built-ins that made their expression undefined, the first few."""
+        return self.context.errors
 
     def failed(self, error: BuiltinError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
@@ -106,7 +117,8 @@ class Evaluation:
         failure = EvalError(error.code, f"{site.name}: {error}", site.span)
         if self.strict:
             raise failure
-        self.errors.append(failure)
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(failure)
         return UNDEFINED
 
     def tick(self) -> None:
@@ -114,8 +126,7 @@ class Evaluation:
         self.ticks -= 1
         if self.ticks < 0:
             self.ticks = TICKS
-            deadline = self.context.deadline
-            if deadline is not None and time.monotonic() > deadline:
+            if self.deadline is not None and time.monotonic() > self.deadline:
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
 
     def replace(
@@ -126,10 +137,9 @@ class Evaluation:
         span: Span = NOWHERE,
     ) -> Evaluation:
         """The evaluation under `with`: parts of input and data replaced, functions mocked."""
-        new = Evaluation(
-            self.input, self.data, self.constants, self.root, self.context, strict=self.strict
-        )
-        new.errors = self.errors
+        new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
+        new.context = self.context
+        new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets
         for path, value in inputs:
@@ -159,7 +169,7 @@ class Evaluation:
 
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
-        sink = self.context.environment.on_print
+        sink = self.environment.on_print
         if sink is None:
             return
         shown = [[_print_text(v) for v in found] or ["<undefined>"] for found in operands]
@@ -268,7 +278,3 @@ def _preset(presets: dict[int, Any], node: Document, value: Any) -> None:
         presets[node.slot] = value
     for key, child in node.children.items():
         _preset(presets, child, lookup(value, from_key(key)))
-
-
-_NO_MOCKS: Final[Mapping[str, Any]] = {}
-_NO_PRESETS: Final[dict[int, Any]] = {}
