@@ -63,6 +63,12 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         applies=lambda row: '"tags"' in str(row["input"]),
     ),
     Difference(
+        "providers.aws.sign_req",
+        "of several operands of the wrong kind the first is named, by its own number",
+        applies=_says("operand 1 must be", "operand 2 missing required"),
+        message_only=True,
+    ),
+    Difference(
         r"io\.jwt\..*",
         "what is wrong with JSON or a key is said in our words, not in those of Go's libraries",
         applies=_says("JSON", "JWK", "jwk.", "jwsbb", "'alg' header"),

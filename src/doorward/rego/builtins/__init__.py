@@ -12,6 +12,9 @@ from doorward.rego.builtins import (
     arrays as arrays,
 )
 from doorward.rego.builtins import (
+    aws as aws,
+)
+from doorward.rego.builtins import (
     bits as bits,
 )
 from doorward.rego.builtins import (

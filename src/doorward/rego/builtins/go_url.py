@@ -7,13 +7,14 @@ safe. Error texts are Go's, less the parts that could hold a password.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_from_bytes
 
 from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["parse", "parse_query", "query_escape", "query_unescape"]
+__all__ = ["Location", "parse", "parse_query", "query_escape", "query_unescape", "split"]
 
 MAX_PAIRS: Final = 10_000
 """Most name and value pairs read from one query."""
@@ -22,6 +23,7 @@ _ESCAPE: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
+_ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*\Z")
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 _PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
 
@@ -80,6 +82,27 @@ def parse(url: str) -> dict[str, str]:
         except BuiltinError as error:
             raise BuiltinError(f"parse {_shown(url)}: {error}") from None
     return {name: part for name, part in parts.items() if part}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """What a request needs of a URL: host with port, path as it is sent, query as it stands."""
+
+    host: str
+    escaped_path: str
+    raw_query: str
+
+
+def split(url: str) -> Location:
+    """The host, path and query of `url`."""
+    parts = parse(url)
+    host = parts.get("hostname", "")
+    host = f"[{host}]" if ":" in host else host
+    port = parts.get("port")
+    path = parts.get("raw_path", "")
+    if not _ENCODED_PATH.match(path):
+        path = quote_from_bytes(to_bytes(parts.get("path", "")), safe="$&+,/:;=@-_.~")
+    return Location(f"{host}:{port}" if port else host, path, parts.get("raw_query", ""))
 
 
 def _text(text: str) -> str:

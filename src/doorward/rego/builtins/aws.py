@@ -1,0 +1,137 @@
+"""Requests signed for AWS (Signature Version 4), the way `http.send` takes them.
+
+A request object goes in, the same with an `Authorization` header comes out. No I/O; the time is
+an operand. The secret key is in no error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import UTC, datetime
+from typing import Final
+
+from doorward.rego.builtins import go_json, go_url
+from doorward.rego.builtins.octets import to_bytes
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, number, object_, string
+from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.numbers import AnyNumber, exact
+from doorward.rego.values import Key, Value, make_set, to_rego
+
+Object = dict[Key, Value]
+
+_SCHEME: Final = "AWS4-HMAC-SHA256"
+_UNSIGNED: Final = frozenset({"authorization", "user-agent", "x-amzn-trace-id"})
+_CONTENT_IN_HEADER: Final = frozenset({"s3", "glacier"})
+_CONFIG: Final = ("aws_access_key", "aws_region", "aws_secret_access_key", "aws_service")
+
+
+@builtin(
+    "providers.aws.sign_req",
+    object_(string, any_),
+    object_(string, any_),
+    number,
+    returns=object_(any_, any_),
+)
+def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumber) -> Object:
+    """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch."""
+    access_key, region, secret, service = _texts(
+        aws_config, _CONFIG, "operand 2 {} AWS config parameters(s): {}"
+    )
+    method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
+    stamp = _stamp(time_ns)
+    unsigned = aws_config.get("disable_payload_signing", False)
+    if not isinstance(unsigned, bool):
+        raise OperandError("operand 2 invalid value for 'disable_payload_signing' in AWS config")
+    parts = go_url.split(url)
+    digest = "UNSIGNED-PAYLOAD" if unsigned else hashlib.sha256(_body(request)).hexdigest()
+    added = {"host": parts.host, "x-amz-date": stamp}
+    if service in _CONTENT_IN_HEADER:
+        added["x-amz-content-sha256"] = digest
+    token = aws_config.get("aws_session_token")
+    if isinstance(token, str) and token:
+        added["x-amz-security-token"] = token
+    given = _headers(request)
+    signed = {**added, **{k.lower(): v for k, v in given.items() if k.lower() not in _UNSIGNED}}
+    names = sorted(signed)
+    canonical = "\n".join(
+        [
+            method,  # as it stands: OPA does not change its case
+            parts.escaped_path,
+            parts.raw_query,
+            *[f"{name}:{signed[name]}" for name in names],
+            "",
+            ";".join(names),
+            digest,
+        ]
+    )
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
+    hashed = hashlib.sha256(to_bytes(canonical)).hexdigest()
+    key = _signing_key(secret, stamp[:8], region, service)
+    signature = _mac(key, f"{_SCHEME}\n{stamp}\n{scope}\n{hashed}").hex()
+    authorization = (
+        f"{_SCHEME} Credential={access_key}/{scope},"
+        f"SignedHeaders={';'.join(names)},Signature={signature}"
+    )
+    headers: Object = {}
+    headers.update({**given, **added, "Authorization": authorization})
+    return {**request, "headers": headers}
+
+
+def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
+    """The string values of `names`; an error names all that are missing or something else."""
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise OperandError(message.format("missing required", to_rego(make_set(missing))))
+    values = [given[name] for name in names]
+    found = [value for value in values if isinstance(value, str) and value]
+    if len(found) != len(names):
+        pairs = zip(names, values, strict=True)
+        wrong = [name for name, value in pairs if not (isinstance(value, str) and value)]
+        raise OperandError(message.format("invalid values for required", to_rego(make_set(wrong))))
+    return found
+
+
+def _stamp(time_ns: AnyNumber) -> str:
+    try:
+        nanoseconds = exact(time_ns)
+        if not isinstance(nanoseconds, int) or abs(nanoseconds) >= 1 << 63:
+            raise ValueError
+        moment = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise OperandError(
+            "operand 3 could not convert time_ns value into a unix timestamp"
+        ) from None
+    return moment.strftime("%Y%m%dT%H%M%SZ")
+
+
+def _body(request: Object) -> bytes:
+    if "raw_body" in request:
+        raw = request["raw_body"]
+        return to_bytes(raw) if isinstance(raw, str) else b""
+    return to_bytes(go_json.marshal(request["body"])) if "body" in request else b""
+
+
+def _headers(request: Object) -> dict[str, str]:
+    given = request.get("headers", {})
+    headers: dict[str, str] = {}
+    for key, value in given.items() if isinstance(given, dict) else ():
+        if type(key) is str:
+            items = value if isinstance(value, list) else [value]
+            texts = [item for item in items if isinstance(item, str)]
+            if len(texts) != len(items):
+                raise BuiltinError(f"invalid type for headers value of `{key}`")
+            headers[key] = ",".join(texts)
+    return headers
+
+
+def _mac(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, to_bytes(text), "sha256")
+
+
+def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
+    key = to_bytes(f"AWS4{secret}")
+    for part in (date, region, service, "aws4_request"):
+        key = _mac(key, part)
+    return key
