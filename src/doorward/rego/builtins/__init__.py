@@ -60,6 +60,9 @@ from doorward.rego.builtins import (
     schema as schema,
 )
 from doorward.rego.builtins import (
+    semver as semver,
+)
+from doorward.rego.builtins import (
     sets as sets,
 )
 from doorward.rego.builtins import (
@@ -73,6 +76,12 @@ from doorward.rego.builtins import (
 )
 from doorward.rego.builtins import (
     types as types,
+)
+from doorward.rego.builtins import (
+    units as units,
+)
+from doorward.rego.builtins import (
+    uuid as uuid,
 )
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.builtins.registry import REGISTRY, Builtin, Registry, builtin

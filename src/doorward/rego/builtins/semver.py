@@ -1,0 +1,78 @@
+"""Versions as Semantic Versioning 2.0.0 orders them; a `v` in front is allowed."""
+
+from __future__ import annotations
+
+import re
+from itertools import zip_longest
+from typing import Final
+
+from doorward.rego.builtins.go_strings import quote
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, boolean, number, string
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+__all__: list[str] = []
+
+_IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_VERSION: Final = re.compile(
+    r"v?(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)"
+    rf"(?:-(?P<release>(?:{_IDENTIFIERS})?))?(?:\+(?:{_IDENTIFIERS})?)?",
+    re.ASCII,
+)
+_MAX_NUMBER: Final = (1 << 63) - 1
+_MAX_TEXT: Final = 4096
+
+_Parts = tuple[tuple[int, int, int], list[str]]
+
+
+@builtin("semver.is_valid", any_, returns=boolean)
+def semver_is_valid(vsn: Value) -> bool:
+    """Whether this is a string that holds a version."""
+    return isinstance(vsn, str) and _parse(vsn) is not None
+
+
+@builtin("semver.compare", string, string, returns=number)
+def semver_compare(a: str, b: str) -> int:
+    """-1, 0 or 1 as `a` comes before `b`, is as old, or comes after it."""
+    one, other = _version(1, a), _version(2, b)
+    if one[0] != other[0]:
+        return 1 if one[0] > other[0] else -1
+    if not one[1] or not other[1]:
+        # A version without a pre-release comes after those with one.
+        return bool(other[1]) - bool(one[1])
+    return _order(one[1], other[1])
+
+
+def _version(position: int, text: str) -> _Parts:
+    parsed = _parse(text)
+    if parsed is None:
+        raise BuiltinError(f"operand {position}: string {quote(text)} is not a valid SemVer")
+    return parsed
+
+
+def _parse(text: str) -> _Parts | None:
+    found = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if not found:
+        return None
+    numbers = int(found["major"]), int(found["minor"]), int(found["patch"])
+    if max(numbers) > _MAX_NUMBER:
+        return None
+    return numbers, found["release"].split(".") if found["release"] else []
+
+
+def _order(one: list[str], other: list[str]) -> int:
+    for a, b in zip_longest(one, other):
+        if a is None or b is None:
+            return -1 if a is None else 1
+        left, right = _rank(a), _rank(b)
+        if left != right:
+            return 1 if left > right else -1
+    return 0
+
+
+def _rank(identifier: str) -> tuple[bool, int, str]:
+    """Numbers by value before names by their characters."""
+    if identifier.isdigit():
+        return False, int(identifier), ""
+    return True, 0, identifier

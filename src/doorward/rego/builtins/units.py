@@ -1,0 +1,95 @@
+"""Amounts with a unit: `10Ki`, `1.5G`, `500m`, and the same for bytes (`10KiB`)."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from doorward.rego.builtins.go_strings import lower
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import number, string
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import MAX_DIGITS, Number, round_mantissa
+
+__all__: list[str] = []
+
+_PLACES: Final = 10
+_AMOUNT: Final = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e(?P<exponent>[+-]?\d+))?", re.ASCII | re.IGNORECASE
+)
+_LETTERS: Final = "kmgtpe"
+_DECIMAL: Final[dict[str, int]] = {c: 1000**n for n, c in enumerate(_LETTERS, start=1)}
+_BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTERS, start=1)}
+_MILLI: Final = Fraction(0.001)  # the double, not the decimal: what OPA multiplies by
+_BYTES: Final = {
+    "": 1,
+    **_DECIMAL,
+    **_BINARY,
+    **{unit + "b": factor for unit, factor in (_DECIMAL | _BINARY).items()},
+}
+
+
+@builtin("units.parse", string, returns=number)
+def units_parse(x: str) -> int | Number:
+    """The number that an amount with an SI unit stands for; `m` is milli and `M` is mega."""
+    text = x.replace('"', "")
+    amount, unit = _split(text, "units.parse", "amount")
+    unit = unit[:1] + lower(unit[1:])
+    value = _amount(amount, "units.parse", "amount") * _factor(unit)
+    if value.denominator == 1:
+        return value.numerator
+    return Number(_decimal(value))
+
+
+def _factor(unit: str) -> int | Fraction:
+    if unit == "m":
+        return _MILLI
+    factor = ({"": 1} | _DECIMAL | _BINARY).get(unit[:1].lower() + unit[1:])
+    if factor is None:
+        raise BuiltinError(f"units.parse: unit {unit} not recognized")
+    return factor
+
+
+def _decimal(value: Fraction) -> str:
+    """Ten places behind the point, a half rounded away from zero."""
+    scaled = abs(value) * 10**_PLACES
+    whole, rest = divmod(scaled.numerator, scaled.denominator)
+    whole += 2 * rest >= scaled.denominator
+    digits = str(whole).zfill(_PLACES + 1)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[:-_PLACES]}.{digits[-_PLACES:]}"
+
+
+@builtin("units.parse_bytes", string, returns=number)
+def units_parse_bytes(x: str) -> int:
+    """The bytes that an amount stands for, cut to a whole number; units in any case."""
+    text = lower(x).replace('"', "")
+    amount, unit = _split(text, "units.parse_bytes", "byte amount")
+    factor = _BYTES.get(unit)
+    if factor is None:
+        raise BuiltinError(f"units.parse_bytes: byte unit {unit} not recognized")
+    value = round_mantissa(_amount(amount, "units.parse_bytes", "byte amount"))
+    return int(round_mantissa(value * factor))
+
+
+def _split(text: str, name: str, what: str) -> tuple[str, str]:
+    """The number at the start, and the rest, which is the unit."""
+    if " " in text:
+        raise BuiltinError(f"{name}: spaces not allowed in resource strings")
+    # An `e` is part of the number only where digits follow: `1e3`, but `1e` and `1ei`.
+    found = re.match(r"(?:[\d.+-]|[eE](?=[\d+-])[+-]?)*", text, re.ASCII)
+    end = found.end() if found else 0
+    if end == 0:
+        raise BuiltinError(f"{name}: no {what} provided")
+    return text[:end], text[end:]
+
+
+def _amount(text: str, name: str, what: str) -> Fraction:
+    found = _AMOUNT.fullmatch(text)
+    if not found or len(text) > MAX_DIGITS:
+        raise BuiltinError(f"{name}: could not parse {what} to a number")
+    exponent = found["exponent"] or "0"
+    if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
+        raise BuiltinError(f"{name}: exponent too large")
+    return Fraction(text)

@@ -1,0 +1,74 @@
+"""Random UUIDs, and what is inside one."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.values import UNDEFINED, Key, Undefined, Value
+
+__all__: list[str] = []
+
+# A text of 38 bytes is taken to stand in braces, whatever the first and the last byte are.
+_UUID: Final = re.compile(
+    rb"(?:(?i:urn:uuid:)|(?P<brace>.))?"
+    rb"([0-9a-fA-F]{8})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{12})"
+    rb"(?(brace).)|([0-9a-fA-F]{32})",
+    re.DOTALL,
+)
+_GREGORIAN: Final = 0x01B21DD213814000  # 100 ns from 15 October 1582 to the epoch
+_DOMAINS: Final = ("Person", "Group", "Org")
+
+
+@builtin("uuid.rfc4122", string, returns=string, pure=False, context=True)
+def uuid_rfc4122(context: Context, k: str) -> str:
+    """A random UUID, version 4; within a decision the same for the same `k`."""
+    drawn = context.cache.get(("uuid.rfc4122", k))
+    if isinstance(drawn, str):
+        return drawn
+    data = bytearray(context.environment.random(16))
+    data[6] = data[6] & 0x0F | 0x40
+    data[8] = data[8] & 0x3F | 0x80
+    digits = data.hex()
+    parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
+    text = "-".join(parts)
+    context.cache[("uuid.rfc4122", k)] = text
+    return text
+
+
+@builtin("uuid.parse", string, returns=object_(string, any_))
+def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
+    """Version and variant, and for versions 1 and 2 what else they say; undefined for no UUID."""
+    found = _UUID.fullmatch(uuid.encode("utf-8", "surrogatepass"))
+    if not found:
+        return UNDEFINED
+    digits = b"".join([part for part in found.groups()[1:] if part])
+    data = bytes.fromhex(digits.decode("ascii"))
+    version = data[6] >> 4
+    said: dict[Key, Value] = {"version": version, "variant": _variant(data[8])}
+    if version in {1, 2}:
+        ticks = int.from_bytes(data[:4], "big") | int.from_bytes(data[4:6], "big") << 32
+        ticks |= (int.from_bytes(data[6:8], "big") & 0x0FFF) << 48
+        said["time"] = (ticks - _GREGORIAN) * 100
+        said["nodeid"] = data[10:].hex("-")
+        said["macvariables"] = _address_kind(data[10])
+        said["clocksequence"] = int.from_bytes(data[8:10], "big") & 0x3FFF
+    if version == 2:
+        said["id"] = int.from_bytes(data[:4], "big")
+        domain = data[9]
+        said["domain"] = _DOMAINS[domain] if domain < len(_DOMAINS) else f"Domain{domain}"
+    return said
+
+
+def _variant(byte: int) -> str:
+    if byte & 0xC0 == 0x80:
+        return "RFC4122"
+    return {0xC0: "Microsoft", 0xE0: "Future"}.get(byte & 0xE0, "Reserved")
+
+
+def _address_kind(byte: int) -> str:
+    scope = "local" if byte & 2 else "global"
+    return f"{scope}:{'multicast' if byte & 1 else 'unicast'}"
