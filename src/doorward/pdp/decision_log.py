@@ -76,6 +76,7 @@ class DecisionLog:
         self._lock = threading.Lock()
         self._reported = 0.0
         self._closed = False
+        self._writing = 0
         self._thread = threading.Thread(target=self._run, name="decision-log", daemon=True)
         self._thread.start()
 
@@ -119,7 +120,8 @@ class DecisionLog:
         self._queue.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
-            for _ in range(self._queue.qsize()):
+            # What is being written may still get through; the mark for the end is no event.
+            for _ in range(self._writing + self._queue.qsize() - 1):
                 self._lose("shutdown")
         self._report(at_once=True)
 
@@ -164,11 +166,13 @@ class DecisionLog:
     def _put_out(self, lines: list[bytes]) -> None:
         if not lines:
             return
+        self._writing = len(lines)
         try:
             self._write(b"".join(lines))
         except (OSError, ValueError):
             for _ in lines:
                 self._lose("write")
+        self._writing = 0
 
     def _line_of(self, entry: _Entry) -> bytes | None:
         try:

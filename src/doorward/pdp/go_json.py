@@ -29,7 +29,7 @@ def read_json(text: str | bytes, *, trailing: bool = False) -> Value:
     """
     if isinstance(text, bytes):
         # Go replaces what is not UTF-8, one mark for each byte that it cannot use.
-        text = text.decode("utf-8-sig", errors="replace")
+        text = text.decode("utf-8", errors="replace")
     if trailing:
         text = text[: _end_of_value(text)]
     try:
@@ -110,6 +110,8 @@ def _in_array(text: str, place: int) -> bool:
 
 
 def _quoted(char: str) -> str:
+    """Go names the byte, not the character."""
+    char = chr(char.encode("utf-8", errors="surrogatepass")[0])
     if char == "'":
         return r"'\''"
     if char == '"':

@@ -138,16 +138,20 @@ class Api:
         if request.method != "POST":
             return not_allowed("GET, HEAD, POST")
         path = tuple(self._config.default_decision.split("/"))
-        return await self._answer_v0(request, path)
+        return await self._decide_v0(request, path)
 
     async def _answer_v0(self, request: Request, path: tuple[str, ...]) -> Response:
-        if request.method != "POST":
-            return no_content(405)
+        if request.method == "POST":
+            return self._zipped(request, await self._decide_v0(request, path))
+        answer = no_content(405)
+        return self._zipped(request, answer) if request.method == "GET" else answer
+
+    async def _decide_v0(self, request: Request, path: tuple[str, ...]) -> Response:
         try:
             body = await read_body(request, self._config.server)
         except BadRequest as error:
-            return self._zipped(request, bad_request(f"unexpected parse error for input: {error}"))
-        answer = await run_in_threadpool(
+            return bad_request(f"unexpected parse error for input: {error}")
+        return await run_in_threadpool(
             data.post_v0,
             self._pdp,
             path,
@@ -156,7 +160,6 @@ class Api:
             request.headers.get("content-type", ""),
             self._context(request),
         )
-        return self._zipped(request, answer)
 
     async def _answer_v1(self, request: Request, path: tuple[str, ...]) -> Response:
         if request.method == "GET":

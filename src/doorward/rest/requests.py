@@ -167,7 +167,9 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
     try:
         return read_json(values[-1])
     except JSONError as error:
-        raise BadRequest(f"parameter contains malformed input document: {error}") from None
+        # OPA reads this one with another function than bodies, which says so.
+        extra = "error: " if str(error).endswith("after top-level value") else ""
+        raise BadRequest(f"parameter contains malformed input document: {extra}{error}") from None
 
 
 def _go_kind(value: Value) -> str:

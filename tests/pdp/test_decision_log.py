@@ -1,0 +1,221 @@
+"""Every answered decision becomes one line, or is counted as lost."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from doorward.pdp.config import DecisionLogs
+from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.decision_log import DecisionLog
+from doorward.pdp.loader import Loaded
+from doorward.pdp.log import line_for
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Snapshot, build
+from doorward.rego import UNDEFINED, from_json
+from doorward.rego.values import make_set
+
+POLICY = """\
+package a
+
+allow if input.user == "ann"
+"""
+
+
+class Lines:
+    """Where the lines go; may be told to stand still, or to fail."""
+
+    def __init__(self) -> None:
+        self.content = b""
+        self.open = threading.Event()
+        self.open.set()
+        self.fails = False
+
+    def write(self, lines: bytes) -> None:
+        self.open.wait(10)
+        if self.fails:
+            raise BrokenPipeError
+        self.content += lines
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.content.splitlines()]
+
+
+def snapshot_of(**modules: str) -> Snapshot:
+    return build(Loaded({"a.rego": POLICY} | modules))
+
+
+def log_to(lines: Lines, **options: Any) -> DecisionLog:
+    return DecisionLog(
+        lines.write,
+        line_for("json"),
+        labels={"id": "me", "app": "demo"},
+        options=DecisionLogs(console=True, **options),
+    )
+
+
+def logged(input: Any = UNDEFINED, snapshot: Snapshot | None = None, **options: Any) -> Any:
+    """The events of one decision, and why some were lost."""
+    lines = Lines()
+    log = log_to(lines, **options)
+    pdp = PDP(snapshot or snapshot_of(), log)
+    pdp.record(pdp.decide("a/allow", input), input, handler_ns=7)
+    pdp.close()
+    return lines.events, log.lost
+
+
+def test_an_event_has_the_shape_of_opa() -> None:
+    (event,), lost = logged({"user": "ann"})
+    assert lost == {}
+    assert event["msg"] == "Decision Log"
+    assert event["type"] == "openpolicyagent.org/decision_logs"
+    assert event["level"] == "info"
+    assert event["labels"] == {"id": "me", "app": "demo"}
+    assert event["path"] == "a/allow"
+    assert event["input"] == {"user": "ann"}
+    assert event["result"] is True
+    assert event["metrics"]["timer_server_handler_ns"] == 7
+    assert event["metrics"]["timer_rego_query_eval_ns"] > 0
+    assert event["timestamp"].endswith("Z")
+    assert "error" not in event
+
+
+def test_what_is_undefined_has_no_result_and_no_input_no_input() -> None:
+    (event,), _ = logged()
+    assert "result" not in event
+    assert "input" not in event
+
+
+def test_an_error_stands_in_place_of_the_result() -> None:
+    lines = Lines()
+    log = log_to(lines)
+    snapshot = snapshot_of()
+    log.record(Decision("id", "a/b", error=DecisionError("undefined decision")), 1, snapshot)
+    log.close()
+    assert lines.events[0]["error"] == {"message": "undefined decision"}
+    assert lines.events[0]["decision_id"] == "id"
+
+
+def test_a_query_is_logged_as_such() -> None:
+    lines = Lines()
+    pdp = PDP(snapshot_of(), log_to(lines))
+    pdp.record(pdp.decide_query("1 == 1"))
+    pdp.close()
+    assert lines.events[0]["query"] == "1 == 1"
+    assert "path" not in lines.events[0]
+
+
+def request(**headers: str) -> dict[str, Any]:
+    return {"attributes": {"request": {"http": {"headers": headers}}}}
+
+
+def test_the_authorization_header_is_erased_unless_told_otherwise() -> None:
+    (event,), _ = logged(request(authorization="Bearer secret", accept="x"))
+    assert "secret" not in json.dumps(event)
+    assert event["erased"] == ["/input/attributes/request/http/headers/authorization"]
+    assert event["input"] == request(accept="x")
+    (event,), _ = logged(request(authorization="Bearer secret"), mask_authorization=False)
+    assert event["input"] == request(authorization="Bearer secret")
+
+
+def test_a_mask_policy_may_put_something_in_place_of_what_is_erased() -> None:
+    rule = """\
+package system.log
+
+mask contains {"op": "upsert", "path": path, "value": count(token)} if {
+    path := "/input/attributes/request/http/headers/authorization"
+    token := input.input.attributes.request.http.headers.authorization
+}
+"""
+    snapshot = snapshot_of(**{"mask.rego": rule})
+    (event,), _ = logged(request(authorization="Bearer secret"), snapshot)
+    assert event["input"] == request(authorization=13)  # type: ignore[arg-type]  # a number
+    assert event["erased"] == event["masked"]
+
+
+def test_a_mask_that_fails_loses_the_event_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    snapshot = snapshot_of(**{"mask.rego": 'package system.log\nmask := {"/labels/id"}'})
+    with caplog.at_level(logging.ERROR):
+        events, lost = logged({"user": "ann"}, snapshot)
+    assert (events, lost) == ([], {"event": 1})
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0] == "Log event masking failed: mask prefix not allowed: labels."
+    assert "Decision log events lost" in messages
+
+
+def test_a_dropped_event_is_neither_written_nor_lost() -> None:
+    snapshot = snapshot_of(**{"d.rego": 'package system.log\ndrop if input.path == "a/allow"'})
+    assert logged({"user": "ann"}, snapshot) == ([], {})
+    # With other names for the policies nothing is dropped.
+    events, _ = logged({"user": "ann"}, snapshot, drop_decision="other/drop")
+    assert len(events) == 1
+
+
+def test_values_json_does_not_have_are_written_all_the_same() -> None:
+    input = {"set": make_set([2, 1]), "big": 10**30, "\ud800": "\ud800"}
+    input |= {"text": from_json("[1.50, 1e400, -0]")}
+    (event,), lost = logged(input)
+    assert lost == {}
+    assert event["input"]["set"] == [1, 2]
+    assert event["input"]["big"] == 10**30
+
+
+def test_numbers_keep_their_text() -> None:
+    lines = Lines()
+    log = log_to(lines)
+    log.record(Decision("id", "a"), from_json("[1.50, 1e400, -0, 1E5]"), snapshot_of())
+    log.close()
+    assert b'"input":[1.50,1e400,-0,1E5]' in lines.content
+
+
+def test_a_full_queue_counts_what_it_loses_and_keeps_the_rest() -> None:
+    lines = Lines()
+    lines.open.clear()
+    reasons: list[str] = []
+    log = DecisionLog(
+        lines.write,
+        line_for("json"),
+        labels={},
+        options=DecisionLogs(console=True, buffer_size=5),
+        on_lost=reasons.append,
+    )
+    snapshot = snapshot_of()
+    for number in range(20):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+    lines.open.set()
+    log.close()
+    assert log.lost["queue_full"] == len(reasons) > 0
+    assert len(lines.events) + len(reasons) == 20
+
+
+def test_what_cannot_be_written_is_lost_and_counted() -> None:
+    lines = Lines()
+    lines.fails = True
+    log = log_to(lines)
+    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    log.close()
+    assert log.lost == {"write": 1}
+
+
+def test_nothing_is_taken_after_the_end() -> None:
+    log = log_to(Lines())
+    log.close()
+    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    log.close()
+    assert log.lost == {"closed": 1}
+
+
+def test_a_writer_that_hangs_does_not_hold_up_the_end_for_ever() -> None:
+    lines = Lines()
+    lines.open.clear()
+    log = log_to(lines)
+    for number in range(3):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+    log.close(timeout=0.1)
+    assert sum(log.lost.values()) >= 1
+    lines.open.set()
