@@ -359,7 +359,8 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             jwt = payload
             continue
         claims = _json_object(payload)
-        seconds = exact((float(now) if constraints.time is None else constraints.time) / 1e9)
+        # A float compares with integers and fractions by its exact value.
+        seconds = (float(now) if constraints.time is None else constraints.time) / 1e9
         expires, starts = _claimed(claims, "exp"), _claimed(claims, "nbf")
         if not _meets(constraints, claims):
             return invalid
