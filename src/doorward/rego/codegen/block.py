@@ -31,6 +31,9 @@ __all__ = [
 MAX_WALKS: Final = 16
 """Walks nested in one Python function; CPython allows 20 blocks."""
 
+MAX_TESTS: Final = 8
+"""Tests joined by `and` in one `if`: more would be hard to read."""
+
 MAX_DEPTH: Final = 60
 """Blocks nested in one Python function, below what Python's compiler can follow."""
 
@@ -67,6 +70,11 @@ class Constants:
         self.names[name] = value
         return load(name)
 
+    def path(self, names: Sequence[str]) -> ast.Name:
+        """A path of names; equal ones are one object."""
+        key = tuple(names)
+        return self.named(f"path.{'.'.join(names)}", key)
+
     def named(self, name: str, value: Any) -> ast.Name:
         """An object under a name of its own, such as a built-in."""
         self.names[name] = value
@@ -88,6 +96,7 @@ class Block:
         self.walked = 0
         self.tails: list[list[ast.stmt]] = []
         self.shared: set[str] = set()
+        self.opened: ast.If | None = None
 
     # Names
 
@@ -146,11 +155,30 @@ class Block:
 
     def test(self, condition: ast.expr) -> None:
         """Everything written from here on runs only if `condition` holds."""
+        if self._joined(condition):
+            return
         self._room()
         statement = ast.If(test=condition, body=[], orelse=[])
         self.add(statement)
         self.block = statement.body
+        self.opened = statement
         self.depth += 1
+
+    def _joined(self, condition: ast.expr) -> bool:
+        """Add `condition` to the test just opened, if nothing stands behind that one yet."""
+        opened = self.opened
+        if opened is None or self.block is not opened.body or opened.body:
+            return False
+        self._place(ast.Expr(value=condition))
+        tests = opened.test.values if isinstance(opened.test, ast.BoolOp) else [opened.test]
+        if len(tests) >= MAX_TESTS:
+            return False
+        if _implies(condition, tests[-1]):
+            tests = tests[:-1]
+        joined = [*tests, condition]
+        opened.test = joined[0] if len(joined) == 1 else ast.BoolOp(op=ast.And(), values=joined)
+        ast.copy_location(opened.test, opened)
+        return True
 
     def defined(self, value: ast.expr) -> None:
         """Everything written from here on runs only if `value` is not UNDEFINED."""
@@ -211,6 +239,23 @@ class Block:
             yield
         finally:
             self.block, self.walks, self.depth = saved
+
+
+def _implies(condition: ast.expr, before: ast.expr) -> bool:
+    """Whether `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
+    if not (isinstance(before, ast.Compare) and isinstance(before.ops[0], ast.IsNot)):
+        return False
+    right = before.comparators[0]
+    if not (isinstance(right, ast.Name) and right.id == "rt.UNDEFINED"):
+        return False
+    return (
+        isinstance(condition, ast.Compare)
+        and isinstance(condition.ops[0], (ast.Eq, ast.Is))
+        and isinstance(condition.comparators[0], ast.Constant)
+        and isinstance(condition.left, ast.Name)
+        and isinstance(before.left, ast.Name)
+        and condition.left.id == before.left.id
+    )
 
 
 def finish(function: ast.FunctionDef, shared: set[str]) -> None:

@@ -97,7 +97,13 @@ class Expressions(Calls):
             if operand.value is False:
                 self.test(ast.Constant(value=False))
             return
-        if operand.kind in ("", "boolean"):
+        if operand.kind == "boolean":
+            self.test(
+                ast.Compare(
+                    left=operand.code, ops=[ast.Is()], comparators=[ast.Constant(value=True)]
+                )
+            )
+        elif operand.kind == "":
             self.test(
                 ast.Compare(
                     left=operand.code, ops=[ast.IsNot()], comparators=[ast.Constant(value=False)]

@@ -31,7 +31,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.values import Key, to_key
 
-__all__ = ["References"]
+__all__ = ["References", "plain_references"]
 
 
 class References(Patterns):
@@ -63,13 +63,23 @@ class References(Patterns):
         return base
 
     def _names(self, base: Operand, names: Sequence[str]) -> Operand:
+        """`base[name]…`; what was read of the same base before is not read again."""
+        code = self.hold(base.code)
+        key = (code.id, *names)
+        known = self.recall(key)
+        if known is None:
+            known = self._read(code, names)
+            self.seen[key] = known
+            self.defined(known)
+        return Operand(known)
+
+    def _read(self, base: ast.Name, names: Sequence[str]) -> ast.Name:
+        """`base[name]…`, or UNDEFINED."""
         held = self.fresh()
-        base_code = self.hold(base.code)
-        code: ast.expr = base_code
+        code: ast.expr = base
         for name in names:
             code = ast.Subscript(value=code, slice=ast.Constant(value=name), ctx=ast.Load())
-        path = self.constants.add(tuple(names))
-        slow = call(runtime("lookup_path"), base_code, path)
+        slow = call(runtime("lookup_path"), base, self.constants.path(names))
         handler = ast.ExceptHandler(
             type=runtime("LOOKUP_ERRORS"),
             name=None,
@@ -83,8 +93,7 @@ class References(Patterns):
                 finalbody=[],
             )
         )
-        self.defined(load(held))
-        return Operand(load(held))
+        return load(held)
 
     def _step(self, base: Operand, operand: Term, lookup: str) -> Operand:
         if self.is_open(operand):
@@ -151,15 +160,7 @@ class References(Patterns):
         self, document: str, operands: Sequence[Term], lookup: str = "lookup"
     ) -> Operand:
         """A path below `input` or base data; one that was read before is not read again."""
-        names = _names(operands)
-        known = self.seen.get((self.state, document, *names)) if names else None
-        if known is None:
-            base = Operand(self.of_state(document))
-            if not names:
-                return self._path(base, operands, lookup)
-            known = self._names(base, names)
-            self.seen[(self.state, document, *names)] = known
-        return self._path(known, operands[len(names) :], lookup)
+        return self._path(Operand(self.of_state(document)), operands, lookup)
 
     def read_ahead(self, body: Body) -> None:
         """Read, before `body` walks, the paths that it will read on every round.
@@ -169,7 +170,7 @@ class References(Patterns):
         for expr in body:
             if expr.negated or expr.withs or not isinstance(expr.term, get_args(Term)):
                 continue
-            for ref in _plain_references(expr.term):
+            for ref in plain_references(expr.term):
                 head = ref.head
                 if isinstance(head, Var) and head.name == "input" and ref.args:
                     names = _names(ref.args)
@@ -181,11 +182,21 @@ class References(Patterns):
         if isinstance(expr.term, SomeIn):
             return True
         return isinstance(expr.term, get_args(Term)) and any(
-            self.is_open(arg) for ref in _plain_references(expr.term) for arg in ref.args
+            self.is_open(arg) for ref in plain_references(expr.term) for arg in ref.args
         )
 
     def rule_value(self, node: RuleNode) -> Operand:
         """The answer of the rules at `node`, computed once in an evaluation."""
+        key = (self.state, node.name)
+        known = self.recall(key)
+        if known is None:
+            known = self.ask(node)
+            self.seen[key] = known
+            self.defined(known)
+        return Operand(known)
+
+    def ask(self, node: RuleNode) -> ast.Name:
+        """The answer of the rules at `node`, or UNDEFINED."""
         store_name = "constants" if self.plan.is_constant(node) else "cache"
         cache = self.of_state(store_name)
         slot = ast.Constant(value=self.plan.slot(node))
@@ -201,8 +212,38 @@ class References(Patterns):
             value=call(load(node.name), load(self.state)),
         )
         self.add(ast.If(test=missing, body=[compute], orelse=[]))
-        self.defined(load(held))
-        return Operand(load(held))
+        return load(held)
+
+    def prefetch(self, term: Term) -> None:
+        """Read what `term` begins with, without a test: several rules will ask for it."""
+        if not isinstance(term, Ref) or not isinstance(term.head, Var):
+            return
+        if term.head.name == "input":
+            names = _names(term.args)
+            base = self.of_state("input")
+            if names and isinstance(base, ast.Name):
+                self.maybe[(base.id, *names)] = self._read(base, names)
+        elif term.head.name == "data":
+            node, rest = self._rule_of(term)
+            if node is None:
+                return
+            held = self.ask(node)
+            self.maybe[(self.state, node.name)] = held
+            names = _names(rest)
+            if names:
+                self.maybe[(held.id, *names)] = self._read(held, names)
+
+    def _rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
+        """The node whose rules a reference asks, and the operands behind it."""
+        node: RuleNode | None = self.plan.root
+        for n, operand in enumerate(term.args):
+            value = constant_value(operand)
+            node = node.children.get(to_key(value)) if node and value is not NOT_CONSTANT else None
+            if node is None or node.is_function:
+                return None, ()
+            if node.definitions:
+                return node, term.args[n + 1 :]
+        return None, ()
 
     def _document(self, node: RuleNode, path: Sequence[Key]) -> Operand:
         method = ast.Attribute(value=load(self.state), attr="document_at", ctx=ast.Load())
@@ -231,21 +272,21 @@ class References(Patterns):
         return Operand(held)
 
 
-def _plain_references(term: Term) -> Iterator[Ref]:
+def plain_references(term: Term) -> Iterator[Ref]:
     """The references that evaluating `term` reads in any case: none inside closures."""
     match term:
         case Ref(head, args):
             yield term
-            yield from _plain_references(head)
+            yield from plain_references(head)
             for arg in args:
-                yield from _plain_references(arg)
+                yield from plain_references(arg)
         case Call(_, args) | Array(args) | Set(args):
             for arg in args:
-                yield from _plain_references(arg)
+                yield from plain_references(arg)
         case Object(pairs):
             for key, value in pairs:
-                yield from _plain_references(key)
-                yield from _plain_references(value)
+                yield from plain_references(key)
+                yield from plain_references(value)
 
 
 def _names(operands: Sequence[Term]) -> list[str]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
-from doorward.rego.analysis.bindings import Binding
+from doorward.rego.analysis.bindings import Binding, term_vars
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.block import (
     Constants,
@@ -28,6 +28,7 @@ from doorward.rego.codegen.block import (
 )
 from doorward.rego.codegen.expressions import Expressions
 from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.references import plain_references
 from doorward.rego.codegen.terms import (
     NOT_CONSTANT,
     Operand,
@@ -35,7 +36,7 @@ from doorward.rego.codegen.terms import (
     constant_value,
 )
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Rule, Term
+from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
 __all__ = ["RuleWriter", "rule_function"]
@@ -83,6 +84,7 @@ class RuleWriter(Expressions):
     def single(self, node: RuleNode, args: Sequence[str]) -> None:
         default = node.default
         definitions = [d for d in node.definitions if d is not default]
+        self._prefetch_first(definitions)
         if self._one_constant(definitions):
             for definition in definitions:
                 with self.scope(definition.rule, args):
@@ -109,6 +111,24 @@ class RuleWriter(Expressions):
             return
         with self.at(default.rule.span):
             self.add(ast.Return(value=self.term(default.rule.head.value).code))
+
+    def _prefetch_first(self, definitions: Sequence[Definition]) -> None:
+        """Several definitions often begin by asking the same: it is read once for all.
+
+        Only what the first one reads in any case is read, so that nothing fails too early.
+        """
+        if len(definitions) < 2 or not definitions[0].rule.body:
+            return
+        first = definitions[0].rule.body[0]
+        if isinstance(first.term, get_args(Term)) and not first.withs:
+            for ref in plain_references(first.term):
+                if not self._mentions_locals(ref):
+                    with self.at(ref.span):
+                        self.prefetch(ref)
+                    return
+
+    def _mentions_locals(self, ref: Ref) -> bool:
+        return any(True for _ in term_vars(ref))
 
     def _one_constant(self, definitions: Sequence[Definition]) -> bool:
         """Whether every definition gives the same constant: then the first success is final."""

@@ -100,17 +100,27 @@ class Terms(Block):
         self.state = "ctx"
         self.taken.update(("ctx", *STATE_NAMES.values()))
         self.outer: frozenset[str] = frozenset()
-        self.seen: dict[tuple[str, ...], Operand] = {}
-        """Paths below `input` and base data that were read where the nest still stands."""
+        self.seen: dict[tuple[str, ...], ast.Name] = {}
+        """What was read where the nest still stands: paths below a name, rules by slot."""
+        self.maybe: dict[tuple[str, ...], ast.Name] = {}
+        """What was read but may be UNDEFINED: the nest has not tested it yet."""
 
     @contextmanager
     def nest(self) -> Iterator[None]:
         """Tests and walks opened inside are closed again at the end, and what they read is
         forgotten."""
-        seen = dict(self.seen)
+        seen, maybe = dict(self.seen), dict(self.maybe)
         with super().nest():
             yield
-        self.seen = seen
+        self.seen, self.maybe = seen, maybe
+
+    def recall(self, key: tuple[str, ...]) -> ast.Name | None:
+        """What was read under `key` before, tested to be defined."""
+        found = self.seen.get(key)
+        if found is None and key in self.maybe:
+            found = self.seen[key] = self.maybe[key]
+            self.defined(found)
+        return found
 
     # What the other parts of the writer provide
 
