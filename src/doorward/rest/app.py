@@ -42,6 +42,9 @@ from doorward.rest.requests import (
 
 __all__ = ["Api"]
 
+_METHODS: Final = frozenset(
+    {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
+)
 _INDEX: Final = (
     "<!doctype html><title>Doorward</title><h1>Doorward</h1>"
     f"<p>Version {__version__}. Decisions: <code>POST /v1/data/PATH</code> with "
@@ -77,8 +80,9 @@ class Api:
             name, answer = await self._route(request, raw)
         except BadRequest as error:
             name, answer = "catchall", bad_request(str(error))
+        method = request.method.lower() if request.method in _METHODS else "other"
         self._metrics.http_request_duration_seconds.labels(
-            answer.status_code, name, request.method.lower()
+            answer.status_code, name, method
         ).observe(perf_counter() - started)
         await answer(scope, receive, send)
 

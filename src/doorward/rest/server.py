@@ -6,6 +6,7 @@ A listener that cannot be bound is an error to the caller, at once; nothing is s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import stat
@@ -106,6 +107,8 @@ class HttpServer:
         self._servers = [uvicorn.Server(_settings(each.app, grace)) for each in listeners]
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._grace = grace
+        names = [each.socket.getsockname() for each in listeners]
+        self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
     def start(self, timeout: float = 10.0) -> None:
         """Serve from now on; returns when every listener takes requests."""
@@ -130,10 +133,11 @@ class HttpServer:
         if self._thread.is_alive():
             self._thread.join(self._grace + 5.0)
         for each in self._listeners:
-            name = each.socket.getsockname() if each.socket.fileno() >= 0 else None
             each.socket.close()
-            if isinstance(name, str) and name:
-                _unlink(name)
+        for path, inode in self._files:
+            with contextlib.suppress(OSError):
+                if os.stat(path).st_ino == inode:
+                    os.unlink(path)
 
     def _run(self) -> None:
         asyncio.run(self._serve())
@@ -141,13 +145,6 @@ class HttpServer:
     async def _serve(self) -> None:
         pairs = zip(self._servers, self._listeners, strict=True)
         await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:

@@ -1,0 +1,87 @@
+"""The decision log against the events that OPA's server wrote, question for question.
+
+Rows that use what comes later are not run; rows that differ are named in `differences.toml`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.rest.asgi import ask
+
+from doorward.pdp.config import parse_config
+from doorward.pdp.decision_log import DecisionLog
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.log import line_for
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest.app import Api
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROWS = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/decisionlog.jsonl.gz"
+RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["log"]
+VARYING = ("decision_id", "time", "timestamp", "metrics")
+
+
+def rows() -> list[Any]:
+    if not ROWS.is_file():
+        return [pytest.param({}, marks=pytest.mark.skip(reason=f"no answers at `{ROWS}`"))]
+    with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
+        found = [json.loads(line, parse_float=str, parse_int=str) for line in lines]
+    return [pytest.param(row, id=row["id"]) for row in found if is_ours(row)]
+
+
+def is_ours(row: dict[str, Any]) -> bool:
+    text = json.dumps([row["files"].get("config.yaml"), [step["path"] for step in row["steps"]]])
+    return not row["flags"] and not any(re.search(later, text) for later in RULES["later"])
+
+
+@pytest.mark.parametrize("row", rows())
+def test_the_events_are_those_of_opa(row: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    config = parse_config(row["files"]["config.yaml"], environment={})
+    lines: list[bytes] = []
+    log = DecisionLog(
+        lines.append,
+        line_for("json"),
+        labels={"id": "UUID", "version": "VALUE", **config.labels},
+        options=config.decision_logs,
+    )
+    policies = {name: text for name, text in row["files"].items() if name.endswith(".rego")}
+    pdp = PDP(build(Loaded(policies)), log if config.decision_logs.console else None)
+    app = Api(pdp, config, Health(), Metrics("1"))
+    for step in row["steps"]:
+        body = base64.b64decode(step["body_b64"]) if "body_b64" in step else None
+        content = (step.get("body") or "").encode() if body is None else body
+        answer = ask(app, step["method"], step["path"], content, step.get("headers"))
+        assert answer.status == int(step["status"])
+    pdp.close()
+    found = b"".join(lines).splitlines()
+    events = [json.loads(line, parse_float=str, parse_int=str) for line in found]
+    mine = [without(event) for event in events]
+    want = [without(event) for event in row["events"]]
+    if mine == want:
+        assert row["id"] not in RULES["ids"], "does not differ any more"
+    elif row["id"] not in RULES["ids"]:
+        assert mine == want
+    said = [record.getMessage() for record in caplog.records]
+    for line in row.get("log_errors", ()):
+        assert stem(line["msg"]) in map(stem, said)
+
+
+def without(event: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in event.items() if key not in VARYING}
+
+
+def stem(message: str) -> str:
+    """A message as far as it is not made of Go's words for a value."""
+    return message.partition("unexpected rule format")[0]

@@ -1,0 +1,119 @@
+"""A request's parts, read within limits and refused in OPA's words."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from tests.rest.asgi import Answer, ask
+
+from doorward.pdp.config import Config, Server
+from doorward.pdp.health import Health, State
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest.app import Api
+from doorward.rest.requests import parameters, segments
+
+POLICY = "package a\n\nallow := input.x\n"
+
+
+def api(health: Health | None = None, **server: Any) -> Api:
+    pdp = PDP(build(Loaded({"a.rego": POLICY})))
+    return Api(pdp, Config(server=Server(**server)), health or Health(), Metrics("1"))
+
+
+def post(app: Api, body: bytes | list[bytes], **headers: str) -> Answer:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(app, "POST", "/v1/data/a/allow", body, names)
+
+
+def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not() -> None:
+    app = api(max_length=20)
+    for answer in (
+        post(app, b"", content_length="21"),
+        post(app, [b'{"input": ', b'{"x": ', b"100000000}}"]),
+    ):
+        assert answer.status == 400
+        assert '"message": "request body too large"' in answer.body
+    assert post(app, b'{"input": {"x": 1}}').body == '{"result":1}\n'
+
+
+def test_a_zipped_body_cannot_grow_over_the_limit() -> None:
+    bomb = gzip.compress(b'{"input": "' + b"x" * 1_000_000 + b'"}')
+    answer = post(api(gzip_max_length=1000), bomb, content_encoding="gzip")
+    assert answer.status == 400
+    assert "gzip payload too large" in answer.body
+
+
+def test_depth_is_refused_and_not_followed() -> None:
+    answer = post(api(), b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    assert answer.status == 400
+    assert "nested too deeply" in answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nope", 404),
+        ("/v1", 404),
+        ("/v1/nope", 404),
+        ("/v2/data", 404),
+        ("/v1/data/%", 400),
+        ("/v1/data/%zz", 400),
+        ("/v1/data//x%0d%0aset-cookie:a", 400),
+        ("/v1/data/../../etc", 307),
+        ("/%761/data/a", 200),
+    ],
+)
+def test_odd_paths_get_an_answer(path: str, status: int) -> None:
+    answer = ask(api(), "GET", path)
+    assert answer.status == status
+    assert "set-cookie" not in answer.headers
+
+
+def test_an_escaped_slash_stays_inside_its_segment() -> None:
+    assert segments(b"/v1/data/a%2Fb/c") == ("", "v1", "data", "a/b", "c")
+
+
+def test_parameters_are_read_as_go_reads_them() -> None:
+    asked = parameters(b"a=1&a=2&b&c=%zz&d=x;y&e=%20+&=f&pretty=TRUE")
+    assert asked.values("a") == ["1", "2"]
+    assert asked.values("e") == ["  "]
+    assert [asked.values(name) for name in "cd"] == [[], []]
+    assert asked.flag("b")
+    assert asked.flag("pretty")
+    assert not asked.flag("a")
+
+
+def test_health_says_which_probe_fails_and_why() -> None:
+    health = Health()
+    app = api(health)
+    health.set("envoy", State.NOT_READY)
+    assert ask(app, "GET", "/health").status == 200
+    assert ask(app, "GET", "/health?plugins").status == 500
+    assert ask(app, "GET", "/health?plugins&exclude-plugin=envoy").status == 200
+    health.set("envoy", State.OK)
+    assert ask(app, "GET", "/health?plugins").body == "{}\n"
+    health.reloaded("p.rego:1: broken")
+    assert ask(app, "GET", "/health?plugins").body == '{"warning":"p.rego:1: broken"}\n'
+    assert ask(app, "GET", "/health?policies").status == 500
+
+
+def test_metrics_count_requests_by_endpoint() -> None:
+    app = api()
+    post(app, b'{"input": {"x": 1}}')
+    text = ask(app, "GET", "/metrics").body
+    series = 'http_request_duration_seconds_count{code="200",handler="v1/data",method="post"} 1.0'
+    assert series in text
+
+
+def test_a_method_that_nobody_knows_cannot_fill_the_metrics() -> None:
+    app = api()
+    for n in range(5):
+        ask(app, f"X{n}", "/v1/data/a")
+    text = ask(app, "GET", "/metrics").body
+    assert 'method="x1"' not in text
+    assert 'method="other"' in text

@@ -1,0 +1,142 @@
+"""Listeners: bound before anything is announced, bounded in what they read, gone at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doorward.pdp.config import Config
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest import bounded
+from doorward.rest.app import Api
+from doorward.rest.server import BindError, HttpServer, Listener, bind
+
+
+def api(*, diagnostic: bool = False) -> Api:
+    pdp = PDP(build(Loaded({"a.rego": "package a\n\nallow := input.x\n"})))
+    return Api(pdp, Config(), Health(), Metrics("1"), diagnostic=diagnostic)
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    listener = bind("127.0.0.1:0")
+    server = HttpServer([Listener("127.0.0.1:0", listener, api())], grace=1.0)
+    server.start()
+    yield listener
+    server.close()
+
+
+def connect(listener: socket.socket) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=10)
+
+
+def test_a_decision_over_a_real_socket(server: socket.socket) -> None:
+    connection = connect(server)
+    for n in (1, 2):
+        connection.request("POST", "/v1/data/a/allow", body=f'{{"input": {{"x": {n}}}}}')
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, f'{{"result":{n}}}\n'.encode())
+    connection.close()
+
+
+def test_headers_without_end_are_refused(server: socket.socket) -> None:
+    with socket.create_connection(server.getsockname(), timeout=10) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n")
+        answer = b""
+        with contextlib.suppress(OSError):
+            for n in range(10_000):
+                client.sendall(b"x-%d: %s\r\n" % (n, b"a" * 100))
+        with contextlib.suppress(OSError):
+            answer = client.recv(100)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_slow_head_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "HEAD_TIMEOUT", 0.2)
+    listener = bind("127.0.0.1:0")
+    server = HttpServer([Listener("", listener, api())], grace=1.0)
+    server.start()
+    with socket.create_connection(listener.getsockname(), timeout=10) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\n")
+        started = time.monotonic()
+        assert client.recv(100) == b""
+        assert time.monotonic() - started < 5
+    server.close()
+
+
+def test_several_listeners_serve_what_they_are_for(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    tcp, unix = bind("127.0.0.1:0"), bind(f"unix://{path}", unix_permissions=0o600)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    server = HttpServer([Listener("", tcp, api(diagnostic=True)), Listener("", unix, api())])
+    server.start()
+    connection = connect(tcp)
+    for target, status in (("/health", 200), ("/metrics", 200), ("/v1/data/a", 404), ("/", 404)):
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status, target
+    connection.close()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(b"GET /v1/data/nope HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        assert client.recv(15) == b"HTTP/1.1 200 OK"
+    server.close()
+    assert not path.exists()
+    assert not server.alive
+
+
+def test_a_socket_that_a_dead_server_left_is_replaced_and_a_live_one_is_not(
+    tmp_path: Path,
+) -> None:
+    address = f"unix://{tmp_path}/s"
+    bind(address).close()
+    alive = bind(address)
+    with pytest.raises(BindError, match="already in use"):
+        bind(address)
+    alive.close()
+
+
+def test_a_file_that_is_no_socket_is_never_removed(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("precious")
+    with pytest.raises(BindError, match="no socket"):
+        bind(f"unix://{tmp_path}/s")
+    assert (tmp_path / "s").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nope", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "https://127.0.0.1:1", "a:b:c"],
+)
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(BindError, match="listen "):
+        bind(address)
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    taken = bind("127.0.0.1:0")
+    address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(BindError, match=address):
+        bind(address)
+    taken.close()
+
+
+@pytest.mark.parametrize("address", [":0", "localhost:0", "[::1]:0", "http://127.0.0.1:0"])
+def test_addresses_are_those_of_opa(address: str) -> None:
+    if "::1" in address and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    listener = bind(address)
+    assert listener.getsockname()[1] > 0
+    listener.close()
