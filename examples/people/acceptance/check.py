@@ -95,9 +95,7 @@ def _compare_denied(row: Row, answer: Answer) -> list[str]:
     problems = []
     if "x-envoy-upstream-service-time" in answer.headers:
         problems.append("the answer came from behind Envoy")
-    # For HEAD, which never has a body, Envoy leaves the length open.
-    length = answer.headers.get("content-length", "0" if row.method == "HEAD" else None)
-    if row.status == 403 and (answer.body or length != "0"):
+    if row.status == 403 and (answer.body or answer.headers.get("content-length") != "0"):
         problems.append("the denial is not empty")
     return problems
 

@@ -147,6 +147,7 @@ class Stack:
             [
                 _find_program("envoy"), "--config-path", str(self._write_envoy_yaml()),
                 "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning",
+                "--file-flush-interval-msec", "1000",
             ],
         )  # fmt: skip
         self._wait("envoy", self._envoy_answers)

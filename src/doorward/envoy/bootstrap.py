@@ -240,6 +240,7 @@ def _to_connection_manager(options: Bootstrap) -> Document:
             "access_log": [_to_access_log()],
             "route_config": _to_routes(options),
             "http_filters": [
+                _to_head_length(),
                 _to_ext_authz(options),
                 _typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {}),
             ],
@@ -317,6 +318,29 @@ def _to_routes(options: Bootstrap) -> Document:
     if not options.forward_authorization:
         routes["request_headers_to_remove"] = ["authorization"]
     return routes
+
+
+def _to_head_length() -> Document:
+    denied = "request.method == 'HEAD' && response.code_details.startsWith('ext_authz')"
+    return _typed(
+        "envoy.filters.http.header_mutation",
+        "extensions.filters.http.header_mutation.v3.HeaderMutation",
+        {
+            "mutations": {
+                "response_mutations": [
+                    {
+                        "append": {
+                            "header": {
+                                "key": "content-length",
+                                "value": f"%CEL({denied} ? '0' : '')%",
+                            },
+                            "append_action": "ADD_IF_ABSENT",
+                        }
+                    }
+                ]
+            }
+        },
+    )
 
 
 def _to_ext_authz(options: Bootstrap) -> Document:
@@ -474,6 +498,10 @@ _WHY: Final[Mapping[str, str]] = {
     ),
     "request_headers_to_remove": "Nobody behind the policy needs the token.",
     "http_filters": "The check is the last filter before the router: nothing changes what it saw.",
+    "response_mutations": (
+        "A denied HEAD is as empty as any other denial, and says so; Envoy alone leaves the length "
+        "of an answer to HEAD open."
+    ),
     "failure_mode_allow": (
         "No answer, a late answer and a broken answer are denials, and so is a disabled filter."
     ),
