@@ -44,7 +44,7 @@ CORE_DIFFERENCES: Final = (
         lambda row: "null" in row["query"],
     ),
     Difference(
-        "replace|strings.replace_n",
+        "replace|strings.replace_n|strings.render_template",
         "a string is Unicode: what Go cuts into bytes that are no UTF-8 is U+FFFD",
         lambda row: "\\x" in row.get("repr", [""])[0],
     ),
@@ -62,6 +62,11 @@ CORE_DIFFERENCES: Final = (
         "time.add_date",
         "a sum past 64 bits is out of range; in Go it comes round on the other side",
         lambda row: any(isinstance(n, int) and abs(n) > 1 << 62 for n in row["input"][1:]),
+    ),
+    Difference(
+        "strings.render_template",
+        "what is wrong with a template is said in our words, not in those of Go's library",
+        message_only=True,
     ),
     Difference(
         "units.parse",

@@ -33,6 +33,9 @@ from doorward.rego.builtins import (
     globs as globs,
 )
 from doorward.rego.builtins import (
+    graphql as graphql,
+)
+from doorward.rego.builtins import (
     graphs as graphs,
 )
 from doorward.rego.builtins import (
@@ -64,6 +67,9 @@ from doorward.rego.builtins import (
 )
 from doorward.rego.builtins import (
     sets as sets,
+)
+from doorward.rego.builtins import (
+    string_templates as string_templates,
 )
 from doorward.rego.builtins import (
     strings as strings,

@@ -1,7 +1,8 @@
 """Go's `fmt.Sprintf`, for the arguments that `sprintf` of a policy can have.
 
-An argument is an `int` (an int or *big.Int to Go, by its size), a `float` (float64) or a `str`;
-what else Rego has is text by the time it comes here. A width or precision past a million is what
+An argument is an `int` (an int or *big.Int to Go, by its size), a `float` (float64), a `bool` or
+a `str`; what else Rego has is text by the time it comes here. A subclass of `str` may say what
+type it is to Go (`go_type`). A width or precision past a million is what
 Go makes of it (`%!(NOVERB)`); a result past `MAX_TEXT` characters is an error.
 """
 
@@ -210,7 +211,7 @@ class _Printer:
             return None
         argument = self.arguments[self.next]
         self.next += 1
-        return argument if isinstance(argument, int) and abs(argument) <= _MAX_FIELD else None
+        return argument if type(argument) is int and abs(argument) <= _MAX_FIELD else None
 
     def number(self) -> int | None:
         start = self.at
@@ -237,9 +238,11 @@ def _is_big(number: int) -> bool:
 
 
 def _type(argument: Argument) -> str:
+    if isinstance(argument, bool):
+        return "bool"
     if isinstance(argument, int):
         return "*big.Int" if _is_big(argument) else "int"
-    return "float64" if isinstance(argument, float) else "string"
+    return "float64" if isinstance(argument, float) else getattr(argument, "go_type", "string")
 
 
 def _print(argument: Argument, verb: str, spec: _Spec) -> str:
@@ -247,6 +250,8 @@ def _print(argument: Argument, verb: str, spec: _Spec) -> str:
         return spec.pad(spec.cut(_type(argument)))
     if isinstance(argument, str):
         text = _string(argument, verb, spec)
+    elif isinstance(argument, bool):
+        text = spec.pad(str(argument).lower()) if verb in "tv" else None
     elif isinstance(argument, float):
         text = _float(argument, verb, spec)
     elif _is_big(argument):

@@ -1,0 +1,442 @@
+"""Go's `text/template`: what a tree makes of values.
+
+Values are those of JSON; a number is a `json.Number` to Go, that is, a kind of string: never
+zero, never equal to a number written in the template. What a key does not have prints as
+`<undefined>`. Work is bounded: at most `MAX_STEPS` nodes, `MAX_CALLS` templates inside each other,
+`MAX_TEXT` characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
+from doorward.rego.builtins.go_strings import is_graphic
+from doorward.rego.builtins.go_template_syntax import (
+    Action,
+    Block,
+    Branch,
+    Call,
+    Command,
+    Constant,
+    Fields,
+    Function,
+    Jump,
+    Node,
+    Operand,
+    Pipeline,
+    Template,
+    Text,
+    Variable,
+    parse_template,
+)
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import number_text
+from doorward.rego.values import sorted_values
+
+__all__ = ["MAX_CALLS", "MAX_STEPS", "JSONNumber", "render"]
+
+MAX_STEPS: Final = 1_000_000
+MAX_CALLS: Final = 50
+
+
+class JSONNumber(str):
+    """A number of the data, by its text."""
+
+    __slots__ = ()
+    go_type = "json.Number"
+
+
+class _JumpError(Exception):
+    """`break` or `continue`, on its way to the `range`."""
+
+
+def render(source: str, variables: Any) -> str:
+    """The template's text for a Rego value; BuiltinError where Go has an error."""
+    return _Run(_parsed(source), _from_rego(variables)).text()
+
+
+@lru_cache(maxsize=256)
+def _parsed(source: str) -> Template:
+    return parse_template(source)
+
+
+def _from_rego(value: Any) -> Any:
+    if isinstance(value, dict):
+        for key in value:
+            if type(key) is not str:
+                raise _fail("object key is no string")
+        return {key: _from_rego(value[key]) for key in sorted(value)}
+    if isinstance(value, frozenset):
+        value = sorted_values(value)
+    if isinstance(value, list):
+        return [_from_rego(item) for item in value]
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    return JSONNumber(number_text(value))
+
+
+def _fail(what: str) -> BuiltinError:
+    return BuiltinError(f'template: template: executing "template": {what}')
+
+
+_MISSING: Final = object()
+
+
+class _Run:
+    def __init__(self, template: Template, data: Any) -> None:
+        self.template = template
+        self.data = data
+        self.out: list[str] = []
+        self.size = self.steps = self.calls = 0
+        self.scope: list[tuple[str, Any]] = [("$", data)]
+
+    def text(self) -> str:
+        self.block(self.template.main, self.data)
+        return "".join(self.out)
+
+    def put(self, text: str) -> None:
+        self.size += len(text)
+        if self.size > MAX_TEXT:
+            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+        self.out.append(text)
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise BuiltinError(f"template takes more than {MAX_STEPS} steps")
+
+    def block(self, nodes: Block, dot: Any) -> None:
+        for node in nodes:
+            self.step()
+            self.node(node, dot)
+
+    def node(self, node: Node, dot: Any) -> None:
+        match node:
+            case Text(text):
+                self.put(text)
+            case Action(pipeline):
+                value = self.pipeline(pipeline, dot)
+                if not pipeline.variables:
+                    self.put(_shown(value) if value is not None else "<undefined>")
+            case Branch():
+                outer = len(self.scope)
+                try:
+                    self.branch(node, dot)
+                finally:
+                    del self.scope[outer:]
+            case Call(name, pipeline_):
+                self.call(name, self.pipeline(pipeline_, dot) if pipeline_ else None)
+            case Jump(kind):
+                raise _JumpError(kind)
+
+    def branch(self, node: Branch, dot: Any) -> None:
+        value = self.pipeline(node.pipeline, dot)
+        if node.kind == "range":
+            self.range(node, value, dot)
+        elif _truth(value):
+            self.block(node.then, value if node.kind == "with" else dot)
+        else:
+            self.block(node.otherwise, dot)
+
+    def range(self, node: Branch, value: Any, dot: Any) -> None:
+        names = node.pipeline.variables
+        outer = len(self.scope)
+        empty = True
+        for key, item in _items(value):
+            empty = False
+            self.step()
+            if names:
+                values = [item] if len(names) == 1 else [key, item]
+                self.set(names, values, assigns=node.pipeline.assigns)
+            try:
+                self.block(node.then, item)
+            except _JumpError as jump:
+                if str(jump) == "break":
+                    break
+            finally:
+                del self.scope[outer:]
+        if empty:
+            self.block(node.otherwise, dot)
+
+    def call(self, name: str, dot: Any) -> None:
+        body = self.template.defined.get(name)
+        if body is None:
+            raise _fail(f"template {name} not defined")
+        if self.calls == MAX_CALLS:
+            raise _fail("exceeded maximum template depth")
+        outer, self.scope = self.scope, [("$", dot)]
+        self.calls += 1
+        self.block(body, dot)
+        self.calls -= 1
+        self.scope = outer
+
+    def set(self, names: tuple[str, ...], values: list[Any], *, assigns: bool) -> None:
+        for name, value in zip(names, values, strict=True):
+            if not assigns:
+                self.scope.append((name, value))
+                continue
+            place = next(n for n in reversed(range(len(self.scope))) if self.scope[n][0] == name)
+            self.scope[place] = (name, value)
+
+    def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
+        value: Any = _MISSING
+        for command in pipeline.commands:
+            value = self.command(command, dot, value)
+        # A range sets its variables anew for each item.
+        if len(pipeline.variables) == 1:
+            self.set(pipeline.variables, [value], assigns=pipeline.assigns)
+        elif pipeline.variables and not pipeline.assigns:
+            self.set(pipeline.variables, [None, None], assigns=False)
+        return value
+
+    def command(self, command: Command, dot: Any, final: Any) -> Any:
+        first, *rest = command.operands
+        if isinstance(first, Function):
+            return self.function(first.name, rest, dot, final)
+        if rest or final is not _MISSING:
+            raise _fail("can't give argument to non-function")
+        if first == Constant(None):
+            raise _fail("nil is not a command")
+        return self.value(first, dot)
+
+    def value(self, operand: Operand, dot: Any) -> Any:
+        match operand:
+            case Constant(value):
+                return value
+            case Variable(name):
+                return next(value for known, value in reversed(self.scope) if known == name)
+            case Fields(of, names):
+                return _at(dot if of is None else self.value(of, dot), names)
+            case Pipeline():
+                return self.pipeline(operand, dot)
+            case Function(name):
+                return self.function(name, [], dot, _MISSING)
+
+    def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
+        self.step()
+        if name in {"and", "or"} and operands:
+            # The operands after the one that decides are not looked at.
+            for operand in operands:
+                value = self.value(operand, dot)
+                if _truth(value) == (name == "or"):
+                    return value
+            return value if final is _MISSING else final
+        values = [self.value(operand, dot) for operand in operands]
+        if final is not _MISSING:
+            values.append(final)
+        return _FUNCTIONS[name](*_counted(name, values))
+
+
+def _counted(name: str, values: list[Any]) -> list[Any]:
+    least, most = _OPERANDS[name]
+    if not least <= len(values) <= most:
+        raise _fail(f"wrong number of args for {name}: got {len(values)}")
+    return values
+
+
+def _at(value: Any, names: tuple[str, ...]) -> Any:
+    for name in names:
+        if not isinstance(value, dict):
+            raise _fail(f"can't evaluate field {name}")
+        value = value.get(name)
+    return value
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    if value is None:
+        return iter(())
+    if isinstance(value, list):
+        return enumerate(value)
+    if isinstance(value, dict):
+        return iter(value.items())
+    if type(value) is int:
+        return ((n, n) for n in range(value))
+    raise _fail("range can't iterate over the value")
+
+
+def _truth(value: Any) -> bool:
+    return bool(value)
+
+
+def _shown(value: Any) -> str:
+    """The value as `fmt.Sprint` prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "[" + " ".join(map(_shown, value)) + "]"
+    if isinstance(value, dict):
+        return "map[" + " ".join([f"{k}:{_shown(v)}" for k, v in value.items()]) + "]"
+    return format_text("%v", [value])
+
+
+def _argument(value: Any) -> Argument:
+    return value if isinstance(value, (bool, int, float, str)) else _shown(value)
+
+
+def _printf(template: Any, *values: Any) -> str:
+    if not isinstance(template, str):
+        raise _fail("wrong type for value; expected string")
+    return format_text(template, [_argument(value) for value in values])
+
+
+def _print(*values: Any) -> str:
+    """Operands in a row, with spaces where neither neighbour is a string."""
+    out: list[str] = []
+    for n, value in enumerate(values):
+        if n and not isinstance(value, str) and not isinstance(values[n - 1], str):
+            out.append(" ")
+        out.append(_shown(value))
+    return "".join(out)
+
+
+def _println(*values: Any) -> str:
+    return " ".join(map(_shown, values)) + "\n"
+
+
+def _escaped(escape: Callable[[str], str]) -> Callable[..., str]:
+    return lambda *values: escape(_print(*values))
+
+
+_HTML: Final = str.maketrans(
+    {"&": "&amp;", "'": "&#39;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "\0": "\ufffd"}
+)
+
+
+def _js(text: str) -> str:
+    return "".join([_js_char(char) for char in text])
+
+
+def _js_char(char: str) -> str:
+    if char in "\\'\"":
+        return "\\" + char
+    if char < " " or char in "<>&=":
+        return f"\\u{ord(char):04X}"
+    return char if char.isascii() or is_graphic(char) else f"\\u{ord(char):04X}"
+
+
+def _index(value: Any, *keys: Any) -> Any:
+    for key in keys:
+        if isinstance(value, dict):
+            if type(key) is not str:
+                raise _fail("value has wrong type for a key; should be string")
+            value = value.get(key)
+        elif isinstance(value, list) or type(value) is str:
+            items: Any = value.encode() if isinstance(value, str) else value
+            if type(key) is not int:
+                raise _fail("cannot index slice/array with this type")
+            if not 0 <= key < len(items):
+                raise _fail(f"reflect: slice index out of range: {key}")
+            value = items[key]
+        else:
+            raise _fail("can't index item")
+    return value
+
+
+def _slice(value: Any, *bounds: Any) -> Any:
+    text = isinstance(value, str)
+    if not text and not isinstance(value, list):
+        raise _fail("can't slice item")
+    if text and len(bounds) == 3:
+        raise _fail("cannot 3-index slice a string")
+    items: Any = value.encode("utf-8", "surrogatepass") if text else value
+    limits = [0, len(items), len(items)]
+    for n, bound in enumerate(bounds):
+        if type(bound) is not int or not 0 <= bound <= len(items):
+            raise _fail("index out of range")
+        limits[n] = bound
+    if not limits[0] <= limits[1] <= limits[2]:
+        raise _fail("invalid slice index")
+    part = items[limits[0] : limits[1]]
+    return part.decode("utf-8", "replace") if text else part
+
+
+def _len(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, (list, dict)):
+        return len(value)
+    raise _fail("len of a value that has none")
+
+
+def _kind(value: Any) -> str:
+    for cls, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "string")):
+        if isinstance(value, cls):
+            return name
+    raise _fail("invalid type for comparison")
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    if _kind(a) != _kind(b):
+        raise _fail("incompatible types for comparison")
+    return str(a) == str(b) if isinstance(a, str) else a == b
+
+
+def _eq(value: Any, *others: Any) -> bool:
+    return any(_same(value, other) for other in others)
+
+
+def _before(a: Any, b: Any) -> bool:
+    if _kind(a) != _kind(b):
+        raise _fail("incompatible types for comparison")
+    if isinstance(a, bool):
+        raise _fail("invalid type for comparison")
+    return bool(a < b)
+
+
+def _call(*_values: Any) -> Any:
+    raise _fail("error calling call: non-function")
+
+
+_MANY: Final = 1 << 20
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "and": lambda *values: next((v for v in values if not _truth(v)), values[-1]),
+    "or": lambda *values: next((v for v in values if _truth(v)), values[-1]),
+    "not": lambda value: not _truth(value),
+    "len": _len,
+    "index": _index,
+    "slice": _slice,
+    "print": _print,
+    "printf": _printf,
+    "println": _println,
+    "html": _escaped(lambda text: text.translate(_HTML)),
+    "js": _escaped(_js),
+    "urlquery": _escaped(lambda text: quote_plus(text, errors="surrogatepass")),
+    "call": _call,
+    "eq": _eq,
+    "ne": lambda a, b: not _same(a, b),
+    "lt": _before,
+    "le": lambda a, b: _before(a, b) or _same(a, b),
+    "gt": lambda a, b: not (_before(a, b) or _same(a, b)),
+    "ge": lambda a, b: not _before(a, b),
+}
+_OPERANDS: Final = {
+    "and": (1, _MANY),
+    "or": (1, _MANY),
+    "not": (1, 1),
+    "len": (1, 1),
+    "index": (1, _MANY),
+    "slice": (1, 4),
+    "print": (0, _MANY),
+    "printf": (1, _MANY),
+    "println": (0, _MANY),
+    "html": (0, _MANY),
+    "js": (0, _MANY),
+    "urlquery": (0, _MANY),
+    "call": (1, _MANY),
+    "eq": (2, _MANY),
+    "ne": (2, 2),
+    "lt": (2, 2),
+    "le": (2, 2),
+    "gt": (2, 2),
+    "ge": (2, 2),
+}

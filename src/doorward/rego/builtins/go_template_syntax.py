@@ -1,0 +1,521 @@
+"""Go's `text/template`: text to tree. What the tree means is in `go_template`.
+
+    template  = { text | "{{" action "}}" }
+    action    = pipeline | "if" … "end" | "range" … "end" | "with" … "end" | "define" name … "end"
+              | "block" name pipeline … "end" | "template" name [ pipeline ] | "break" | "continue"
+    pipeline  = [ variables ( ":=" | "=" ) ] command { "|" command }
+    command   = operand { operand }
+
+Nesting is at most `MAX_DEPTH` deep, a template at most `MAX_SOURCE` characters long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from doorward.rego.errors import BuiltinError
+
+__all__ = [
+    "Action",
+    "Block",
+    "Branch",
+    "Call",
+    "Command",
+    "Constant",
+    "Fields",
+    "Function",
+    "Jump",
+    "Node",
+    "Operand",
+    "Pipeline",
+    "Template",
+    "Text",
+    "Variable",
+    "parse_template",
+]
+
+MAX_DEPTH: Final = 50
+MAX_SOURCE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, string or boolean written in the template, or nil."""
+
+    value: int | float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name`; `$` is what the template was called with."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """`of.a.b`; `of` None is the dot."""
+
+    of: Operand | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Commands, each with the answer of the one before as its last operand."""
+
+    commands: tuple[Command, ...]
+    variables: tuple[str, ...] = ()
+    assigns: bool = False
+
+
+Operand: TypeAlias = Constant | Variable | Function | Fields | Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    pipeline: Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`if`, `with` or `range`."""
+
+    kind: str
+    pipeline: Pipeline
+    then: Block
+    otherwise: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`template`, and what a `block` leaves in its place."""
+
+    name: str
+    pipeline: Pipeline | None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """`break` or `continue`."""
+
+    kind: str
+
+
+Node: TypeAlias = Text | Action | Branch | Call | Jump
+Block: TypeAlias = tuple[Node, ...]
+
+
+@dataclass(slots=True)
+class Template:
+    """The main text and those that it defines."""
+
+    main: Block = ()
+    defined: dict[str, Block] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+
+_TOKEN: Final = re.compile(
+    r"(?P<space>[ \t\r\n]+)"
+    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)"
+    r"|(?P<char>'(?:[^'\\\n]|\\.)+')"
+    r"|(?P<number>[+-]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+"
+    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?))"
+    r"|(?P<field>\.[^\W\d]\w*)"
+    r"|(?P<dot>\.)"
+    r"|(?P<variable>\$\w*)"
+    r"|(?P<word>[^\W\d]\w*)"
+    r"|(?P<mark>:=|[=|,()])"
+)
+_SPACES: Final = " \t\r\n"
+_KEYWORDS: Final = frozenset(
+    {"if", "range", "with", "else", "end", "define", "block", "template", "break", "continue"}
+)
+
+
+def _fail(what: str) -> BuiltinError:
+    return BuiltinError(f"template: template: {what}")
+
+
+def _lex(source: str) -> list[str | list[_Token]]:
+    """Texts, and the tokens of each action."""
+    pieces: list[str | list[_Token]] = []
+    at = 0
+    trim = False
+    while True:
+        start = source.find("{{", at)
+        text = source[at:] if start < 0 else source[at:start]
+        if trim:
+            text = text.lstrip(_SPACES)
+        if start < 0:
+            pieces.append(text)
+            return pieces
+        at = start + 2
+        if source[at : at + 1] == "-" and source[at + 1 : at + 2] in set(_SPACES):
+            text = text.rstrip(_SPACES)
+            at += 1
+        pieces.append(text)
+        tokens, at, trim = _comment(source, at) or _action(source, at)
+        if tokens:
+            pieces.append(tokens)
+
+
+def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
+    found = re.compile(r"[ \t\r\n]*/\*").match(source, at)
+    if not found:
+        return None
+    end = source.find("*/", found.end())
+    closing = re.compile(r"(?:[ \t\r\n]+(-))?\}\}").match(source, end + 2) if end >= 0 else None
+    if not closing:
+        raise _fail("unclosed comment")
+    return [], closing.end(), closing[1] is not None
+
+
+def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
+    tokens: list[_Token] = []
+    while True:
+        trimmed = source[at : at + 1] in set(_SPACES) and source.startswith("-}}", at + 1)
+        if trimmed or source.startswith("}}", at):
+            if not tokens:
+                raise _fail("missing value for command")
+            return tokens, at + (4 if trimmed else 2), trimmed
+        found = _TOKEN.match(source, at)
+        if not found:
+            raise _fail("unclosed action" if at >= len(source) else "unexpected character")
+        at = found.end()
+        if found.lastgroup == "space" and source.startswith("-}}", at):
+            at -= 1  # the last space belongs to the trim marker
+        tokens.append(_Token(found.lastgroup or "", found.group()))
+
+
+def parse_template(source: str) -> Template:
+    """The tree of `source`; BuiltinError where it is no template."""
+    if len(source) > MAX_SOURCE:
+        raise _fail(f"longer than {MAX_SOURCE} characters")
+    parser = _Parser(_lex(source))
+    parser.template.main, _ = parser.block(frozenset(), 0, loops=0, top=True)
+    return parser.template
+
+
+class _Parser:
+    def __init__(self, pieces: list[str | list[_Token]]) -> None:
+        self.pieces = pieces
+        self.place = 0
+        self.template = Template()
+        self.variables: list[str] = ["$"]
+
+    def block(
+        self, ends: frozenset[str], depth: int, *, loops: int, top: bool = False
+    ) -> tuple[Block, list[_Token]]:
+        """Nodes up to an action that starts with one of `ends`, and that action's tokens."""
+        if depth > MAX_DEPTH:
+            raise _fail(f"nested more than {MAX_DEPTH} deep")
+        nodes: list[Node] = []
+        while self.place < len(self.pieces):
+            piece = self.pieces[self.place]
+            self.place += 1
+            if isinstance(piece, str):
+                if piece:
+                    nodes.append(Text(piece))
+                continue
+            tokens = _stripped(piece)
+            word = tokens[0].text if tokens[0].kind == "word" else ""
+            if word in ends:
+                return tuple(nodes), tokens
+            node = self.action(word, tokens, depth, loops=loops, top=top)
+            if node is not None:
+                nodes.append(node)
+        if ends:
+            raise _fail("unexpected EOF")
+        return tuple(nodes), []
+
+    def action(
+        self, word: str, tokens: list[_Token], depth: int, *, loops: int, top: bool
+    ) -> Node | None:
+        if word not in _KEYWORDS:
+            return Action(self.pipeline(tokens))
+        if word in {"if", "with", "range"}:
+            return self.branch(word, tokens[1:], depth, loops=loops + (word == "range"))
+        if word in {"break", "continue"}:
+            if not loops:
+                raise _fail(f"{{{{{word}}}}} outside {{{{range}}}}")
+            if len(tokens) > 1:
+                raise _fail(f"unexpected token in {{{{{word}}}}}")
+            return Jump(word)
+        if word == "template" or word == "block":
+            name, rest = _name(tokens)
+            call = Call(name, self.pipeline(rest) if rest else None)
+            if word == "block":
+                self.define(name, depth)
+            return call
+        if word == "define" and top:
+            name, rest = _name(tokens)
+            if rest:
+                raise _fail("unexpected token in define clause")
+            self.define(name, depth)
+            return None
+        raise _fail(f"unexpected {{{{{word}}}}}")
+
+    def define(self, name: str, depth: int) -> None:
+        outer, self.variables = self.variables, ["$"]
+        body, end = self.block(frozenset({"end"}), depth + 1, loops=0)
+        self.variables = outer
+        _check_end(end)
+        known = self.template.defined.get(name)
+        if known and _has_text(known) and _has_text(body):
+            raise _fail(f"multiple definition of template {name}")
+        if not known or _has_text(body):
+            self.template.defined[name] = body
+
+    def branch(self, kind: str, tokens: list[_Token], depth: int, *, loops: int) -> Branch:
+        scope = len(self.variables)
+        pipeline = self.pipeline(_stripped(tokens), ranges=kind == "range")
+        then, end = self.block(frozenset({"else", "end"}), depth + 1, loops=loops)
+        otherwise: Block = ()
+        outer_loops = loops - (kind == "range")
+        if end[0].text == "else":
+            rest = _stripped(end[1:])
+            if rest and rest[0].text == kind and kind != "range":
+                nested = self.branch(kind, rest[1:], depth + 1, loops=outer_loops)
+                del self.variables[scope:]
+                return Branch(kind, pipeline, then, (nested,))
+            if rest:
+                raise _fail("unexpected token in {{else}}")
+            otherwise, end = self.block(frozenset({"end"}), depth + 1, loops=outer_loops)
+        _check_end(end)
+        del self.variables[scope:]
+        return Branch(kind, pipeline, then, otherwise)
+
+    def pipeline(self, tokens: list[_Token], *, ranges: bool = False, depth: int = 0) -> Pipeline:
+        """[ variables ( ":=" | "=" ) ] command { "|" command }"""
+        if depth > MAX_DEPTH:
+            raise _fail(f"nested more than {MAX_DEPTH} deep")
+        names, sign, rest = _declaration(tokens, ranges=ranges)
+        commands = tuple(self.command(part, depth) for part in _split(rest))
+        for place, command in enumerate(commands):
+            if place and isinstance(command.operands[0], Constant):
+                raise _fail("non executable command in pipeline")
+        if sign == ":=":
+            self.variables += names
+        elif any(name not in self.variables for name in names):
+            raise _fail("undefined variable")
+        return Pipeline(commands, tuple(names), assigns=sign == "=")
+
+    def command(self, tokens: list[_Token], depth: int) -> Command:
+        """operand { operand }"""
+        operands: list[Operand] = []
+        tokens = _stripped(tokens)
+        at = 0
+        while at < len(tokens):
+            if tokens[at].kind == "space":
+                at += 1
+                continue
+            if at and operands and tokens[at - 1].kind != "space":
+                raise _fail(f"unexpected {tokens[at].text} in operand")
+            operand, at = self.operand(tokens, at, depth)
+            operands.append(operand)
+        if not operands:
+            raise _fail("missing value for command")
+        return Command(tuple(operands))
+
+    def operand(self, tokens: list[_Token], at: int, depth: int) -> tuple[Operand, int]:
+        token = tokens[at]
+        operand: Operand
+        if token.text == "(":
+            end = _closing(tokens, at)
+            operand = self.pipeline(_stripped(tokens[at + 1 : end]), depth=depth + 1)
+            at = end
+        elif token.kind == "field":
+            operand = Fields(None, (token.text[1:],))
+        else:
+            operand = self.term(token)
+        at += 1
+        names: list[str] = []
+        while at < len(tokens) and tokens[at].kind == "field":
+            names.append(tokens[at].text[1:])
+            at += 1
+        if names:
+            if isinstance(operand, Constant) or operand == Fields(None, ()):
+                raise _fail("unexpected . after term")
+            operand = Fields(operand, tuple(names))
+        return operand, at
+
+    def term(self, token: _Token) -> Operand:
+        match token.kind:
+            case "dot":
+                return Fields(None, ())
+            case "variable":
+                if token.text not in self.variables:
+                    raise _fail(f"undefined variable {token.text}")
+                return Variable(token.text)
+            case "word":
+                if token.text in {"true", "false"}:
+                    return Constant(token.text == "true")
+                if token.text == "nil":
+                    return Constant(None)
+                if token.text not in _FUNCTIONS:
+                    raise _fail(f"function {token.text} not defined")
+                return Function(token.text)
+            case "number":
+                return Constant(_number(token.text))
+            case "char":
+                text = _unquote('"' + token.text[1:-1].replace('"', '\\"') + '"')
+                if len(text) != 1:
+                    raise _fail(f"malformed character constant: {token.text}")
+                return Constant(ord(text))
+            case "string":
+                return Constant(_unquote(token.text))
+        raise _fail(f"unexpected {token.text} in operand")
+
+
+_FUNCTIONS: Final = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "len",
+        "index",
+        "slice",
+        "print",
+        "printf",
+        "println",
+        "html",
+        "js",
+        "urlquery",
+        "call",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    ]
+)
+
+
+def _stripped(tokens: list[_Token]) -> list[_Token]:
+    start, end = 0, len(tokens)
+    while start < end and tokens[start].kind == "space":
+        start += 1
+    while end > start and tokens[end - 1].kind == "space":
+        end -= 1
+    return tokens[start:end]
+
+
+def _name(tokens: list[_Token]) -> tuple[str, list[_Token]]:
+    rest = _stripped(tokens[1:])
+    if not rest or rest[0].kind != "string":
+        raise _fail(f"missing name in {{{{{tokens[0].text}}}}} clause")
+    return _unquote(rest[0].text), _stripped(rest[1:])
+
+
+def _check_end(tokens: list[_Token]) -> None:
+    if len(tokens) != 1:
+        raise _fail("unexpected token in end")
+
+
+def _has_text(block: Block) -> bool:
+    return any(not isinstance(node, Text) or node.text.strip() for node in block)
+
+
+def _declaration(tokens: list[_Token], *, ranges: bool) -> tuple[list[str], str, list[_Token]]:
+    """The variables that a pipeline sets, its `:=` or `=`, and the rest."""
+    words = [token for token in tokens if token.kind != "space"]
+    count = 0
+    if len(words) > 1 and words[0].kind == "variable":
+        if words[1].text in {":=", "="}:
+            count = 1
+        elif ranges and len(words) > 3 and words[1].text == "," and words[2].kind == "variable":
+            count = 2 if words[3].text in {":=", "="} else 0
+    if not count:
+        return [], "", tokens
+    sign = words[2 * count - 1]
+    names = [word.text for word in words[: 2 * count - 1 : 2]]
+    return names, sign.text, _stripped(tokens[tokens.index(sign) + 1 :])
+
+
+def _split(tokens: list[_Token]) -> list[list[_Token]]:
+    """The commands between the pipes."""
+    parts: list[list[_Token]] = [[]]
+    level = 0
+    for token in tokens:
+        level += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if token.kind == "mark" and token.text == "|" and level == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _closing(tokens: list[_Token], at: int) -> int:
+    level = 0
+    for place in range(at, len(tokens)):
+        if tokens[place].kind == "mark":
+            level += {"(": 1, ")": -1}.get(tokens[place].text, 0)
+            if level == 0:
+                return place
+    raise _fail("unclosed left paren")
+
+
+def _number(text: str) -> int | float:
+    plain = text.replace("_", "")
+    if len(plain) > 400:
+        raise _fail("bad number syntax")
+    try:
+        if re.fullmatch(r"[+-]?0\d+", plain):
+            return int(plain, 8)
+        return int(plain, 0)
+    except ValueError:
+        pass
+    try:
+        return float(plain)
+    except ValueError:
+        raise _fail(f"bad number syntax: {text}") from None
+
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|.)",
+    re.DOTALL,
+)
+_SIMPLE: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=True))
+
+
+def _unquote(text: str) -> str:
+    if text.startswith("`"):
+        return text[1:-1]
+    return _ESCAPE.sub(_unescape, text[1:-1])
+
+
+def _unescape(found: re.Match[str]) -> str:
+    simple, byte, short, long, octal = found.groups()
+    if simple:
+        return _SIMPLE[simple]
+    digits = byte or short or long
+    if digits is None and octal is None:
+        raise _fail("invalid syntax in string")
+    code = int(digits, 16) if digits else int(octal, 8)
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        raise _fail("invalid syntax in string")
+    return chr(code)
