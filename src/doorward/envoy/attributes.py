@@ -9,8 +9,10 @@ Envoy adds has to be added here, and `test_every_field_is_walked` says so.
 from __future__ import annotations
 
 import base64
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
+from envoy.service.auth.v3 import attribute_context_pb2
 from google.protobuf import struct_pb2
 
 from doorward.envoy.gotext import from_float
@@ -19,6 +21,11 @@ from doorward.rego.values import Key, Value
 __all__ = ["from_http", "from_metadata", "from_struct_value", "to_attributes"]
 
 Object = dict[Key, Value]
+
+MAX_REMEMBERED: Final = 4096
+"""Bytes of the longest `Peer` (they may carry certificates) whose object is kept."""
+
+_to_peer: Final = attribute_context_pb2.AttributeContext.Peer.FromString
 
 
 def to_attributes(attributes: Any) -> Object:
@@ -43,6 +50,17 @@ def to_attributes(attributes: Any) -> Object:
 
 
 def _from_peer(peer: Any) -> Object:
+    """The object for a `Peer`, remembered: a connection sends many requests, and its ends stay."""
+    encoded: bytes = peer.SerializeToString()
+    return _remembered(encoded) if len(encoded) <= MAX_REMEMBERED else _walk(peer)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(encoded: bytes) -> Object:
+    return _walk(_to_peer(encoded))
+
+
+def _walk(peer: Any) -> Object:
     out: Object = {}
     if peer.HasField("address"):
         out["address"] = _from_address(peer.address)

@@ -59,8 +59,9 @@ def to_input(
         context = context.attributes
         walk = attributes.to_attributes if version == "v3" else attributes_v2.to_attributes
         out["attributes"] = found = walk(context)
-        if principal := context.source.principal:
-            out["source_principal"] = principal
+        source: Any = found.get("source")
+        if source and "principal" in source:
+            out["source_principal"] = source["principal"]
         fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
         if "rawBody" in fields:
             raw_body = context.request.http.raw_body
