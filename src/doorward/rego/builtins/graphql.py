@@ -1,0 +1,249 @@
+"""GraphQL: parse queries and schemas, and say whether a query is right for a schema.
+
+graphql-core reads and validates; the objects are those of `graphql_ast`. A query or schema may be
+given as text or as such an object. Bounds: `MAX_TEXT` characters and `MAX_QUERY_TOKENS` or
+`MAX_SCHEMA_TOKENS` tokens of a text, nesting as deep as Python's stack follows, a hundred findings.
+Schemas used last stay parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import signature
+from typing import Any, Final
+
+from doorward.rego.builtins.graphql_ast import (
+    Object,
+    from_query,
+    from_schema,
+    query_text,
+    schema_text,
+)
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.signature import any_, any_of, boolean, object_, string, tuple_
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+MAX_TEXT: Final = 512 * 1024
+MAX_QUERY_TOKENS: Final = 10_000
+"""Validation takes a time that grows with the square of a query's fields."""
+
+MAX_SCHEMA_TOKENS: Final = 200_000
+
+_AST: Final = object_(any_, any_)
+_TEXT_OR_AST: Final = any_of(string, _AST)
+
+
+@builtin("graphql.parse_query", string, returns=_AST)
+def graphql_parse_query(query: str) -> Object:
+    """The object of a query text."""
+    return from_query(_parsed(query, MAX_QUERY_TOKENS))
+
+
+@builtin("graphql.parse_schema", string, returns=_AST)
+def graphql_parse_schema(schema: str) -> Object:
+    """The object of a schema text. It is read only, not checked."""
+    return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
+
+
+@builtin("graphql.parse", _TEXT_OR_AST, _TEXT_OR_AST, returns=tuple_(_AST, _AST))
+def graphql_parse(query: Value, schema: Value) -> list[Value]:
+    """`[query, schema]` as objects; an error if the query is not right for the schema."""
+    return list(_verified(query, schema))
+
+
+@builtin(
+    "graphql.parse_and_verify",
+    _TEXT_OR_AST,
+    _TEXT_OR_AST,
+    returns=tuple_(boolean, _AST, _AST),
+    checked=False,
+)
+def graphql_parse_and_verify(query: Value, schema: Value) -> list[Value]:
+    """`[true, query, schema]`, or `[false, {}, {}]` if the query is not right for the schema."""
+    try:
+        return [True, *_verified(query, schema)]
+    except BuiltinError:
+        return [False, {}, {}]
+
+
+@builtin("graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, checked=False)
+def graphql_is_valid(query: Value, schema: Value) -> bool:
+    """Whether a query is right for a schema."""
+    try:
+        _validate(_query_text(query), _schema_text(schema))
+    except BuiltinError:
+        return False
+    return True
+
+
+@builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, checked=False)
+def graphql_schema_is_valid(schema: Value) -> bool:
+    """Whether a schema is one."""
+    try:
+        _schema(_schema_text(schema))
+    except BuiltinError:
+        return False
+    return True
+
+
+def _verified(query: Value, schema: Value) -> tuple[Object, Object]:
+    query_, schema_ = _query_text(query), _schema_text(schema)
+    _validate(query_, schema_)
+    return (
+        from_query(_parsed(query_, MAX_QUERY_TOKENS)),
+        from_schema(_parsed(schema_, MAX_SCHEMA_TOKENS)),
+    )
+
+
+def _query_text(query: Value) -> str:
+    return _text(1, query, query_text)
+
+
+def _schema_text(schema: Value) -> str:
+    return _text(2, schema, schema_text)
+
+
+def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict):
+        raise operand_error(position, given, "string", "object")
+    try:
+        return write(given)
+    except RecursionError:
+        raise BuiltinError("GraphQL AST is nested too deeply") from None
+
+
+def _parsed(text: str, max_tokens: int) -> Any:
+    # only policies that use GraphQL need it
+    from graphql import DocumentNode, GraphQLSyntaxError, parse
+
+    if len(text) > MAX_TEXT:
+        raise BuiltinError(f"GraphQL string is longer than {MAX_TEXT} characters")
+    if not text.strip():
+        return DocumentNode(definitions=())
+    try:
+        return parse(text, **_reading(parse), max_tokens=max_tokens)
+    except GraphQLSyntaxError as error:
+        raise _syntax_error(error) from None
+    except RecursionError:
+        raise BuiltinError("GraphQL string is nested too deeply") from None
+
+
+@lru_cache(maxsize=1)
+def _reading(parse: Callable[..., Any]) -> dict[str, Any]:
+    """How to read: releases of graphql-core differ in what they have a name for."""
+    wanted = {
+        "allow_empty_selection_sets": False,
+        "allow_legacy_fragment_variables": True,
+        "experimental_fragment_arguments": True,
+    }
+    known = signature(parse).parameters
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+_INVALID: Final = ("Invalid character", "Invalid number", "Unterminated", "Unexpected character")
+_NAMED: Final = re.compile(r"(Name|Int|Float|String|BlockString) ['\"](.*?)['\"]", re.DOTALL)
+_WORD: Final = re.compile(r"Expected '(\w+)'")
+_PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
+
+
+def _syntax_error(error: Any) -> BuiltinError:
+    """The error in the words of the library that OPA uses."""
+    text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
+    source, place = error.source.body, error.positions[0]
+    here = source[place : place + 1]
+    where = error.locations[0]
+    column = where.column
+    if text.startswith(_INVALID):
+        text = "Unexpected <Invalid>"
+    elif text.startswith("Unexpected variable"):
+        text = "Unexpected $"
+    elif text.startswith("Unexpected description"):
+        found = re.compile(r'"([^"]*)"').match(source, place)
+        text = f'Unexpected String "{found[1] if found else ""}"'
+    elif here in {"}", ")"} and source[:place].rstrip().endswith(("{", "(")):
+        text = f"expected at least one definition, found {here}"
+    text = _WORD.sub(r'Expected "\1"', text)
+    text = _NAMED.sub(lambda m: f'{m[1]} "{m[2]}"', _PUNCTUATION.sub(r"\1", text))
+    if "String " in text and here == '"':
+        column += 1
+    return BuiltinError(f"{text} in GraphQL string at location {where.line}:{column}")
+
+
+def _located(text: str, error: Any) -> BuiltinError:
+    where = error.locations[0] if error.locations else None
+    place = f"{where.line}:{where.column}" if where else "0:0"
+    return BuiltinError(f"{text} in GraphQL string at location {place}")
+
+
+@lru_cache(maxsize=16)
+def _schema(text: str) -> Any:
+    """The schema of a text, checked."""
+    from graphql import GraphQLError, build_ast_schema, validate_schema
+
+    document = _parsed(text, MAX_SCHEMA_TOKENS)
+    from_schema(document)
+    try:
+        schema = build_ast_schema(_with_definitions(document))
+        wrong = [
+            error
+            for error in validate_schema(schema)
+            if not error.message.startswith("Query root type must be provided")
+        ]
+    except TypeError as error:
+        raise _not_a_schema(str(error)) from None
+    except GraphQLError as error:
+        raise _not_a_schema(error.message) from None
+    except RecursionError:
+        raise BuiltinError("GraphQL schema is nested too deeply") from None
+    if wrong:
+        raise _not_a_schema(wrong[0].message)
+    return schema
+
+
+def _with_definitions(document: Any) -> Any:
+    """The document; an extension of a type that it does not define is its definition."""
+    import graphql  # loaded by now
+
+    known = {n.name.value for n in document.definitions if n.kind.endswith("type_definition")}
+    definitions: list[Any] = []
+    for node in document.definitions:
+        if node.kind.endswith("type_extension") and node.name.value not in known:
+            known.add(node.name.value)
+            defining = type(node).__name__.replace("Extension", "Definition")
+            parts = {key: getattr(node, key, None) for key in node.keys if key != "description"}
+            node = getattr(graphql, defining)(**parts)
+        definitions.append(node)
+    return graphql.DocumentNode(definitions=tuple(definitions))
+
+
+def _not_a_schema(why: str) -> BuiltinError:
+    return BuiltinError(f"Error in gqlparser SchemaDocument to Schema conversion: {why}")
+
+
+_REQUIRED: Final = re.compile(r"Argument '(?:\w+\.)?(\w+)\((\w+):\)'")
+
+
+def _validate(query: str, schema: str) -> None:
+    from graphql import validate
+
+    document = _parsed(query, MAX_QUERY_TOKENS)
+    from_query(document)
+    prepared = _schema(schema)
+    for node in document.definitions:
+        if node.kind == "operation_definition" and not prepared.get_root_type(node.operation):
+            kind = node.operation.value
+            raise BuiltinError(f'Schema does not support operation type "{kind}"')
+    # What is left to say of a schema without queries does not concern the query.
+    prepared._validation_errors = []
+    try:
+        errors = validate(prepared, document, max_errors=100)
+    except RecursionError:
+        raise BuiltinError("GraphQL string is nested too deeply") from None
+    if errors:
+        text = _REQUIRED.sub(r"Field '\1' argument '\2'", errors[0].message).replace("'", '"')
+        raise _located(text.removesuffix(".") if len(errors) == 1 else text, errors[0])

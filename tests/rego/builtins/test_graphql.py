@@ -1,0 +1,98 @@
+"""GraphQL, where the recorded answers are silent: objects back to text, bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.builtins.graphql_ast import query_text, schema_text
+from doorward.rego.errors import BuiltinError
+
+parse_query = REGISTRY["graphql.parse_query"].call
+parse_schema = REGISTRY["graphql.parse_schema"].call
+is_valid = REGISTRY["graphql.is_valid"].call
+
+QUERY = """
+query Q($a: [Int!]! = [1, 2], $b: In = {x: "é\\"", y: E, z: null} @d) @d(x: 1.5) {
+  alias: field(a: $a, b: null, c: true) @include(if: $b) {
+    ...F ... on T { x } ... @skip(if: false) { y(v: {w: [$b]}) }
+  }
+}
+mutation { m }
+subscription S { s }
+fragment F on T @d { z }
+"""
+SCHEMA = """
+"A schema" schema @d { query: Q mutation: M }
+"A directive" directive @d(x: Float = 1.5 @d) repeatable on SCHEMA | FIELD
+"A type" type Q implements I & J @d { "A field" f("An argument" a: [Int!]! = [1]): String! @d }
+type M { m: Int }
+interface I { f: String }
+interface J implements I { f: String }
+union U @d = Q | M
+enum E @d { "A value" A @d B }
+input In { x: Int = 3 y: [In] }
+scalar Date @d
+extend type Q { g: Int }
+extend schema @d
+extend union U = T
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "parse", "write"),
+    [(QUERY, parse_query, query_text), (SCHEMA, parse_schema, schema_text)],
+)
+def test_an_object_written_and_read_is_the_same(text: str, parse: Any, write: Any) -> None:
+    tree = parse(text)
+    assert parse(write(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"Operations": 1},
+        {"Operations": [1]},
+        {"Operations": [{"Operation": "query", "SelectionSet": [{"Name": "a } query B { b"}]}]},
+        {"Operations": [{"Operation": "query", "Name": 1}]},
+        {"Fragments": [{"Name": "F", "TypeCondition": "T { a } query"}]},
+    ],
+)
+def test_an_object_that_is_no_query_is_not_valid(query: Any) -> None:
+    assert is_valid(query, "type Query { a: Int }") is False
+
+
+def test_a_value_in_an_object_cannot_be_more_than_one() -> None:
+    value = {"Kind": 1, "Raw": "1) b(x: 2"}
+    field: Any = {"Alias": "a", "Name": "a", "Arguments": [{"Name": "x", "Value": value}]}
+    with pytest.raises(BuiltinError, match="Raw is no value"):
+        query_text({"Operations": [{"Operation": "query", "SelectionSet": [field]}]})
+
+
+def test_a_schema_needs_no_queries() -> None:
+    schema = "type Mutation { a: Int } schema { mutation: Mutation }"
+    assert is_valid("mutation { a }", schema) is True
+    assert is_valid("{ a }", schema) is False
+
+
+def test_long_and_deep_texts_are_refused() -> None:
+    with pytest.raises(BuiltinError, match="longer than"):
+        parse_query("#" * (512 * 1024 + 1))
+    with pytest.raises(BuiltinError, match="10000"):
+        parse_query("{ " + "a " * 10_000 + "}")
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        parse_query("{ a" * 4000 + "}" * 4000)
+    deep: Any = {"Alias": "a", "Name": "a"}
+    for _ in range(2000):
+        deep = {"Alias": "a", "Name": "a", "SelectionSet": [deep]}
+    query = {"Operations": [{"Operation": "query", "SelectionSet": [deep]}]}
+    assert is_valid(query, "type Query { a: Query }") is False
+
+
+def test_a_query_is_no_schema_and_a_schema_no_query() -> None:
+    with pytest.raises(BuiltinError):
+        parse_query("type A { a: Int }")
+    with pytest.raises(BuiltinError):
+        parse_schema("{ a }")
