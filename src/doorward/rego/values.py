@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias, Union
 from doorward.rego.numbers import AnyNumber, Number, exact, number_text, parse_number
 
 __all__ = [
+    "KINDS",
     "UNDEFINED",
     "Boxed",
     "Key",
@@ -145,17 +146,17 @@ _RANK: Final[dict[type, int]] = {
     dict: 5,
     frozenset: 6,
 }
-_NAMES: Final = ("null", "boolean", "number", "string", "array", "object", "set")
+KINDS: Final = ("null", "boolean", "number", "string", "array", "object", "set")
 
 
 def kind_name(value: Value) -> str:
     """OPA's name of the value's type: null, boolean, number, string, array, object or set."""
-    return _NAMES[_RANK[type(value)]]
+    return KINDS[_RANK[type(value)]]
 
 
 def classes_of(kind: str) -> tuple[type, ...]:
     """The Python classes whose instances are values of OPA's `kind`."""
-    rank = _NAMES.index(kind)
+    rank = KINDS.index(kind)
     return tuple(cls for cls, number in _RANK.items() if number == rank)
 
 

@@ -8,13 +8,13 @@ for their outermost kind.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from doorward.rego.builtins.signature import AnyOf, Function, Type, kinds
+from doorward.rego.builtins.signature import Function, Type, kinds
 from doorward.rego.errors import OperandError
-from doorward.rego.values import Value, classes_of, kind_name
+from doorward.rego.values import KINDS, Value, classes_of, kind_name
 
 __all__ = ["REGISTRY", "Builtin", "Registry", "builtin", "operand_error"]
 
@@ -124,44 +124,76 @@ def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
 
 def _checked(body: Callable[..., Any], signature: Function, *, context: bool) -> Callable[..., Any]:
     """`body` behind the check of its operands' kinds."""
-    wanted = [_classes(type_) for type_ in signature.args]
-    if not any(wanted):
+    if not any(map(kinds, signature.args)):
         return body
+    wanted = [_classes(type_) for type_ in signature.args]
+    arity = len(wanted)
     if context:
-        return _with_context(body, signature)
-    if len(wanted) == 1:
+        return (
+            (_context_1, _context_2)[arity - 1](body, signature, *wanted)
+            if arity < 3
+            else (_context_n(body, signature, wanted))
+        )
+    if arity == 1:
         return _unary(body, signature, wanted[0])
-    if len(wanted) == 2:
+    if arity == 2:
         return _binary(body, signature, wanted[0], wanted[1])
+    if arity == 3:
+        return _ternary(body, signature, wanted[0], wanted[1], wanted[2])
 
     def call(*operands: Value) -> Any:
         for want, operand in zip(wanted, operands, strict=False):
-            if want and type(operand) not in want:
+            if type(operand) not in want:
                 _refuse(signature, operands)
         return body(*operands)
 
     return call
 
 
-def _with_context(body: Callable[..., Any], signature: Function) -> Callable[..., Any]:
-    wanted = [_classes(type_) for type_ in signature.args]
-
+def _context_n(
+    body: Callable[..., Any], signature: Function, wanted: Sequence[Container[type]]
+) -> Callable[..., Any]:
     def call(context: object, *operands: Value) -> Any:
         for want, operand in zip(wanted, operands, strict=False):
-            if want and type(operand) not in want:
+            if type(operand) not in want:
                 _refuse(signature, operands)
         return body(context, *operands)
 
     return call
 
 
-def _unary(
-    body: Callable[..., Any], signature: Function, want: frozenset[type]
+def _context_1(
+    body: Callable[..., Any], signature: Function, want: Container[type]
 ) -> Callable[..., Any]:
-    def call(operand: Value) -> Any:
-        if type(operand) not in want:
-            _refuse(signature, (operand,))
-        return body(operand)
+    def call(context: object, a: Value) -> Any:
+        if type(a) not in want:
+            _refuse(signature, (a,))
+        return body(context, a)
+
+    return call
+
+
+def _context_2(
+    body: Callable[..., Any],
+    signature: Function,
+    first: Container[type],
+    second: Container[type],
+) -> Callable[..., Any]:
+    def call(context: object, a: Value, b: Value) -> Any:
+        if type(a) not in first or type(b) not in second:
+            _refuse(signature, (a, b))
+        return body(context, a, b)
+
+    return call
+
+
+def _unary(
+    body: Callable[..., Any], signature: Function, want: Container[type]
+) -> Callable[..., Any]:
+    def call(a: Value) -> Any:
+        if type(a) not in want:
+            _refuse(signature, (a,))
+        return body(a)
 
     return call
 
@@ -169,13 +201,28 @@ def _unary(
 def _binary(
     body: Callable[..., Any],
     signature: Function,
-    first: frozenset[type],
-    second: frozenset[type],
+    first: Container[type],
+    second: Container[type],
 ) -> Callable[..., Any]:
     def call(a: Value, b: Value) -> Any:
-        if (first and type(a) not in first) or (second and type(b) not in second):
+        if type(a) not in first or type(b) not in second:
             _refuse(signature, (a, b))
         return body(a, b)
+
+    return call
+
+
+def _ternary(
+    body: Callable[..., Any],
+    signature: Function,
+    first: Container[type],
+    second: Container[type],
+    third: Container[type],
+) -> Callable[..., Any]:
+    def call(a: Value, b: Value, c: Value) -> Any:
+        if type(a) not in first or type(b) not in second or type(c) not in third:
+            _refuse(signature, (a, b, c))
+        return body(a, b, c)
 
     return call
 
@@ -190,10 +237,8 @@ def _refuse(signature: Function, operands: tuple[Value, ...]) -> None:
 
 
 def _classes(type_: Type) -> frozenset[type]:
-    """The Python classes of the values that `type_` admits; empty for any."""
-    if isinstance(type_, AnyOf) and not type_.options:
-        return frozenset()
-    return frozenset(c for kind in kinds(type_) for c in classes_of(kind))
+    """The Python classes of the values that `type_` admits."""
+    return frozenset(c for kind in kinds(type_) or KINDS for c in classes_of(kind))
 
 
 REGISTRY: Final = Registry()

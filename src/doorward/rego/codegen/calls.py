@@ -12,9 +12,9 @@ from typing import Final
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.signature import ScalarType, Type
+from doorward.rego.builtins.signature import ScalarType, Type, kinds
 from doorward.rego.codegen.block import call, load, runtime, store
-from doorward.rego.codegen.patterns import equality
+from doorward.rego.codegen.patterns import equality, is_class
 from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
 from doorward.rego.runtime.evaluation import Site
@@ -45,12 +45,22 @@ class Calls(References):
             left, right = self.terms(term.args)
             return write(left, right)
         if term.name == "internal.member_2" and len(term.args) == 2:
-            item, collection = (operand.code for operand in self.terms(term.args))
-            return call(runtime("contains"), item, collection)
+            return self._member(*self.terms(term.args))
         if term.name == "internal.member_3" and len(term.args) == 3:
             key, item, collection = (operand.code for operand in self.terms(term.args))
             return call(runtime("contains_pair"), key, item, collection)
         return None
+
+    def _member(self, item: Operand, collection: Operand) -> ast.expr:
+        """`item in collection`; a constant set of strings is Python's own."""
+        members = collection.value
+        if type(members) is frozenset and all(type(m) is str for m in members):
+            inside = ast.Compare(left=item.code, ops=[ast.In()], comparators=[collection.code])
+            if item.kind == "string":
+                return inside
+            if isinstance(item.code, ast.Name):
+                return ast.BoolOp(op=ast.And(), values=[is_class(item.code, "str"), inside])
+        return call(runtime("contains"), item.code, collection.code)
 
     def call_into(self, term: Call) -> None:
         """A call with its output as last operand: `count(xs, n)`."""
@@ -66,11 +76,11 @@ class Calls(References):
         callee = self.plan.callees.find(term)
         if callee is None:
             raise AssertionError(f"undefined function {term.name}")
-        operands = [operand.code for operand in self.terms(args)]
+        operands = self.terms(args)
         if callee.builtin is not None:
             return self._builtin(callee.builtin, operands, term)
         assert callee.node is not None
-        return self._function(callee.node, operands, term)
+        return self._function(callee.node, [operand.code for operand in operands], term)
 
     def _function(self, node: RuleNode, operands: list[ast.expr], term: Call) -> Operand:
         direct = call(load(node.name), load(self.state), *operands)
@@ -81,8 +91,12 @@ class Calls(References):
         self.defined(held)
         return Operand(held)
 
-    def _builtin(self, builtin: Builtin, operands: list[ast.expr], term: Call) -> Operand:
-        function = self.constants.named(f"fn.{builtin.name}", builtin.call)
+    def _builtin(self, builtin: Builtin, values: Sequence[Operand], term: Call) -> Operand:
+        operands = [operand.code for operand in values]
+        if _fit(builtin, values):
+            function = self.constants.named(f"body.{builtin.name}", builtin.body)
+        else:
+            function = self.constants.named(f"fn.{builtin.name}", builtin.call)
         args = operands
         if builtin.context:
             context = ast.Attribute(value=load(self.state), attr="context", ctx=ast.Load())
@@ -98,7 +112,7 @@ class Calls(References):
             direct = call(function, *args)
             self._guarded(held, self._mock_choice(builtin.name, direct, names, term), site)
         else:
-            self._guarded(held, direct, site)
+            self._guarded(held, _arithmetic(builtin.name, values, direct), site)
         kind = _result_kind(builtin.signature.result)
         self.defined(load(held))
         return Operand(load(held), kind)
@@ -152,6 +166,37 @@ class Calls(References):
         return ast.IfExp(test=none, body=direct, orelse=call(use, mock, site, *operands))
 
 
+def _fit(builtin: Builtin, operands: Sequence[Operand]) -> bool:
+    """Whether what is known of the operands makes checking them superfluous."""
+    declared = builtin.signature.args
+    return len(declared) == len(operands) and all(
+        not kinds(type_) or operand.kind in kinds(type_)
+        for type_, operand in zip(declared, operands, strict=True)
+    )
+
+
+def _arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
+    """Integers are computed by Python itself; everything else by the built-in."""
+    operator = _ARITHMETIC.get(name)
+    if operator is None or not all(
+        isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
+    ):
+        return direct
+    tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
+    if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
+        return direct
+    a, b = (o.code for o in operands)
+    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+    return ast.IfExp(test=test, body=ast.BinOp(left=a, op=operator, right=b), orelse=direct)
+
+
+_ARITHMETIC: Final[Mapping[str, ast.operator]] = {
+    "plus": ast.Add(),
+    "minus": ast.Sub(),
+    "mul": ast.Mult(),
+}
+
+
 def _result_kind(result: Type | None) -> str:
     return result.kind if isinstance(result, ScalarType) else ""
 
@@ -162,13 +207,13 @@ def _ordered(
     """`a < b` and its like: inline for a number beside an integer constant."""
 
     def write(a: Operand, b: Operand) -> ast.expr:
-        if type(b.value) is int and not a.is_constant:
-            plain = ast.Compare(
-                left=call(runtime("type"), a.code), ops=[ast.Is()], comparators=[runtime("int")]
-            )
-            if isinstance(a.code, ast.Name):
-                direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
-                return ast.IfExp(test=plain, body=direct, orelse=general(a, b))
+        tests = [is_class(o.code, "int") for o in (a, b) if isinstance(o.code, ast.Name)]
+        fixed = [o for o in (a, b) if o.is_constant]
+        plain = all(type(o.value) is int for o in fixed)
+        if tests and plain and len(tests) + len(fixed) == 2:
+            test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+            direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
+            return ast.IfExp(test=test, body=direct, orelse=general(a, b))
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:

@@ -133,15 +133,15 @@ class Expressions(Calls):
 
     def _some_in(self, term: SomeIn) -> None:
         domain = self.term(term.domain)
-        value = self.fresh()
         if term.key is None or (isinstance(term.key, Var) and term.key.is_wildcard):
-            self.walk(store(value), call(runtime("values"), domain.code))
+            value = self.target(term.value)
+            self.walk(value, self.values_of(domain))
         else:
-            key = self.fresh()
-            target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
+            key, value = self.target(term.key), self.target(term.value)
+            target = ast.Tuple(elts=[key, value], ctx=ast.Store())
             self.walk(target, call(runtime("items"), domain.code))
-            self.match(term.key, Operand(load(key)))
-        self.match(term.value, Operand(load(value)))
+            self.match_target(term.key, key)
+        self.match_target(term.value, value)
 
     def _every(self, term: Every) -> None:
         domain = self.hold(self.term(term.domain).code)
@@ -151,12 +151,12 @@ class Expressions(Calls):
         saved, outer = dict(self.env), self.outer
         self.outer = outer | closure_outer(term.body, ())
         with self.nest():
-            key, value = self.fresh(), self.fresh()
-            target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
-            self.walk(target, call(runtime("items"), domain))
-            if term.key is not None:
-                self.match(term.key, Operand(load(key)))
-            self.match(term.value, Operand(load(value)))
+            value = self.target(term.value)
+            if term.key is None or term.key.is_wildcard:
+                self.walk(value, call(runtime("values"), domain))
+            else:
+                target = ast.Tuple(elts=[self.target(term.key), value], ctx=ast.Store())
+                self.walk(target, call(runtime("items"), domain))
             found = self._exists(term.body)
             stop: list[ast.stmt] = [
                 ast.Assign(targets=[store(holds)], value=ast.Constant(value=False)),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from doorward.rego.codegen.block import call, runtime
+from doorward.rego.codegen.block import call, load, name_of, runtime, store
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
 from doorward.rego.values import equal, to_key
 
-__all__ = ["Patterns", "equality"]
+__all__ = ["Patterns", "equality", "is_class"]
 
 
 class Patterns(Terms):
@@ -29,6 +29,25 @@ class Patterns(Terms):
                 self._match_object(pairs, known)
                 return
         self.test(self.equal(self.term(pattern), known))
+
+    def target(self, pattern: Term) -> ast.Name:
+        """What a walk assigns: the variable itself where `pattern` is a new one."""
+        if (
+            isinstance(pattern, Var)
+            and not pattern.is_wildcard
+            and pattern.name not in self.env
+            and pattern.name not in ("input", "data")
+        ):
+            name = self.fresh(pattern.name.partition("@")[0])
+            self.env[pattern.name] = Operand(load(name))
+            return store(name)
+        return store(self.fresh())
+
+    def match_target(self, pattern: Term, target: ast.Name) -> None:
+        """Match what a walk assigned to `target`, unless that was the variable itself."""
+        bound = self.env.get(pattern.name) if isinstance(pattern, Var) else None
+        if bound is None or name_of(bound.code) != target.id:
+            self.match(pattern, Operand(load(target.id)))
 
     def _bind(self, name: str, known: Operand) -> None:
         if known.is_constant and isinstance(known.code, ast.Constant):
@@ -73,23 +92,30 @@ def equality(a: Operand, b: Operand) -> ast.expr:
     """A test of two values for equality, in Python's own terms where that is exact."""
     if a.is_constant and b.is_constant:
         return ast.Constant(value=equal(a.value, b.value))
-    if a.is_constant and not b.is_constant:
+    if a.is_constant:
         a, b = b, a
-    if b.is_constant:
-        value = b.value
-        if value is None or value is True or value is False:
-            return ast.Compare(left=a.code, ops=[ast.Is()], comparators=[b.code])
-        if type(value) is str or (type(value) is int and value not in (0, 1)):
-            return ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
-    elif "string" in (a.kind, b.kind):
-        return ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
-    return call(runtime("equal"), a.code, b.code)
+    if b.is_constant and (b.value is None or b.value is True or b.value is False):
+        return ast.Compare(left=a.code, ops=[ast.Is()], comparators=[b.code])
+    plain = ast.Compare(left=a.code, ops=[ast.Eq()], comparators=[b.code])
+    if "string" in (a.kind, b.kind) or (a.kind == "number" and b.kind == "number"):
+        return plain
+    if b.is_constant and type(b.value) is int and b.value not in (0, 1):
+        return plain
+    general = call(runtime("equal"), a.code, b.code)
+    if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
+        return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
+    return general
+
+
+def is_class(value: ast.expr, name: str) -> ast.Compare:
+    """A test for the value's Python class, which tells its kind."""
+    return ast.Compare(
+        left=call(runtime("type"), value), ops=[ast.Is()], comparators=[runtime(name)]
+    )
 
 
 def _shape(held: ast.Name, kind: str, size: int) -> ast.expr:
-    is_kind = ast.Compare(
-        left=call(runtime("type"), held), ops=[ast.Is()], comparators=[runtime(kind)]
-    )
+    is_kind = is_class(held, kind)
     fits = ast.Compare(
         left=call(runtime("len"), held),
         ops=[ast.Eq()],

@@ -16,6 +16,7 @@ from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.block import call, load, runtime, store
 from doorward.rego.codegen.patterns import Patterns
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import (
     Array,
     Body,
@@ -118,13 +119,19 @@ class References(Patterns):
         """A walk over `base` that binds `operand`; gives the values."""
         value = self.fresh()
         if isinstance(operand, Var) and operand.is_wildcard:
-            self.walk(store(value), call(runtime("values"), base.code))
+            self.walk(store(value), self.values_of(base))
             return Operand(load(value))
-        key = self.fresh()
-        target = ast.Tuple(elts=[store(key), store(value)], ctx=ast.Store())
+        key = self.target(operand)
+        target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
         self.walk(target, call(runtime("items"), base.code))
-        self.match(operand, Operand(load(key)))
+        self.match_target(operand, key)
         return Operand(load(value))
+
+    def values_of(self, collection: Operand) -> ast.expr:
+        """What a walk over the values of `collection` iterates; constants are put in order now."""
+        if collection.is_constant:
+            return self.constants.add(list(values(collection.value)))
+        return call(runtime("values"), collection.code)
 
     # References below data
 
@@ -171,12 +178,16 @@ class References(Patterns):
             if expr.negated or expr.withs or not isinstance(expr.term, get_args(Term)):
                 continue
             for ref in plain_references(expr.term):
-                head = ref.head
-                if isinstance(head, Var) and head.name == "input" and ref.args:
-                    names = _names(ref.args)
-                    if len(names) == len(ref.args):
-                        with self.at(ref.span):
-                            self._document_path("input", ref.args)
+                names = _names(ref.args)
+                if names and isinstance(ref.head, Var) and self._is_plain(ref.head.name, names):
+                    with self.at(ref.span):
+                        self._names(Operand(self.of_state(ref.head.name)), names)
+
+    def _is_plain(self, document: str, names: Sequence[str]) -> bool:
+        """Whether a path is read from the input or from base data, with no rules on the way."""
+        if document != "data":
+            return document == "input"
+        return names[0] not in self.plan.root.children
 
     def _walks(self, expr: Expr) -> bool:
         if isinstance(expr.term, SomeIn):

@@ -46,6 +46,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.one": op.one,
     "rt.one_of_function": op.one_of_function,
     "rt.set": set,
+    "rt.str": str,
     "rt.template_text": op.template_text,
     "rt.to_key": to_key,
     "rt.type": type,

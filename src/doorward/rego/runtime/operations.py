@@ -70,6 +70,8 @@ def lookup(value: Any, key: Any) -> Any:
 
 def lookup_data(value: Any, key: Any) -> Any:
     """`lookup` in base data, where a number also finds the key that it reads as (as in OPA)."""
+    if type(value) is dict and type(key) is str:
+        return value.get(key, UNDEFINED)
     found = lookup(value, key)
     if found is UNDEFINED and type(key) is int and type(value) is dict:
         return value.get(str(key), UNDEFINED)
