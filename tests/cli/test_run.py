@@ -1,0 +1,238 @@
+"""The server as a process: it starts whole or not at all, says what it does, and ends in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+POLICY = """\
+package envoy.authz
+
+default allow := false
+
+allow if input.user == "ann"
+"""
+CONFIG = """\
+plugins:
+  envoy_ext_authz_grpc:
+    addr: unix://{folder}/check.sock
+    path: envoy/authz/allow
+decision_logs:
+  console: true
+labels:
+  app: demo
+"""
+
+
+class Process:
+    """`doorward run --server` with its logs in a file."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.log = folder / "log"
+        self.port, self.diagnostic = free_port(), free_port()
+        command = [sys.executable, "-c", "from doorward.cli.main import main; main()", "run"]
+        addresses = [
+            f"--addr=127.0.0.1:{self.port}",
+            f"--diagnostic-addr=127.0.0.1:{self.diagnostic}",
+        ]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*command, "--server", *addresses, *arguments],
+                cwd=folder,
+                stderr=out,
+                stdout=out,
+                env={**os.environ, **environment},
+            )
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def messages(self, message: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["msg"] == message]
+
+    def ask(self, path: str, body: Any = None, *, port: int | None = None) -> tuple[int, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        url = f"http://127.0.0.1:{port or self.port}{path}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, data), timeout=10) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def ready(self) -> bool:
+        def up() -> bool:
+            try:
+                return self.ask("/health?plugins", port=self.diagnostic)[0] == 200
+            except OSError:
+                return self.process.poll() is not None
+
+        return until(up) and self.process.poll() is None
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "policy.rego").write_text(POLICY)
+    (tmp_path / "doorward.yaml").write_text(CONFIG.format(folder=tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def run(*arguments: str, **environment: str) -> Process:
+        started.append(Process(folder, *arguments, **environment))
+        return started[-1]
+
+    yield run
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.wait()
+
+
+def test_the_quick_start_decides_logs_and_ends_in_order(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    server = start("--config-file=doorward.yaml", "--ignore=.*", "policy.rego")
+    assert server.ready(), server.log.read_text()
+    assert (folder / "check.sock").is_socket()
+    status, answer = server.ask("/v1/data/envoy/authz/allow", {"input": {"user": "ann"}})
+    assert (status, answer["result"]) == (200, True)
+    assert server.ask("/v1/data/envoy", port=server.diagnostic)[0] == 404
+    assert server.end() == 0
+    (event,) = server.messages("Decision Log")
+    assert event["decision_id"] == answer["decision_id"]
+    assert event["labels"]["app"] == "demo"
+    assert event["path"] == "envoy/authz/allow"
+    assert not (folder / "check.sock").exists()
+    assert server.messages("Server shutdown.")
+
+
+def test_changed_policies_come_into_force_and_broken_ones_do_not(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    server = start("policy.rego")
+    assert server.ready(), server.log.read_text()
+
+    def allowed() -> bool:
+        return bool(server.ask("/v1/data/envoy/authz/allow", {"input": {}})[1]["result"])
+
+    assert not allowed()
+    (folder / "policy.rego").write_text("package envoy.authz\n\nallow := true\n")
+    assert until(allowed)
+    (folder / "policy.rego").write_text("package envoy.authz\n\nallow := nope(\n")
+    assert until(lambda: server.ask("/health?policies")[0] == 500)
+    assert allowed()
+    assert server.ask("/health")[0] == 200
+    assert server.end(signal.SIGINT) == 0
+    (failure,) = server.messages("Reload failed; the policies in force stay in force.")
+    assert failure["level"] == "error"
+
+
+def test_a_warning_names_the_key_that_nobody_reads(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    with (folder / "doorward.yaml").open("a") as file:
+        file.write("nope: 1\n")
+    server = start(
+        "-c", "doorward.yaml", "--set=plugins.envoy_ext_authz_grpc.dry_run=1", "policy.rego"
+    )
+    assert server.ready(), server.log.read_text()
+    warned = [line["msg"] for line in server.lines if line["level"] == "warning"]
+    assert "doorward.yaml:9: nope: unknown key, ignored" in warned
+    assert any("plugins.envoy_ext_authz_grpc.dry_run" in message for message in warned)
+    assert server.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ("policy.rego:package a\n\nallow := nope(1)\n", [], "policy.rego:3:10: rego_type_error"),
+        ("policy.rego:package", [], "rego_parse_error"),
+        ("x:", ["missing.rego"], "stat missing.rego: no such file or directory"),
+        ("doorward.yaml:decision_logs: 1", [], "doorward.yaml:1: decision_logs must be an object"),
+        ("doorward.yaml:bundles: {a: {}}", [], "doorward.yaml:1: bundles is not supported yet"),
+        (
+            "doorward.yaml:plugins: {envoy_ext_authz_grpc: {addr: 'http://x'}}",
+            [],
+            "envoy_ext_authz_grpc: cannot listen on",
+        ),
+        (
+            "doorward.yaml:plugins:\n  envoy_ext_authz_grpc:\n    strict: 1",
+            [],
+            "doorward.yaml:3: plugins.envoy_ext_authz_grpc.strict must be true or false",
+        ),
+        ("x:", ["--addr=nope"], "listen nope: expected HOST:PORT"),
+        ("x:", ["--authorization=basic"], "--authorization is not supported yet"),
+        ("x:", ["--unix-socket-perm=9"], "--unix-socket-perm: `9` is not like 755"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_said_and_nothing_is_left(
+    folder: Path,
+    start: Callable[..., Process],
+    change: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    name, _, text = change.partition(":")
+    (folder / name).write_text(text)
+    server = start("-c", "doorward.yaml", "policy.rego", *arguments)
+    assert server.process.wait(20) == 1
+    said = server.log.read_text()
+    assert message in said
+    assert "Traceback" not in said
+    assert not (folder / "check.sock").exists()
+
+
+def test_a_port_that_is_taken_ends_it(folder: Path, start: Callable[..., Process]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = start(f"--addr=127.0.0.1:{port}", "-c", "doorward.yaml", "policy.rego")
+        assert server.process.wait(20) == 1
+        assert f"listen 127.0.0.1:{port}: address already in use" in server.log.read_text()
+        assert not (folder / "check.sock").exists()
+
+
+def test_a_shell_comes_later(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from doorward.cli.main import main; main()", "run", "policy.rego"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "specify --server" in done.stderr
