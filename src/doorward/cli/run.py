@@ -126,13 +126,13 @@ def command(
     configure(log_level, log_format)
     try:
         sidecar = Sidecar(_options(files, log_format, options))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: sidecar.stop())
         sidecar.start()
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
     except (ConfigError, StartupError) as error:
         return _fail(str(error))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: sidecar.stop())
     return sidecar.run()
 
 

@@ -6,6 +6,7 @@ they share is the decision point, the health and the metrics that are made here.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -74,14 +75,22 @@ class Sidecar:
                 runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
             ),
         )
+        block = options.config.plugins.get(PLUGIN)
+        self._envoy_options = None if block is None else _envoy_options(block)
         self.pdp = PDP(self._read(), self._decision_log())
         self._envoy = self._envoy_server()
         self._http = HttpServer(self._listeners(), grace=options.grace)
         self._watcher = self._watch() if options.watch and options.paths else None
 
     def _read(self) -> Snapshot:
+        """The policies and data as they are now, with the questions to come prepared."""
         options = self._options
-        return read(options.paths, ignore=options.ignore, settings=self._settings)
+        snapshot = read(options.paths, ignore=options.ignore, settings=self._settings)
+        logs = options.config.decision_logs
+        snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
+        if self._envoy_options is not None and not self._envoy_options.query:
+            snapshot.warm([self._envoy_options.path])
+        return snapshot
 
     def _decision_log(self) -> DecisionLog | None:
         options = self._options.config.decision_logs
@@ -101,10 +110,9 @@ class Sidecar:
         )
 
     def _envoy_server(self) -> Server | None:
-        block = self._options.config.plugins.get(PLUGIN)
-        if block is None:
+        options = self._envoy_options
+        if options is None:
             return None
-        options = _envoy_options(block)
         observer = None
         if options.enable_performance_metrics:
             buckets = options.grpc_request_duration_seconds_buckets
@@ -168,6 +176,9 @@ class Sidecar:
             raise StartupError(str(error)) from None
         if self._watcher is not None:
             self._watcher.start()
+        # What is there now stays: the collector need not look at it again at every decision.
+        gc.collect()
+        gc.freeze()
         _log.info("Server initialized.")
 
     def stop(self) -> None:

@@ -81,6 +81,11 @@ class Snapshot:
             query = self._prepare(key, text, strict=strict)
         return query
 
+    def warm(self, paths: Iterable[PathKey]) -> None:
+        """Prepare the queries that will be asked; CompileError where one cannot be."""
+        for path in paths:
+            self.document(path)
+
     def _prepare(self, key: object, text: str, *, strict: bool) -> Query:
         query = self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
         if len(self._prepared) >= MAX_PREPARED:
