@@ -6,8 +6,8 @@ stage that found it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from doorward.rego.source import NOWHERE, Span
@@ -24,6 +24,7 @@ __all__ = [
     "WITH_MERGE_ERROR",
     "BuiltinError",
     "CompileError",
+    "Details",
     "Diagnostic",
     "EvalError",
     "HaltError",
@@ -48,6 +49,14 @@ WITH_MERGE_ERROR: Final = "eval_with_merge_error"
 
 
 @dataclass(frozen=True, slots=True)
+class Details:
+    """What an error says besides its message: `lines` for people, `data` for JSON."""
+
+    lines: tuple[str, ...]
+    data: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding: OPA's `code` and `message`, where, and what to do about it."""
 
@@ -55,11 +64,13 @@ class Diagnostic:
     message: str
     span: Span = NOWHERE
     hint: str | None = None
+    details: Details | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        """OPA's one-line form, `file:row: code: message`."""
+        """OPA's form, `file:row: code: message`, its details on lines of their own."""
         place = f"{self.span}: " if self.span.row else ""
-        return f"{place}{self.code}: {self.message}"
+        more = self.details.lines if self.details is not None else ()
+        return "\n\t".join([f"{place}{self.code}: {self.message}", *more])
 
 
 def render(diagnostic: Diagnostic) -> str:
@@ -74,6 +85,8 @@ def render(diagnostic: Diagnostic) -> str:
         lead = "".join("\t" if c == "\t" else " " for c in text[: span.start - first])
         width = max(1, min(span.end - span.start, len(text) - len(lead)))
         lines += [f" {number} | {text}", f" {' ' * len(number)} | {lead}{'^' * width}"]
+    if diagnostic.details is not None:
+        lines += [f"    {line}" for line in diagnostic.details.lines]
     if diagnostic.hint:
         lines.append(f"hint: {diagnostic.hint}")
     return "\n".join(lines)

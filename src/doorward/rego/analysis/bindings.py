@@ -34,12 +34,14 @@ from doorward.rego.syntax.nodes import (
     TemplateString,
     Term,
     Var,
+    With,
 )
 
 __all__ = [
     "Arity",
     "Binding",
     "analyse",
+    "as_call",
     "body_vars",
     "closure_terms",
     "equations",
@@ -313,10 +315,12 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     """What `expr` needs and binds when `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
     for item in expr.withs:
-        binding.value(item.value)
+        if not _names_function(item, arity):
+            binding.value(item.value)
     if expr.negated:
-        binding.need(_outside(expr))
-        binding.closure(_inside(expr))
+        positive = Expr(expr.term, span=expr.span)
+        binding.need(expr_vars(positive, closures=False))
+        binding.closure(expr_vars(positive))
         return binding
     term = expr.term
     match term:
@@ -356,9 +360,18 @@ def _call(binding: Binding, call: Call) -> None:
         binding.value(call)
 
 
-def _outside(expr: Expr) -> Iterator[Var]:
-    return expr_vars(expr, closures=False)
+def _names_function(item: With, arity: Arity) -> bool:
+    """Whether `item` replaces a function by another: the value is then a name, not a term."""
+    target, value = as_call(item.target), as_call(item.value)
+    if target is None or value is None:
+        return False
+    return arity(target) is not None and arity(value) is not None
 
 
-def _inside(expr: Expr) -> Iterator[Var]:
-    return expr_vars(expr, closures=True)
+def as_call(value: Term) -> Call | None:
+    """The call that a bare name would be, if it names a function: `count`, `data.lib.f`."""
+    if isinstance(value, Var):
+        return Call(Ref(value, (), value.span), (), value.span)
+    if isinstance(value, Ref) and isinstance(value.head, Var):
+        return Call(value, (), value.span)
+    return None

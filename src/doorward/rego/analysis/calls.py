@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin, Registry
-from doorward.rego.syntax.nodes import Call, Ref, Scalar, Term, Var, With
+from doorward.rego.syntax.nodes import Call, Ref, Scalar, Var, With
 from doorward.rego.values import Key, to_key
 
-__all__ = ["Callee", "Callees", "as_call", "call_path", "replaced_function"]
+__all__ = ["Callee", "Callees", "call_path", "replaced_function"]
 
 
 def call_path(operator: Ref) -> tuple[Key, ...] | None:
@@ -63,15 +64,6 @@ class Callees:
         """Declared operands of the callee; None when unknown."""
         callee = self.find(call)
         return None if callee is None else callee.arity
-
-
-def as_call(value: Term) -> Call | None:
-    """The call that a bare name would be, if it names a function: `count`, `data.lib.f`."""
-    if isinstance(value, Var):
-        return Call(Ref(value, (), value.span), (), value.span)
-    if isinstance(value, Ref) and isinstance(value.head, Var):
-        return Call(value, (), value.span)
-    return None
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:

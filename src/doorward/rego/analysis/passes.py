@@ -16,8 +16,10 @@ from doorward.rego.analysis.dependencies import (
     check_recursion,
     constant_nodes,
 )
+from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import check_calls
 from doorward.rego.analysis.resolve import resolve_modules, resolve_query
+from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
 from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
 from doorward.rego.builtins.registry import Registry
@@ -47,6 +49,10 @@ class Program:
     graph: Dependencies = field(default_factory=Dependencies)
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
+    types: Globals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.types = Globals(self.registry)
 
     @property
     def callees(self) -> Callees:
@@ -96,7 +102,13 @@ def recursion(program: Program) -> list[Diagnostic]:
     return check_recursion(program.root, program.graph)
 
 
-PASSES: Final[tuple[Pass, ...]] = (resolve, build, calls, safety, recursion)
+def types(program: Program) -> list[Diagnostic]:
+    """Last: a variable's type comes from what binds it, so bodies must be in order."""
+    program.types, errors = check_types(program.root, program.graph, program.registry)
+    return errors
+
+
+PASSES: Final[tuple[Pass, ...]] = (resolve, build, calls, safety, recursion, types)
 
 
 def check(modules: Sequence[Module], registry: Registry, options: Options) -> Program:
@@ -126,6 +138,8 @@ def check_query(
         errors = check_calls([resolved], callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
+    if not errors:
+        errors = check_body_types(resolved, program.types)
     if errors:
         raise CompileError(report(errors, program.options.max_errors))
     return Query(resolved, _mocked([resolved], callees))

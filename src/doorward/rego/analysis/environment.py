@@ -1,0 +1,215 @@
+"""Which type each variable and each reference has: scopes of variables over the tree of rules.
+
+A scope is a body; closures and queries have scopes of their own inside the one they stand in. The
+outermost knows what rules define below `data`, the built-ins, and the type of `input`. What nobody
+defines below `data` is base data, of which nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from doorward.rego.analysis.types import (
+    UNKNOWN,
+    Kind,
+    canonical,
+    merge,
+    object_of,
+    select,
+    type_of,
+    union,
+    values_of,
+)
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.builtins.signature import Function, ObjectType, Type, any_, string
+from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
+from doorward.rego.values import Key, Value, from_key, to_key
+
+__all__ = ["ROOTS", "Globals", "Place", "Scope", "constant", "is_constant", "select_path"]
+
+ROOTS = frozenset({"input", "data"})
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """What is known at one place below `data`: its type, and the places below it."""
+
+    type: Kind | None = None
+    children: dict[Key, Place] = field(default_factory=dict)
+
+    def extent(self) -> Kind:
+        """The type of the whole document here. Base data may add to what rules define."""
+        if self.type is not None:
+            return self.type
+        fields = []
+        for key, child in self.children.items():
+            inner = child.extent()
+            if isinstance(from_key(key), (str, int, float)) and not isinstance(inner, Function):
+                fields.append((key, inner))
+        return object_of(fields, (string, any_))
+
+    def put(self, path: Sequence[Key], type_: Kind) -> None:
+        """Set the type at `path`, whatever stood there."""
+        self._child(path).type = type_
+
+    def insert(self, path: Sequence[Key], type_: Kind) -> None:
+        """Add a rule's type at `path` to what others gave it, and to objects on the way."""
+        place = self
+        for n, key in enumerate(path):
+            place = place.children.setdefault(key, Place())
+            rest = path[n + 1 :]
+            if rest and isinstance(place.type, ObjectType) and not isinstance(type_, Function):
+                place.type = _insert_into(place.type, rest, type_)
+        place.type = merge(place.type, type_)
+        if isinstance(type_, ObjectType):
+            for below, leaf in list(place.leaves()):
+                if isinstance(place.type, ObjectType) and not isinstance(leaf, Function):
+                    place.type = _insert_into(place.type, below, leaf)
+
+    def leaves(self) -> list[tuple[tuple[Key, ...], Kind]]:
+        """The nearest typed places below this one, by their paths from here."""
+        found: list[tuple[tuple[Key, ...], Kind]] = []
+        for key, child in self.children.items():
+            if child.type is not None:
+                found.append(((key,), child.type))
+            else:
+                found += [((key, *path), type_) for path, type_ in child.leaves()]
+        return found
+
+    def _child(self, path: Sequence[Key]) -> Place:
+        place = self
+        for key in path:
+            place = place.children.setdefault(key, Place())
+        return place
+
+
+def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> ObjectType:
+    key = type_of(from_key(path[0]))
+    below = type_ if len(path) == 1 else _insert_into(ObjectType(), path[1:], type_)
+    rest = object_.rest
+    new = (key, below) if rest is None else (union(rest[0], key), union(rest[1], below))
+    return ObjectType(object_.fields, new)
+
+
+@dataclass(eq=False, slots=True)
+class Globals:
+    """What all bodies see: the built-ins, and what rules define below `data`."""
+
+    registry: Registry
+    rules: Place = field(default_factory=Place)
+    signatures: dict[str, Function] = field(default_factory=dict)
+
+    def builtin(self, name: str) -> Function | None:
+        """The declaration of a built-in."""
+        found = self.signatures.get(name)
+        if found is None:
+            declared = self.registry.get(name)
+            if declared is None:
+                return None
+            signature = declared.signature
+            found = self.signatures[name] = Function(
+                tuple(map(canonical, signature.args)),
+                signature.result and canonical(signature.result),
+                signature.variadic and canonical(signature.variadic),
+            )
+        return found
+
+
+class Scope:
+    """The variables of one body, inside those of the bodies around it.
+
+    `documents` are the trees of what is known of `input` and `data`, the nearest first.
+    """
+
+    __slots__ = ("documents", "globals", "parent", "variables")
+
+    def __init__(
+        self,
+        globals_: Globals,
+        parent: Scope | None = None,
+        documents: tuple[Place, ...] | None = None,
+    ) -> None:
+        self.globals = globals_
+        self.parent = parent
+        self.variables: dict[str, Type] = {}
+        self.documents: tuple[Place, ...] = documents or (
+            parent.documents if parent is not None else (globals_.rules,)
+        )
+
+    def variable(self, name: str) -> Type | None:
+        """The type of a variable; None while nothing is known of it."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.variables.get(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def reference(self, ref: Ref | Var) -> Kind:
+        """The type of a reference; UNKNOWN if it has none."""
+        head, args = (ref.head, ref.args) if isinstance(ref, Ref) else (ref, ())
+        if not isinstance(head, Var):
+            return UNKNOWN
+        if head.name in ROOTS:
+            for tree in self.documents:
+                found = _look_up(tree.children.get(head.name), args)
+                if found is not None:
+                    return found
+            return any_
+        known = self.variable(head.name)
+        return UNKNOWN if known is None else select_path(known, args)
+
+
+def _look_up(place: Place | None, path: Sequence[Term]) -> Kind | None:
+    """The type of what `path` reaches from `place`; None if it leaves what is known."""
+    for n, operand in enumerate(path):
+        if place is None:
+            return None
+        fixed = is_constant(operand)
+        child = place.children.get(constant(operand)) if fixed else None
+        if child is None and (place.type is not None or not fixed):
+            return select_path(place.extent(), path[n:])
+        place = child
+    return None if place is None else place.extent()
+
+
+def select_path(type_: Kind, path: Sequence[Term]) -> Type:
+    """The type of what `path` reaches in a value; UNKNOWN if it can reach nothing."""
+    for operand in path:
+        if isinstance(operand, Scalar):
+            type_ = select(type_, operand.value)
+        else:
+            type_ = values_of(type_)
+    return UNKNOWN if isinstance(type_, Function) else type_
+
+
+def is_constant(term: Term) -> bool:
+    """Whether a term is written out: no variables, references or calls in it."""
+    match term:
+        case Scalar():
+            return True
+        case Array(items) | Set(items):
+            return all(map(is_constant, items))
+        case Object(items):
+            return all(is_constant(k) and is_constant(v) for k, v in items)
+    return False
+
+
+def constant(term: Term) -> Key:
+    """The value of a constant term, in key form."""
+    return to_key(_value(term))
+
+
+def _value(term: Term) -> Value:
+    match term:
+        case Scalar(value):
+            return value
+        case Array(items):
+            return [_value(item) for item in items]
+        case Set(items):
+            return frozenset(to_key(_value(item)) for item in items)
+        case Object(items):
+            return {to_key(_value(k)): _value(v) for k, v in items}
+    raise ValueError("not a constant term")

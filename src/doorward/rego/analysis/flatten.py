@@ -1,0 +1,274 @@
+"""Bodies as the type checker reads them: one call, one equation or one term per expression.
+
+A nested call becomes an expression of its own, whose result goes into a generated variable; so do
+references and comprehensions that stand inside other terms. `count(input.xs) + 1` reads
+
+    __local0__ = input.xs; count(__local0__, __local1__); plus(__local1__, 1, __local2__)
+
+Each expression stands where the term stood that it was made of: that is what decides where a type
+error is reported. The tree that is evaluated stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from doorward.rego.source import NOWHERE, Span
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Head,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    With,
+)
+
+__all__ = ["FlatRule", "flatten_body", "flatten_rule"]
+
+ROOTS = frozenset({"input", "data"})
+_COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
+_EQUALITIES: Final = frozenset({"eq", "assign"})
+
+
+@dataclass(frozen=True, slots=True)
+class FlatRule:
+    """One rule, its terms taken apart; `head` holds what the body gives it."""
+
+    head: Head
+    body: Body
+    rule: Rule
+
+
+def flatten_rule(rule: Rule) -> FlatRule:
+    """`rule` without its `else`."""
+    flattener = _Flattener(unify_equals=True)
+    out: list[Expr] = []
+    flattener.exprs(rule.body, out)
+    head = rule.head
+    key = None if head.key is None else flattener.result(head.key, out)
+    value = None if head.value is None else flattener.result(head.value, out)
+    args = head.args and tuple(flattener.result(arg, out) for arg in head.args)
+    ref = replace(head.ref, args=tuple(flattener.result(arg, out) for arg in head.ref.args))
+    return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), tuple(out), rule)
+
+
+def flatten_body(body: Body) -> Body:
+    """A query's body. Unlike in modules, `==` stays a comparison that can be false."""
+    out: list[Expr] = []
+    _Flattener(unify_equals=False).exprs(body, out)
+    return tuple(out)
+
+
+def _equation(left: Term, right: Term, span: Span) -> Expr:
+    return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
+
+
+class _Flattener:
+    def __init__(self, *, unify_equals: bool) -> None:
+        self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
+        self.count = 0
+
+    def local(self, span: Span) -> Var:
+        self.count += 1
+        # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
+        return Var(f"__local{self.count - 1}__@", span)
+
+    # Expressions
+
+    def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
+        for expr in body:
+            self.expr(expr, out)
+
+    def expr(self, expr: Expr, out: list[Expr]) -> None:
+        withs = tuple(self._with(item, out) for item in expr.withs)
+        flat = replace(expr, withs=withs) if withs else expr
+        term = expr.term
+        match term:
+            case SomeDecl():
+                return
+            case SomeIn(key, value, domain):
+                reference = self._member(domain, key)
+                self._call(flat, "eq", (value, reference), out)
+            case Every(_, _, domain, body):
+                local = self.local(domain.span)
+                self.emit(_equation(local, self.term(domain, out), domain.span), out)
+                inner: list[Expr] = []
+                self.exprs(body, inner)
+                out.append(replace(flat, term=replace(term, domain=local, body=tuple(inner))))
+            case Not(body):
+                out.append(replace(flat, term=replace(term, body=self._inner(body))))
+            case And(left, right) | Or(left, right):
+                both = replace(term, left=self._inner(left), right=self._inner(right))
+                out.append(replace(flat, term=both))
+            case Call() if term.name == "print" and not term.infix:
+                parts = tuple(self._captured(arg) for arg in term.args)
+                self.emit(replace(flat, term=Array(parts, term.span)), out)
+            case Call(operator, args):
+                if term.name in self.equalities and len(args) == 2:
+                    self._call(flat, "eq", args, out)
+                else:
+                    given = tuple(self.term(arg, out) for arg in args)
+                    self.emit(replace(flat, term=Call(operator, given, term.span)), out)
+            case _:
+                self.emit(replace(flat, term=self.term(term, out)), out)
+
+    def _call(self, flat: Expr, name: str, args: tuple[Term, ...], out: list[Expr]) -> None:
+        given = tuple(self.term(arg, out) for arg in args)
+        operator = Ref(Var(name, flat.span), (), flat.span)
+        self.emit(replace(flat, term=Call(operator, given, flat.span)), out)
+
+    def _inner(self, body: Body) -> Body:
+        out: list[Expr] = []
+        self.exprs(body, out)
+        return tuple(out)
+
+    def _with(self, item: With, out: list[Expr]) -> With:
+        value = self.term(item.value, out)
+        if _is_evaluated(value) and not isinstance(value, Ref):
+            value = self._bind(value, out)
+        return replace(item, value=value)
+
+    def _member(self, domain: Term, key: Term | None) -> Ref:
+        place = key if key is not None else self.local(domain.span)
+        if isinstance(domain, Ref):
+            return Ref(domain.head, (*domain.args, place), domain.span)
+        return Ref(domain, (place,), domain.span)
+
+    def emit(self, expr: Expr, out: list[Expr]) -> None:
+        """Append `expr`, after what its references and comprehensions are bound to."""
+        term = expr.term
+        if isinstance(term, Call):
+            outermost = self._outermost if term.name == "eq" else self._bound
+            args = tuple(outermost(arg, out) for arg in term.args)
+            term = replace(term, args=args)
+        elif isinstance(term, Term):
+            term = self._outermost(term, out)
+        out.append(replace(expr, term=term))
+
+    def _outermost(self, term: Term, out: list[Expr]) -> Term:
+        match term:
+            case Ref(_, args):
+                return replace(term, args=tuple(self._bound(arg, out) for arg in args))
+            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                return term
+            case Var(name) if name in ROOTS:
+                return term
+        return self._bound(term, out)
+
+    def _bound(self, term: Term, out: list[Expr]) -> Term:
+        match term:
+            case Ref(_, args):
+                inner = replace(term, args=tuple(self._bound(arg, out) for arg in args))
+                return self._bind(inner, out)
+            case Array(items) | Set(items):
+                return replace(term, items=tuple(self._bound(item, out) for item in items))
+            case Object(items):
+                pairs = tuple((self._bound(k, out), self._bound(v, out)) for k, v in items)
+                return replace(term, items=pairs)
+            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                return self._bind(term, out)
+            case Var(name) if name in ROOTS:
+                return self._bind(term, out)
+        return term
+
+    def _bind(self, term: Term, out: list[Expr]) -> Var:
+        local = self.local(term.span)
+        out.append(_equation(local, term, term.span))
+        return local
+
+    # Terms
+
+    def result(self, term: Term, out: list[Expr]) -> Term:
+        """`term` without anything to evaluate in it: that stands in `out`."""
+        flat = self.term(term, out)
+        if not _is_evaluated(flat):
+            return flat
+        local = self.local(term.span)
+        self.emit(_equation(local, flat, term.span), out)
+        return local
+
+    def term(self, term: Term, out: list[Expr]) -> Term:
+        """`term` without calls: those stand in `out`."""
+        match term:
+            case Call(operator, args):
+                given = tuple(self.term(arg, out) for arg in args)
+                local = self.local(term.span)
+                call = Call(operator, (*given, local), term.span)
+                self.emit(Expr(call, span=term.span), out)
+                return local
+            case Ref(head, args):
+                first = self.term(head, out)
+                operands = tuple(self.term(arg, out) for arg in args)
+                if not isinstance(first, Var):
+                    local = self.local(head.span)
+                    self.emit(_equation(local, first, head.span), out)
+                    first = local
+                return Ref(first, operands, term.span)
+            case Array(items) | Set(items):
+                return replace(term, items=tuple(self.term(item, out) for item in items))
+            case Object(items):
+                pairs = tuple((self.term(k, out), self.term(v, out)) for k, v in items)
+                return replace(term, items=pairs)
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                inside: list[Expr] = []
+                self.exprs(body, inside)
+                head = self.result(inner, inside)
+                return replace(term, term=head, body=tuple(inside))
+            case ObjectComprehension(key, value, body):
+                inside = []
+                self.exprs(body, inside)
+                heads = self.result(key, inside), self.result(value, inside)
+                return replace(term, key=heads[0], value=heads[1], body=tuple(inside))
+            case TemplateString(parts):
+                captured = tuple(self._captured(p.term, p) for p in parts if isinstance(p, Expr))
+                self.emit(Expr(Array(captured, term.span), span=term.span), out)
+                local = self.local(term.span)
+                out.append(_equation(local, Scalar("", term.span), term.span))
+                return local
+        return term
+
+    def _captured(self, term: object, part: Expr | None = None) -> Term:
+        """`{x | x = term}`: a value that may be undefined without harm."""
+        inside: list[Expr] = []
+        if not isinstance(term, Term):
+            if part is not None:
+                self.expr(part, inside)
+            return SetComprehension(Scalar(None), tuple(inside))
+        span = term.span
+        if part is not None and isinstance(term, Call):
+            # OPA knows no place for a call inside a template string.
+            term = replace(term, span=NOWHERE)
+        local = self.local(span)
+        self.emit(_equation(local, self.term(term, inside), span), inside)
+        return SetComprehension(local, tuple(inside), span)
+
+
+def _is_evaluated(term: Term) -> bool:
+    """Whether a flat term holds references or comprehensions."""
+    match term:
+        case Var(name):
+            return name in ROOTS
+        case Array(items) | Set(items):
+            return any(map(_is_evaluated, items))
+        case Object(items):
+            return any(_is_evaluated(k) or _is_evaluated(v) for k, v in items)
+    return isinstance(term, (Ref, *_COMPREHENSIONS))

@@ -1,0 +1,343 @@
+"""Types of everything in a body, and what can never hold: OPA's `rego_type_error`.
+
+Bodies come flat (`flatten`): each expression is one call, one equation or one term. A variable
+gets its type from the first expression that says something about it; every later one must be able
+to meet that type. Nothing is reported that could hold for some input: what is not known is `any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from doorward.rego.analysis.environment import (
+    ROOTS,
+    Globals,
+    Scope,
+    constant,
+    is_constant,
+)
+from doorward.rego.analysis.reference_types import check_references
+from doorward.rego.analysis.type_errors import (
+    Finding,
+    arguments_error,
+    match_error,
+    ref_text,
+    undefined_function,
+)
+from doorward.rego.analysis.types import (
+    UNKNOWN,
+    Kind,
+    has_unknown,
+    object_of,
+    select,
+    type_of,
+    unifies,
+    union,
+    union_of,
+    values_of,
+)
+from doorward.rego.builtins.signature import (
+    AnyOf,
+    ArrayType,
+    Function,
+    ObjectType,
+    SetType,
+    Type,
+    any_,
+)
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.values import from_key
+
+__all__ = ["Inference", "callee_name"]
+
+Comprehension = ArrayComprehension | SetComprehension | ObjectComprehension
+
+
+def callee_name(operator: Ref) -> str:
+    """The dotted name under which a built-in is declared."""
+    return Call(operator, ()).name
+
+
+class Inference:
+    """Infers types in the flat bodies of one rule or query.
+
+    INVARIANT: the bodies outlive it; what is known of a comprehension is kept by its identity.
+    """
+
+    def __init__(self, globals_: Globals) -> None:
+        self.globals = globals_
+        self._comprehensions: dict[int, tuple[Type, list[Finding]]] = {}
+
+    def body(self, body: Body, scope: Scope) -> list[Finding]:
+        """What is wrong in `body`; the types of its variables are in `scope` afterwards."""
+        found: list[Finding] = []
+        for expr in body:
+            found += self._expr(expr, scope)
+        return found
+
+    def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
+        closures: list[Finding] = []
+        for comprehension in _comprehensions(expr):
+            inside = self._comprehension(comprehension, scope)[1]
+            closures = inside or closures
+        yield from closures
+        match expr.term:
+            case Not(body):
+                yield from self.body(body, Scope(self.globals, scope))
+            case And(left, right) | Or(left, right):
+                yield from self.body((*left, *right), scope)
+        references = list(check_references(expr, scope, self))
+        yield from references
+        problem = self._holds(expr, scope)
+        if problem is not None and not (problem.follows and (closures or references)):
+            yield problem
+
+    def _holds(self, expr: Expr, scope: Scope) -> Finding | None:
+        for item in expr.withs:
+            problem = self._replacement(item, scope)
+            if problem is not None:
+                return problem
+        if not isinstance(expr.term, Call):
+            return None
+        if expr.term.name == "eq":
+            return self._equation(expr, expr.term, scope)
+        return self._call(expr, expr.term, scope)
+
+    def _replacement(self, item: With, scope: Scope) -> Finding | None:
+        target, value = self._function(item.target, scope), self._function(item.value, scope)
+        if target is None or value is None or unifies(target, value):
+            return None
+        name = ref_text(item.target)
+        return arguments_error(name, "arity mismatch", value.args, target.args, item.span)
+
+    def _function(self, term: Term, scope: Scope) -> Function | None:
+        if not isinstance(term, (Ref, Var)):
+            return None
+        operator = term if isinstance(term, Ref) else Ref(term, (), term.span)
+        found = self._callee(operator, scope)
+        return found if isinstance(found, Function) else None
+
+    def _callee(self, operator: Ref, scope: Scope) -> Kind:
+        if isinstance(operator.head, Var) and operator.head.name in ROOTS:
+            return scope.reference(operator)
+        return self.globals.builtin(callee_name(operator)) or UNKNOWN
+
+    def _equation(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
+        left, right = call.args
+        types = self.type(left, scope), self.type(right, scope)
+        if self._meet(left, types[0], right, types[1], scope):
+            return None
+        return match_error(types[0], types[1], expr.span)
+
+    def _call(self, expr: Expr, call: Call, scope: Scope) -> Finding | None:
+        callee = self._callee(call.operator, scope)
+        if callee == any_:
+            return None
+        if not isinstance(callee, Function):
+            return undefined_function(call.operator, expr.span)
+        wanted: tuple[Type, ...] = callee.args
+        if callee.result is not None:
+            wanted = (*wanted, callee.result)
+        for n, arg in enumerate(call.args):
+            want = wanted[n] if n < len(wanted) else callee.variadic
+            if want is None or not self.fit(arg, want, scope):
+                have = [self.type(arg, scope) for arg in call.args]
+                name = ref_text(call.operator)
+                return arguments_error(name, "invalid argument(s)", have, wanted, expr.span)
+        return None
+
+    # Types of terms
+
+    def type(self, term: Term, scope: Scope) -> Type:
+        """The type of a flat term; UNKNOWN while nothing is known of it."""
+        match term:
+            case Scalar(value):
+                return type_of(value)
+            case Var(name) if name not in ROOTS:
+                return scope.variable(name) or UNKNOWN
+            case Ref() | Var():
+                found = scope.reference(term)
+                return UNKNOWN if isinstance(found, Function) else found
+            case Array(items):
+                static = tuple(self.type(item, scope) for item in items)
+                return ArrayType(static, None if static else any_)
+            case Object(items):
+                return self._object(items, scope)
+            case Set(items):
+                found = union_of(self.type(item, scope) for item in items)
+                return SetType(any_ if found == UNKNOWN else found)
+            case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+                return self._comprehension(term, scope)[0]
+        return UNKNOWN
+
+    def _object(self, items: Sequence[tuple[Term, Term]], scope: Scope) -> Type:
+        fields: list[tuple[object, Type]] = []
+        rest: tuple[Type, Type] | None = None
+        for key, value in items:
+            if is_constant(key):
+                fields.append((constant(key), self.type(value, scope)))
+            else:
+                rest = (self.type(key, scope), self.type(value, scope))
+        if not fields and rest is None:
+            rest = (any_, any_)
+        return object_of(fields, rest)
+
+    def _comprehension(self, term: Comprehension, scope: Scope) -> tuple[Type, list[Finding]]:
+        known = self._comprehensions.get(id(term))
+        if known is None:
+            inner = Scope(self.globals, scope)
+            found = self.body(term.body, inner)
+            type_ = UNKNOWN if found else self._collected(term, inner)
+            known = self._comprehensions[id(term)] = type_, found
+        return known
+
+    def _collected(self, term: Comprehension, scope: Scope) -> Type:
+        # A parameter that the body says nothing of has no type yet: it can be anything.
+        if isinstance(term, ObjectComprehension):
+            key, value = self.type(term.key, scope), self.type(term.value, scope)
+            return ObjectType((), (_or_any(key), _or_any(value)))
+        of = self.type(term.term, scope)
+        if isinstance(term, SetComprehension):
+            return SetType(_or_any(of))
+        return ArrayType((), None if of == UNKNOWN else of)
+
+    # Unification
+
+    def _meet(self, a: Term, type_a: Type, b: Term, type_b: Type, scope: Scope) -> bool:
+        """Whether the two sides can be equal; gives the variables of one the types of the other."""
+        unknown_a, unknown_b = has_unknown(type_a), has_unknown(type_b)
+        if unknown_a and not unknown_b:
+            return self.fit(a, type_b, scope)
+        if unknown_b and not unknown_a:
+            return self.fit(b, type_a, scope)
+        if not unknown_a:
+            return unifies(type_a, type_b)
+        match a, b:
+            case (Array(x), Array(y)):
+                return len(x) == len(y) and self._all_meet(zip(x, y, strict=True), scope)
+            case (Object(), Object()):
+                return self._objects_meet(a, b, scope)
+            case (Var(), Var()) | (Array() | Object(), Var()):
+                return self._take(b, a, scope)
+            case (Var(), Array() | Object()):
+                return self._take(a, b, scope)
+        return False
+
+    def _take(self, variable: Term, term: Term, scope: Scope) -> bool:
+        self.fit(term, any_, scope)
+        return self.fit(variable, self.type(term, scope), scope)
+
+    def _all_meet(self, pairs: Iterable[tuple[Term, Term]], scope: Scope) -> bool:
+        return all(
+            self._meet(x, self.type(x, scope), y, self.type(y, scope), scope) for x, y in pairs
+        )
+
+    def _objects_meet(self, a: Object, b: Object, scope: Scope) -> bool:
+        others = dict(b.items)
+        if len(a.items) != len(b.items) or any(key not in others for key, _ in a.items):
+            return False
+        return self._all_meet(((value, others[key]) for key, value in a.items), scope)
+
+    def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool:
+        """Whether `term` can be of `type_`; gives its variables their types.
+
+        `widen`: variables may already have another type, and get both.
+        """
+        match term:
+            case Var(name) if name not in ROOTS:
+                known = scope.variable(name)
+                if widen:
+                    scope.variables[name] = union(known or UNKNOWN, type_)
+                elif known is not None:
+                    return unifies(known, type_)
+                else:
+                    scope.variables[name] = type_
+                return True
+            case Array() | Object() | Set() if isinstance(type_, AnyOf):
+                return self._fit_options(term, type_, scope)
+            case Array(items):
+                return isinstance(type_, ArrayType) and self._fit_array(
+                    items, type_, scope, widen=widen
+                )
+            case Object(items):
+                return isinstance(type_, ObjectType) and self._fit_object(
+                    items, type_, scope, widen=widen
+                )
+            case Set(items):
+                return isinstance(type_, SetType) and all(
+                    self.fit(item, values_of(type_), scope, widen=widen) for item in items
+                )
+        return unifies(self.type(term, scope), type_)
+
+    def _fit_options(self, term: Array | Object | Set, type_: AnyOf, scope: Scope) -> bool:
+        if type_.options:
+            fits = [self.fit(term, option, scope, widen=True) for option in type_.options]
+            return any(fits)
+        parts = term.items if not isinstance(term, Object) else _flat(term.items)
+        for part in parts:
+            self.fit(part, any_, scope, widen=True)
+        return True
+
+    def _fit_array(
+        self, items: Sequence[Term], type_: ArrayType, scope: Scope, *, widen: bool
+    ) -> bool:
+        if len(items) != len(type_.items) and type_.rest is None:
+            return False
+        return all(
+            self.fit(item, select(type_, n), scope, widen=widen) for n, item in enumerate(items)
+        )
+
+    def _fit_object(
+        self, items: Sequence[tuple[Term, Term]], type_: ObjectType, scope: Scope, *, widen: bool
+    ) -> bool:
+        if len(items) != len(type_.fields) and type_.rest is None:
+            return False
+        for key, value in items:
+            if not is_constant(key):
+                self.fit(value, any_, scope, widen=widen)
+                continue
+            want = select(type_, from_key(constant(key)))
+            if want == UNKNOWN or not self.fit(value, want, scope, widen=widen):
+                return False
+        return True
+
+
+def _or_any(type_: Type) -> Type:
+    return any_ if type_ == UNKNOWN else type_
+
+
+def _flat(pairs: Sequence[tuple[Term, Term]]) -> Iterator[Term]:
+    for key, value in pairs:
+        yield key
+        yield value
+
+
+def _comprehensions(expr: Expr) -> Iterator[Comprehension]:
+    """The outermost comprehensions of a flat expression."""
+    match expr.term:
+        case Call(_, args):
+            yield from (a for a in args if isinstance(a, Comprehension))
+        case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+            yield expr.term
+        case Every(_, _, _, body):
+            for inner in body:
+                yield from _comprehensions(inner)

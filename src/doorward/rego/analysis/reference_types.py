@@ -1,0 +1,172 @@
+"""Whether references reach anything: `x.b` where `x` has no `b`, `xs["a"]` where `xs` is a list.
+
+A variable in brackets gets the type of the keys it walks over. Beyond what rules define everything
+is possible: base data may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from doorward.rego.analysis.environment import ROOTS, Place, Scope, constant, is_constant
+from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_collection
+from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
+from doorward.rego.builtins.signature import AnyOf, Function, ObjectType, Type, any_, string
+from doorward.rego.syntax.nodes import (
+    Array,
+    Call,
+    Every,
+    Expr,
+    Object,
+    Ref,
+    Scalar,
+    Set,
+    Term,
+    Var,
+)
+from doorward.rego.values import Key
+
+__all__ = ["check_references"]
+
+
+class TermTypes(Protocol):
+    """What is needed of the inference around: types of terms."""
+
+    def type(self, term: Term, scope: Scope) -> Type: ...
+
+    def fit(self, term: Term, type_: Type, scope: Scope, *, widen: bool = False) -> bool: ...
+
+
+def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Finding]:
+    """What is wrong with the references of a flat expression, closures left out."""
+    for ref in _references(expr):
+        problem = _Check(ref, scope, types).run()
+        if problem is not None:
+            yield problem
+
+
+def _references(expr: Expr) -> Iterator[Ref]:
+    term = expr.term
+    if isinstance(term, Every):
+        for inner in term.body:
+            yield from _references(inner)
+    elif isinstance(term, Call):
+        for arg in term.args:
+            yield from _in_term(arg)
+    elif isinstance(term, Term):
+        yield from _in_term(term)
+
+
+def _in_term(term: Term) -> Iterator[Ref]:
+    match term:
+        case Ref(_, args):
+            yield term
+            for arg in args:
+                yield from _in_term(arg)
+        case Var(name) if name in ROOTS:
+            yield Ref(term, (), term.span)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from _in_term(item)
+        case Object(items):
+            for key, value in items:
+                yield from _in_term(key)
+                yield from _in_term(value)
+
+
+class _Check:
+    """One reference. Positions count from its head, which is 0."""
+
+    def __init__(self, ref: Ref, scope: Scope, types: TermTypes) -> None:
+        self.ref = ref
+        self.scope = scope
+        self.types = types
+
+    def run(self) -> Finding | None:
+        head = self.ref.head
+        if not isinstance(head, Var):
+            return None
+        if head.name not in ROOTS:
+            known = self.scope.variable(head.name)
+            if known is None:
+                known = self.scope.variables[head.name] = any_
+            return self._below(known, 1)
+        found = self.scope.reference(self.ref)
+        if isinstance(found, Function):
+            return not_a_collection(self.ref, len(self.ref.args), found)
+        for tree in self.scope.documents:
+            problem, left = self._walk(tree.children.get(head.name))
+            if problem is not None or not left:
+                return problem
+        return self._below(any_, 1)
+
+    def _walk(self, place: Place | None) -> tuple[Finding | None, bool]:
+        """What is wrong within the tree, and whether the reference leaves it."""
+        for position, operand in enumerate(self.ref.args, start=1):
+            if place is None:
+                return None, True
+            if place.type is not None:
+                return self._below(place.type, position), False
+            is_name = isinstance(operand, Scalar) and isinstance(operand.value, str)
+            if position <= 2 and not is_name and not isinstance(operand, Var):
+                have = self.types.type(operand, self.scope)
+                return bad_operand(self.ref, position, have, string, tuple(place.children)), False
+            if isinstance(operand, Var):
+                keys = keys_of(place.extent())
+                problem = self._variable(operand, position, keys, tuple(place.children))
+                if problem is not None:
+                    return problem, False
+            fixed = is_constant(operand)
+            place = place.children.get(constant(operand)) if fixed else None
+        return None, place is None
+
+    def _variable(
+        self, operand: Var, position: int, keys: Type, one_of: tuple[Key, ...]
+    ) -> Finding | None:
+        known = self.scope.variable(operand.name)
+        if known is None:
+            self.scope.variables[operand.name] = keys
+        elif not unifies(keys, known):
+            return bad_operand(self.ref, position, known, keys, one_of)
+        return None
+
+    def _below(self, type_: Kind, position: int) -> Finding | None:
+        """What is wrong from `position` on, in a value of `type_`."""
+        for n, operand in enumerate(self.ref.args[position - 1 :], start=position):
+            keys = keys_of(type_)
+            if keys == UNKNOWN:
+                return not_a_collection(self.ref, n - 1, type_)
+            if isinstance(operand, Scalar):
+                child = select(type_, operand.value)
+                if child == UNKNOWN:
+                    return bad_operand(self.ref, n, None, keys, _fields(type_))
+                type_ = child
+                continue
+            problem = self._operand(operand, n, keys, type_)
+            if problem is not None:
+                return problem
+            type_ = values_of(type_)
+        return None
+
+    def _operand(self, operand: Term, position: int, keys: Type, type_: Kind) -> Finding | None:
+        if isinstance(operand, Var):
+            return self._variable(operand, position, keys, _fields(type_))
+        if isinstance(operand, Ref):
+            found = self.types.type(operand, self.scope)
+            if found != UNKNOWN and not unifies(found, keys):
+                return bad_operand(self.ref, position, found, keys, _fields(type_))
+        elif not self.types.fit(operand, keys, self.scope):
+            have = self.types.type(operand, self.scope)
+            return bad_operand(self.ref, position, have, keys, ())
+        return None
+
+
+def _fields(type_: Kind) -> tuple[Key, ...]:
+    """The keys that a type names."""
+    match type_:
+        case ObjectType(fields):
+            return tuple(key for key, _ in fields)  # type: ignore[misc]  # fields are in key form
+        case AnyOf(options):
+            return tuple(dict.fromkeys(key for option in options for key in _fields(option)))
+    return ()

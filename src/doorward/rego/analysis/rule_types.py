@@ -1,0 +1,108 @@
+"""The types of all rules, in the order in which they ask each other: the last of the checks.
+
+What a rule gives goes into the tree of types, where rules of the same name add up. A rule with an
+error counts as `any`, so that one mistake is reported once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from doorward.rego.analysis.dependencies import Dependencies
+from doorward.rego.analysis.environment import Globals, Scope
+from doorward.rego.analysis.flatten import FlatRule, flatten_body, flatten_rule
+from doorward.rego.analysis.inference import Inference
+from doorward.rego.analysis.tree import RuleNode, head_path
+from doorward.rego.analysis.types import UNKNOWN, Kind
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type, any_, boolean
+from doorward.rego.errors import Diagnostic
+from doorward.rego.syntax.nodes import Body, Head, Rule, Scalar, Term, Var
+from doorward.rego.syntax.walk import walk
+from doorward.rego.values import Key, to_key
+
+__all__ = ["check_body_types", "check_types"]
+
+
+def check_types(
+    root: RuleNode, graph: Dependencies, registry: Registry
+) -> tuple[Globals, list[Diagnostic]]:
+    """What is known of all rules, and the type errors in them."""
+    known = Globals(registry)
+    errors: list[Diagnostic] = []
+    for node in _in_order(root, graph):
+        for definition in node.definitions:
+            rule: Rule | None = definition.rule
+            while rule is not None:
+                errors += _check_rule(flatten_rule(rule), known)
+                rule = rule.else_rule
+    return known, errors
+
+
+def check_body_types(body: Body, known: Globals) -> list[Diagnostic]:
+    """The type errors of a query."""
+    flat = flatten_body(body)
+    return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
+
+
+def _in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
+    """Nodes with rules, each after those it asks."""
+    seen: set[int] = set()
+    for start in root.walk():
+        if not start.definitions or id(start) in seen:
+            continue
+        seen.add(id(start))
+        waiting = [(start, iter(graph.asks.get(id(start), ())))]
+        while waiting:
+            node, asked = waiting[-1]
+            following = next((n for n in asked if id(n) not in seen), None)
+            if following is None:
+                waiting.pop()
+                yield node
+            else:
+                seen.add(id(following))
+                waiting.append((following, iter(graph.asks.get(id(following), ()))))
+
+
+def _check_rule(flat: FlatRule, known: Globals) -> list[Diagnostic]:
+    scope = Scope(known)
+    inference = Inference(known)
+    found = inference.body(flat.body, scope)
+    path, tail = head_path(flat.head.ref)
+    if found:
+        known.rules.put(_keys(path, tail), any_)
+        return [f.diagnostic for f in found]
+    type_, place = _given(flat.head, path, tail, inference, scope)
+    if type_ is not None:
+        known.rules.insert(place, type_)
+    return []
+
+
+def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
+    """The place of a rule in the tree of types. Open places have keys that no policy can write."""
+    rest = (to_key(t.value) if isinstance(t, Scalar) else to_key([None, "open"]) for t in tail)
+    return ("data", *path, *rest)
+
+
+def _given(
+    head: Head, path: Sequence[Key], tail: Sequence[Term], inference: Inference, scope: Scope
+) -> tuple[Kind | None, tuple[Key, ...]]:
+    """The type a rule gives, and where it goes."""
+    for node in (node for arg in head.args or () for node in walk(arg)):
+        # What the body says nothing of can be anything.
+        if isinstance(node, Var) and scope.variable(node.name) is None:
+            scope.variables[node.name] = any_
+    value = boolean if head.value is None else inference.type(head.value, scope)
+    if head.args:
+        args = tuple(inference.type(arg, scope) for arg in head.args)
+        return Function(args, value), _keys(path, tail)
+    if head.key is not None:
+        of = inference.type(head.key, scope)
+        return (None if of == UNKNOWN else SetType(of)), _keys(path, tail)
+    given: Type = value
+    for term in reversed(tail):
+        key = inference.type(term, scope)
+        if key == UNKNOWN or given == UNKNOWN:
+            return None, ()
+        given = ObjectType((), (key, given))
+    return (None if given == UNKNOWN else given), _keys(path, ())

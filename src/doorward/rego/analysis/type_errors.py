@@ -1,0 +1,212 @@
+"""Type errors in OPA's words, with what they know: the types at hand and the types wanted.
+
+Which error applies is decided where types are inferred. A finding also says whether a type in it
+could not be inferred at all: then it follows from an error reported elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
+from doorward.rego.builtins.signature import (
+    AnyOf,
+    ArrayType,
+    Function,
+    ObjectType,
+    SetType,
+    Type,
+)
+from doorward.rego.errors import TYPE_ERROR, Details, Diagnostic
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
+from doorward.rego.values import Key, from_key, sorted_keys, to_json, to_rego
+
+__all__ = [
+    "Finding",
+    "arguments_error",
+    "bad_operand",
+    "match_error",
+    "not_a_collection",
+    "ref_text",
+    "type_json",
+    "type_text",
+    "undefined_function",
+]
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error; `follows` if some type in it is unknown."""
+
+    diagnostic: Diagnostic
+    follows: bool = False
+
+
+def undefined_function(operator: Ref, span: Span) -> Finding:
+    message = f"undefined function {ref_text(operator)}"
+    return Finding(Diagnostic(TYPE_ERROR, message, span))
+
+
+def match_error(left: Kind, right: Kind, span: Span) -> Finding:
+    """Two sides of an equation that can never be equal."""
+    lines = (f"left  : {type_text(left)}", f"right : {type_text(right)}")
+    details = Details(lines, {"a": type_json(left), "b": type_json(right)})
+    found = Diagnostic(TYPE_ERROR, "match error", span, details=details)
+    return Finding(found, has_unknown(left) or has_unknown(right))
+
+
+def arguments_error(
+    name: str, what: str, have: Sequence[Kind], want: Sequence[Kind], span: Span
+) -> Finding:
+    """A call of `name` that is not as declared; `what` says in which respect."""
+    lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
+    wanted = {"args": [type_json(t) for t in want]} if want else {}
+    details = Details(lines, {"have": [type_json(t) for t in have], "want": wanted})
+    found = Diagnostic(TYPE_ERROR, f"{name}: {what}", span, details=details)
+    return Finding(found, any(map(has_unknown, have)))
+
+
+def not_a_collection(ref: Ref, position: int, have: Kind) -> Finding:
+    """Nothing can stand behind the first `position + 1` parts of `ref`."""
+    text = ref_text(ref)
+    message = f"undefined ref: {text}"
+    if isinstance(have, Function):
+        message = f"function {text} used as reference, not called"
+    lead = ref_text(Ref(ref.head, ref.args[:position]))
+    lines = (text, "^" * len(lead), f"have: {type_text(have)}")
+    details = Details(lines, {"ref": text, "pos": position, "have": type_json(have)})
+    return Finding(Diagnostic(TYPE_ERROR, message, ref.head.span, details=details))
+
+
+def bad_operand(
+    ref: Ref, position: int, have: Type | None, want: Type, one_of: Sequence[Key]
+) -> Finding:
+    """Part `position` of `ref` (its head is 0) can never be a key of what stands before it."""
+    text = ref_text(ref)
+    pad = " " * (len(ref_text(Ref(ref.head, ref.args[: position - 1]))) + 1)
+    operand = ref.args[position - 1]
+    keys = [to_rego(from_key(key)) for key in _in_order(one_of)]
+    data: dict[str, object] = {"ref": text, "pos": position}
+    if have is None:
+        given = f"{pad}have: {term_text(operand)}"
+    else:
+        given = f"{pad}have (type): {type_text(have)}"
+        data["have"] = type_json(have)
+    wanted = f"(one of): [{' '.join(keys)}]" if keys else f"(type): {type_text(want)}"
+    data |= {"want": type_json(want), "oneOf": keys or None}
+    lines = (text, f"{pad}^", given, f"{pad}want {wanted}")
+    found = Diagnostic(
+        TYPE_ERROR, f"undefined ref: {text}", ref.head.span, details=Details(lines, data)
+    )
+    return Finding(found)
+
+
+def _in_order(keys: Sequence[Key]) -> Iterator[Key]:
+    return iter(sorted_keys(dict.fromkeys(keys)))
+
+
+# Texts
+
+
+def ref_text(ref: Ref | Var) -> str:
+    """A reference as OPA prints it: `data.t.p["a b"][x]`."""
+    if isinstance(ref, Var):
+        return source_name(ref.name)
+    return term_text(ref.head) + "".join(_operand_text(arg) for arg in ref.args)
+
+
+def _operand_text(term: Term) -> str:
+    if isinstance(term, Scalar) and isinstance(term.value, str) and _NAME.fullmatch(term.value):
+        return f".{term.value}"
+    return f"[{term_text(term)}]"
+
+
+def term_text(term: Term) -> str:
+    """A flat term as OPA prints it."""
+    match term:
+        case Var(name):
+            return source_name(name)
+        case Scalar(value):
+            return to_rego(value)
+        case Ref():
+            return ref_text(term)
+        case Array(items):
+            return f"[{', '.join(map(term_text, items))}]"
+        case Set(items):
+            return f"{{{', '.join(map(term_text, items))}}}" if items else "set()"
+        case Object(items):
+            return f"{{{', '.join(f'{term_text(k)}: {term_text(v)}' for k, v in items)}}}"
+    return term.span.text
+
+
+def type_text(type_: Kind | None) -> str:
+    """A type as OPA prints it: `array<number>[any]`."""
+    match type_:
+        case ArrayType(items, rest):
+            static = f"<{', '.join(map(type_text, items))}>" if items else ""
+            return f"array{static}" + (f"[{type_text(rest)}]" if rest is not None else "")
+        case ObjectType(fields, rest):
+            static = ", ".join(f"{_key_text(k)}: {type_text(t)}" for k, t in fields)
+            dynamic = f"[{type_text(rest[0])}: {type_text(rest[1])}]" if rest is not None else ""
+            return "object" + (f"<{static}>" if fields else "") + dynamic
+        case SetType(of):
+            return f"set[{type_text(of)}]"
+        case AnyOf(options):
+            return f"any<{', '.join(map(type_text, options))}>" if options else "any"
+        case Function(args, result):
+            return f"{_tuple_text(args)} => {type_text(result)}"
+        case None:
+            return "???"
+    return type_.kind
+
+
+def _key_text(key: object) -> str:
+    value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _tuple_text(types: Sequence[Kind]) -> str:
+    return f"({', '.join(map(type_text, types))})"
+
+
+def type_json(type_: Kind | None) -> object:
+    """A type as OPA writes it in JSON; None where it is unknown."""
+    match type_:
+        case ArrayType(items, rest):
+            found: dict[str, object] = {"type": "array"}
+            if items:
+                found["static"] = [type_json(item) for item in items]
+            if rest is not None:
+                found["dynamic"] = type_json(rest)
+            return found
+        case ObjectType(fields, rest):
+            found = {"type": "object"}
+            if fields:
+                found["static"] = [{"key": _key_json(k), "value": type_json(t)} for k, t in fields]
+            if rest is not None:
+                found["dynamic"] = {"key": type_json(rest[0]), "value": type_json(rest[1])}
+            return found
+        case SetType(of):
+            return {"type": "set", "of": type_json(of)}
+        case AnyOf(options):
+            inner = {"of": [type_json(option) for option in options]} if options else {}
+            return {"type": "any", **inner}
+        case Function(args, result):
+            found = {"type": "function"}
+            if args:
+                found["args"] = [type_json(arg) for arg in args]
+            return found if result is None else {**found, "result": type_json(result)}
+    return None if type_ is None or type_ == UNKNOWN else {"type": type_.kind}
+
+
+def _key_json(key: object) -> object:
+    value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
+    return json.loads(to_json(value))

@@ -1,0 +1,322 @@
+"""What the type checker computes with: unions, keys and values of types, and whether two can meet.
+
+The words (`ScalarType`, `ArrayType`, …) are those of the built-ins' declarations. Here the options
+of an `AnyOf` and the fields of an `ObjectType` are always in OPA's order (`order`), so that equal
+types are equal Python objects. `UNKNOWN` stands where nothing could be inferred, and for it alone
+nothing unifies. Syntax is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.builtins.signature import (
+    AnyOf,
+    ArrayType,
+    Function,
+    ObjectType,
+    ScalarType,
+    SetType,
+    Type,
+    any_,
+    boolean,
+    null,
+    number,
+    string,
+)
+from doorward.rego.values import Key, Value, from_key, iterate, to_key
+
+__all__ = [
+    "UNKNOWN",
+    "Kind",
+    "canonical",
+    "has_unknown",
+    "keys_of",
+    "merge",
+    "object_of",
+    "order",
+    "select",
+    "type_of",
+    "unifies",
+    "union",
+    "union_of",
+    "values_of",
+]
+
+UNKNOWN: Final = ScalarType("???")
+
+Kind: TypeAlias = Type | Function
+"""What a reference can have: the type of a value, or that of a function."""
+
+_RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
+
+
+def order(type_: Kind | None) -> tuple[Any, ...]:
+    """A sort key: OPA's order of types."""
+    match type_:
+        case ScalarType(kind):
+            return (_RANK.get(kind, -1),)
+        case ArrayType(items, rest):
+            return (4, _optional(rest), tuple(map(order, items)))
+        case ObjectType(fields, rest):
+            dynamic = (0,) if rest is None else (1, order(rest[0]), order(rest[1]))
+            return (5, dynamic, tuple((_key_order(k), order(t)) for k, t in fields))
+        case SetType(of):
+            return (6, order(of))
+        case AnyOf(options):
+            return (7, tuple(map(order, options)))
+        case Function(args, result, variadic):
+            return (8, len(args), tuple(map(order, args)), order(result), order(variadic))
+    return (-1,)
+
+
+def _optional(type_: Type | None) -> tuple[Any, ...]:
+    return (0,) if type_ is None else (1, order(type_))
+
+
+def _key_order(key: object) -> tuple[Any, ...]:
+    value = from_key(key)  # type: ignore[arg-type]  # fields are declared in key form
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (1, value)
+    if isinstance(value, (int, float)):
+        return (2, value)
+    if isinstance(value, str):
+        return (3, value)
+    return (4, repr(value))
+
+
+@lru_cache(maxsize=1024)
+def canonical(type_: Type) -> Type:
+    """A declared type with its options and fields in order."""
+    match type_:
+        case AnyOf(options) if options:
+            return AnyOf(tuple(sorted(map(canonical, options), key=order)))
+        case ArrayType(items, rest):
+            return ArrayType(tuple(map(canonical, items)), rest and canonical(rest))
+        case ObjectType(fields, rest):
+            dynamic = rest and (canonical(rest[0]), canonical(rest[1]))
+            return object_of(((k, canonical(t)) for k, t in fields), dynamic)
+        case SetType(of):
+            return SetType(canonical(of))
+    return type_
+
+
+def object_of(fields: Iterable[tuple[object, Type]], rest: tuple[Type, Type] | None) -> ObjectType:
+    """An object type with its fields in order; of equal keys the last stands."""
+    by_key = dict(fields)
+    return ObjectType(tuple(sorted(by_key.items(), key=lambda f: _key_order(f[0]))), rest)
+
+
+def union(a: Type, b: Type) -> Type:
+    """The type of what is `a` or `b`."""
+    if a == b or b == UNKNOWN:
+        return a
+    if a == UNKNOWN:
+        return b
+    if a == any_ or b == any_:
+        return any_
+    options = dict.fromkeys([*_options(a), *_options(b)])
+    return AnyOf(tuple(sorted(options, key=order)))
+
+
+def union_of(types: Iterable[Type]) -> Type:
+    """The union of all `types`; UNKNOWN of none."""
+    found: Type = UNKNOWN
+    for type_ in types:
+        found = union(found, type_)
+    return found
+
+
+def _options(type_: Type) -> tuple[Type, ...]:
+    return type_.options if isinstance(type_, AnyOf) else (type_,)
+
+
+def union_functions(a: Function, b: Function) -> Function:
+    """What both clauses of a function take and give; `a` if they differ in their arity."""
+    if len(a.args) != len(b.args):
+        return a
+    args = tuple(union(x, y) for x, y in zip(a.args, b.args, strict=True))
+    return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
+
+
+def merge(a: Kind | None, b: Kind) -> Kind:
+    """The type of a place that has been given `a` and then `b` by several rules."""
+    if a is None:
+        return b
+    if isinstance(a, Function) or isinstance(b, Function):
+        if isinstance(a, Function) and isinstance(b, Function):
+            return union_functions(a, b)
+        return b
+    if isinstance(a, SetType) and isinstance(b, SetType):
+        return SetType(union(a.of, b.of))
+    if isinstance(a, AnyOf) and not isinstance(b, AnyOf):
+        a, b = b, a
+    if isinstance(a, ObjectType) and not a.fields and a.rest is not None:
+        if isinstance(b, ObjectType) and not b.fields and b.rest is not None:
+            value = merge(a.rest[1], b.rest[1])
+            assert not isinstance(value, Function)
+            return ObjectType((), (union(a.rest[0], b.rest[0]), value))
+        if isinstance(b, AnyOf):
+            return _merge_into_options(a.rest, b)
+    return union(a, b)
+
+
+def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
+    for n, option in enumerate(options.options):
+        if isinstance(option, ObjectType) and not option.fields and option.rest is not None:
+            merged = ObjectType(
+                (), (union(option.rest[0], rest[0]), union(option.rest[1], rest[1]))
+            )
+            others = options.options[:n] + options.options[n + 1 :]
+            return AnyOf(tuple(sorted({*others, merged}, key=order)))
+    return union(ObjectType((), rest), options)
+
+
+def keys_of(type_: Kind | None) -> Type:
+    """What can stand in brackets behind a value of this type; UNKNOWN if nothing can."""
+    match type_:
+        case ArrayType():
+            return number
+        case ObjectType(fields, rest):
+            found = union_of(type_of(from_key(k)) for k, _ in fields)  # type: ignore[arg-type]
+            return found if rest is None else union(found, rest[0])
+        case SetType(of):
+            return of
+        case AnyOf(options):
+            return union_of(map(keys_of, options)) if options else any_
+    return UNKNOWN
+
+
+def values_of(type_: Kind | None) -> Type:
+    """What can be found below a value of this type; UNKNOWN if nothing can."""
+    match type_:
+        case ArrayType(items, rest):
+            return union(union_of(items), rest or UNKNOWN)
+        case ObjectType(fields, rest):
+            found = union_of(t for _, t in fields)
+            return found if rest is None else union(found, rest[1])
+        case SetType(of):
+            return of
+        case AnyOf(options):
+            return union_of(map(values_of, options)) if options else any_
+    return UNKNOWN
+
+
+def select(type_: Kind | None, key: Value) -> Type:
+    """What stands at the constant `key`; UNKNOWN if nothing can."""
+    match type_:
+        case ArrayType(items, rest):
+            if type(key) is not int or key < 0:
+                return UNKNOWN
+            return items[key] if key < len(items) else rest or UNKNOWN
+        case ObjectType(fields, rest):
+            wanted = to_key(key)
+            for name, found in fields:
+                if name == wanted:
+                    return found
+            return rest[1] if rest is not None and _admits(rest[0], type_of(key)) else UNKNOWN
+        case SetType(of):
+            wanted_type = type_of(key)
+            return wanted_type if _admits(of, wanted_type) else UNKNOWN
+        case AnyOf(options):
+            return union_of(select(option, key) for option in options) if options else any_
+    return UNKNOWN
+
+
+def _admits(type_: Type, other: Type) -> bool:
+    if isinstance(type_, AnyOf):
+        return not type_.options or other in type_.options
+    return type_ == other
+
+
+def type_of(value: Value) -> Type:
+    """The type of a constant as a key: sets count as arrays there, as in JSON."""
+    if value is None:
+        return null
+    if isinstance(value, bool):
+        return boolean
+    if isinstance(value, (int, float)):
+        return number
+    if isinstance(value, str):
+        return string
+    if isinstance(value, dict):
+        return object_of(((k, type_of(v)) for k, v in value.items()), None)
+    return ArrayType(tuple(type_of(item) for item in _members(value)))
+
+
+def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
+    return iter(value) if isinstance(value, list) else iter([v for _, v in iterate(value)])
+
+
+def has_unknown(type_: Kind | None) -> bool:
+    """Whether some part of the type could not be inferred."""
+    match type_:
+        case None:
+            return True
+        case ArrayType(items, rest):
+            return any(map(has_unknown, items)) or (rest is not None and has_unknown(rest))
+        case ObjectType(fields, rest):
+            return any(has_unknown(t) for _, t in fields) or (
+                rest is not None and any(map(has_unknown, rest))
+            )
+        case SetType(of):
+            return has_unknown(of)
+        case Function(args, result):
+            return any(map(has_unknown, args)) or has_unknown(result)
+    return type_ == UNKNOWN
+
+
+def unifies(a: Kind | None, b: Kind | None) -> bool:
+    """Whether some value is of both types."""
+    if a is None or b is None or a == UNKNOWN or b == UNKNOWN:
+        return False
+    if isinstance(a, Function) or isinstance(b, Function):
+        return isinstance(a, Function) and isinstance(b, Function) and _functions(a, b)
+    if isinstance(a, AnyOf):
+        if _meets(a, b):
+            return True
+        return isinstance(b, AnyOf) and _meets(b, a)
+    if isinstance(b, AnyOf):
+        return _meets(b, a)
+    match a, b:
+        case ScalarType(), ScalarType():
+            return a == b
+        case ArrayType(), ArrayType():
+            return _arrays(a, b)
+        case ObjectType(), ObjectType():
+            return _objects(a, b)
+        case SetType(), SetType():
+            return unifies(a.of, b.of)
+    return False
+
+
+def _meets(a: AnyOf, b: Type) -> bool:
+    return not a.options or any(unifies(option, b) for option in a.options)
+
+
+def _functions(a: Function, b: Function) -> bool:
+    return len(a.args) == len(b.args) and all(map(unifies, a.args, b.args))
+
+
+def _arrays(a: ArrayType, b: ArrayType) -> bool:
+    length = max(len(a.items), len(b.items))
+    if not all(unifies(_item(a, n), _item(b, n)) for n in range(length)):
+        return False
+    return a.rest is None or b.rest is None or unifies(a.rest, b.rest)
+
+
+def _item(array: ArrayType, place: int) -> Type | None:
+    return array.items[place] if place < len(array.items) else array.rest
+
+
+def _objects(a: ObjectType, b: ObjectType) -> bool:
+    names: Sequence[object] = [k for k, _ in (*a.fields, *b.fields)]
+    for name in names:
+        value = from_key(name)  # type: ignore[arg-type]  # fields are in key form
+        if not unifies(select(a, value), select(b, value)):
+            return False
+    return a.rest is None or b.rest is None or unifies(a.rest[1], b.rest[1])

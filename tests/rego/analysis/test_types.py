@@ -1,0 +1,55 @@
+"""What can never hold is refused when a policy is compiled, in OPA's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import CompileError, Engine
+
+REFUSED = [
+    ('p := 1 + "a"', "plus: invalid argument(s)\n\thave: (number, string, ???)"),
+    ('p if "a" == 1', "match error\n\tleft  : string\n\tright : number"),
+    ('p if { x := {"a": 1}; x.b }', 'want (one of): ["a"]'),
+    ("p if { x := [1]; x[2] }", "undefined ref: x[2]"),
+    ("p := f.x\nf(x) := x", "function data.t.f.x used as reference, not called"),
+    ('p := f("a")\nf(x) := x + 1', "data.t.f: invalid argument(s)"),
+    ("p := [1, 2][3]", "undefined ref: __local0__[3]"),
+    ('p if { some x, y in ["a"]; x == "a" }', "match error"),
+    ('p := {x | x := [1][_]; x == "a"}', "match error"),
+    ("p if { f(1) with f as g }\nf(x) := x\ng(x, y) := 1", "data.t.f: arity mismatch"),
+]
+
+ACCEPTED = [
+    "p := input.x + 1 if input.x == `a`",
+    "p := f(input.m)\nf({`a`: a}) := a\nf({`a`: a, `b`: b}) := [a, b]",
+    "p(a) := {a | some c in input.s; c}",
+    "p if { some x in input; x.y == 1 }\nq if { some x in input; x.y == `a` }",
+    "fn(__local0__) := [__local0__]\np contains x if { fn(1, __local1__); x = __local1__[0] }",
+    "p contains data.other[x].y if input[x]",
+]
+
+
+@pytest.mark.parametrize(("rules", "message"), REFUSED)
+def test_what_can_never_hold_is_refused(rules: str, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": f"package t\n{rules}"})
+    assert message in str(caught.value)
+    assert {d.code for d in caught.value.diagnostics} == {"rego_type_error"}
+
+
+@pytest.mark.parametrize("rules", ACCEPTED)
+def test_what_may_hold_is_accepted(rules: str) -> None:
+    Engine({"t.rego": f"package t\n{rules}"})
+
+
+def test_a_query_knows_the_types_of_rules() -> None:
+    engine = Engine({"t.rego": "package t\np := 1"})
+    with pytest.raises(CompileError, match="undefined ref: data.t.p.x"):
+        engine.prepare("data.t.p.x")
+    engine.prepare('data.t.p == "a"')  # a comparison that is false, not an error
+
+
+def test_one_mistake_is_reported_once() -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": 'package t\np := 1 + "a"\nq := p.x.y + 1'})
+    assert len(caught.value.diagnostics) == 1
