@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -55,9 +56,14 @@ def options_of(row: Row) -> Options:
     return replace(options, on_error="fail-call")
 
 
+@cache
+def engine_of(*modules: tuple[str, str]) -> Engine:
+    return Engine(modules=dict(modules))
+
+
 def ask(row: Row) -> tuple[bytes | CallFailedError, Events]:
     events, options = Events(), options_of(row)
-    engine = Engine(modules={"policy.rego": row["policy"], **row.get("extra_policies", {})})
+    engine = engine_of(("policy.rego", row["policy"]), *row.get("extra_policies", {}).items())
     pdp = PDP(Snapshot(engine, "test"), events)
     services, version = services_of(options), row.get("api", "v3")
     check = make_check(pdp, options, services=services, version=version)
@@ -132,7 +138,7 @@ def test_what_failed_a_call_is_a_denial_by_default(row: Row) -> None:
     if not row.get("error"):
         return
     options = replace(options_of(row), on_error="deny")
-    engine = Engine(modules={"policy.rego": row["policy"]})
+    engine = engine_of(("policy.rego", row["policy"]))
     check = make_check(PDP(Snapshot(engine, "test")), options)
     response: Any = comparable(check(base64.b64decode(row["request"])))
     assert response.status.code == 7

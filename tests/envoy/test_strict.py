@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 from tests.envoy.deciders import request
 
-from doorward.envoy.errors import AmbiguousRequestError, RequestParseError
+from doorward.envoy.descriptors import Services
+from doorward.envoy.errors import AmbiguousRequestError, RequestError, RequestParseError
 from doorward.envoy.options import Options
 from doorward.envoy.requests import to_input
 
@@ -54,14 +56,14 @@ REFUSED: list[tuple[bytes, str]] = [
     (get("h:443", "CONNECT"), "path does not start with a slash"),
     (get("", "GET"), "path does not start with a slash"),
     (get("*"), "path does not start with a slash"),
-    (get("/a b"), "control character or space in the path"),
-    (get("/a\tb"), "control character or space in the path"),
-    (get("/a?b=\x01"), "control character or space in the path"),
-    (get("/café"), "character outside ASCII in the path"),
-    (get("/a#b"), "fragment in the path"),
-    (get("/a?b#c"), "fragment in the path"),
-    (get("/a%00b"), "encoded NUL in the path"),
-    (get("/a?b=%00"), "encoded NUL in the path"),
+    (get("/a b"), "control character or space in the target"),
+    (get("/a\tb"), "control character or space in the target"),
+    (get("/a?b=\x01"), "control character or space in the target"),
+    (get("/café"), "character outside ASCII in the target"),
+    (get("/a#b"), "fragment in the target"),
+    (get("/a?b#c"), "fragment in the target"),
+    (get("/a%00b"), "encoded NUL in the target"),
+    (get("/a?b=%00"), "encoded NUL in the target"),
     (get("/a%0d%0ab"), "encoded control character in the path"),
     (get("/a%7Fb"), "encoded control character in the path"),
     (get("/a\\b"), "backslash in the path"),
@@ -84,7 +86,7 @@ REFUSED: list[tuple[bytes, str]] = [
     (get("/%C0%AFx"), "path is not UTF-8"),
     (get("/%ED%A0%80"), "path is not UTF-8"),
     (get("/?a=1&A=2"), 'query parameters that differ only in case: "A"'),
-    (get("/?a%00b=1"), "encoded NUL in the path"),
+    (get("/?a%00b=1"), "encoded NUL in the target"),
     (get("/?_method=DELETE"), "method override in the query"),
     (request("/", headers={"X-A": "1"}), "header name is not in small letters"),
     (request("/", headers={"x_user": "1"}), "underscore in a header name"),
@@ -241,6 +243,27 @@ def test_what_cannot_be_read_is_refused_as_in_compatible_mode(raw: bytes) -> Non
 def test_bodies_are_not_looked_at_when_no_policy_reads_them() -> None:
     options = Options(strict=True, skip_request_body_parse=True)
     assert "parsed_body" not in to_input(post('{"a":1,"a":2}'), options)
+
+
+def test_a_compressed_grpc_message_is_refused_where_messages_are_read() -> None:
+    raw = post(b"\1\0\0\0\0", "application/grpc")
+    with pytest.raises(AmbiguousRequestError, match="body is compressed"):
+        to_input(raw, STRICT, Services(b""))
+    assert to_input(raw, STRICT)["parsed_body"] is None
+
+
+def test_hostile_bodies_take_no_time() -> None:
+    """Each would take minutes if reading it were quadratic."""
+    keys = ",".join([f'"k{n}":0' for n in range(100_000)])
+    for body in (
+        "{" + keys + ',"k99999":1}',
+        "[" * 300 + '"' + '\\"' * 500_000,
+        '{"a":' * 200 + "[1," * 400_000,
+        '"' + "\\u0041" * 300_000 + '\\ud800"',
+    ):
+        for options in (STRICT, Options()):
+            with suppress(RequestError):
+                to_input(post(body), options)
 
 
 def test_reasons_hold_no_more_than_a_piece_of_the_request() -> None:

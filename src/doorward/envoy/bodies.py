@@ -19,7 +19,16 @@ from doorward.envoy.multipart import parse_media_type, parse_parts
 from doorward.envoy.paths import parse_query
 from doorward.rego.values import Key, Value, from_json
 
-__all__ = ["MAX_DEPTH", "JSONParser", "Kind", "check_depth", "kind_of", "parse_body", "parse_json"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_EXPLAINED",
+    "JSONParser",
+    "Kind",
+    "check_depth",
+    "kind_of",
+    "parse_body",
+    "parse_json",
+]
 
 JSONParser: TypeAlias = Callable[["str | bytes"], Value]
 Kind: TypeAlias = Literal["json", "grpc", "form", "multipart", ""]
@@ -34,8 +43,12 @@ MAX_DEPTH: Final = 256
 """Arrays and objects within each other. OPA allows 10,000, which Python cannot follow; where its
 own limit lies depends on its version and on who asks."""
 
-# Strings whole, so that brackets within them do not count.
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+MAX_EXPLAINED: Final = 64 * 1024
+"""Bytes of the longest text that is read again to find Go's words for what is wrong with it."""
+
+# Strings whole, so that brackets within them do not count; one without an end takes all the rest,
+# or it would be read again from each of its quotes.
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -112,6 +125,8 @@ def check_depth(text: str) -> None:
 
 def _parse_again(text: bytes) -> Value:
     """Go's answer to what Python refused: its message, or the value in front of a last `null`."""
+    if len(text) > MAX_EXPLAINED:
+        raise RequestParseError("invalid JSON")
     try:
         return from_json(to_text(text[: end_of_value(text)]))
     except ValueError as error:

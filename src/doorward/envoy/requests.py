@@ -88,7 +88,7 @@ def _read_http(
     body = http.get("body", "")
     parser = parse_json
     if options.strict:
-        strict.check_body(headers, body, raw_body)
+        strict.check_body(headers, body, raw_body, reads_grpc=services is not None)
         parser = strict.parse_json
     value, truncated = parse_body(headers, body, raw_body, path, services, parser)
     if options.strict:

@@ -36,10 +36,10 @@ _SUSPICIOUS: Final = re.compile(r"[^\x21-\x7e]|[#%;\\]|//|/\.")
 _TARGET_RULES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), reason)
     for pattern, reason in (
-        (r"[\x00-\x20\x7f]", "control character or space in the path"),
-        (r"[^\x00-\x7f]", "character outside ASCII in the path"),
-        (r"#", "fragment in the path"),
-        (r"%00", "encoded NUL in the path"),
+        (r"[\x00-\x20\x7f]", "control character or space in the target"),
+        (r"[^\x00-\x7f]", "character outside ASCII in the target"),
+        (r"#", "fragment in the target"),
+        (r"%00", "encoded NUL in the target"),
     )
 )
 _PATH_RULES: Final = tuple(
@@ -156,7 +156,9 @@ _CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _PLAIN_JSON: Final = "application/json"
 
 
-def check_body(headers: Mapping[str, str], body: str, raw_body: bytes) -> None:
+def check_body(
+    headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
+) -> None:
     """What a body claims to be, before it is read."""
     if headers.get("x-envoy-auth-partial-body") == "true":
         _refuse("body is cut")
@@ -176,9 +178,12 @@ def check_body(headers: Mapping[str, str], body: str, raw_body: bytes) -> None:
     content_type = headers.get("content-type")
     if content_type is None:
         _refuse("body without a content type")
+    if kind_of(content_type) == "grpc":
+        if reads_grpc and raw_body[:1] != b"\0":
+            _refuse("body is compressed")
     # Envoy 1.40 does not mark a chunked body as cut when its first `max_request_bytes` arrive
     # alone: the policy would see them, the application what follows as well.
-    if length is None and kind_of(content_type) != "grpc":
+    elif length is None:
         _refuse("body of undeclared length")
     if content_type != _PLAIN_JSON:
         _check_content_type(content_type, body, raw_body)
@@ -285,9 +290,11 @@ def _check_names(names: Iterable[str], what: str) -> None:
 def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        _refuse(f"duplicate JSON key {shown(twice)}")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                _refuse(f"duplicate JSON key {shown(name)}")
+            seen.add(name)
     if len({_fold(name) for name in result}) != len(result):
         _check_names(result, "JSON key")
     return result
