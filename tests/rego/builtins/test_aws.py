@@ -55,7 +55,7 @@ def test_what_is_signed_decides_the_signature() -> None:
     assert len(signatures) == 7
 
 
-@pytest.mark.parametrize("time_ns", [1.5, 1 << 63, -(1 << 64)])
+@pytest.mark.parametrize("time_ns", [1.5, 1 << 63, -1])
 def test_a_time_must_be_one(time_ns: float) -> None:
     with pytest.raises(OperandError, match="operand 3 could not convert time_ns"):
         sign({"method": "get", "url": "https://a"}, time_ns)

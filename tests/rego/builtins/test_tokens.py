@@ -147,3 +147,23 @@ def test_what_is_signed_verifies(algorithm: str) -> None:
     verify = REGISTRY[f"io.jwt.verify_{algorithm.lower()}"]
     assert verify.call(context(), token, "secret") is True
     assert verify.call(context(), token[:-2] + "AA", "secret") is False
+
+
+def test_a_field_that_must_be_understood_and_is_not_makes_a_token_invalid() -> None:
+    headers: list[dict[str, Any]] = [
+        {"crit": ["b64"], "b64": False},
+        {"crit": ["exp", "x"], "x": 1},
+    ]
+    for header in headers:
+        assert decode_verify(context(), sign({}, **header), {"secret": "secret"})[0] is False
+    token = sign({}, crit=["alg"])
+    assert decode_verify(context(), token, {"secret": "secret"})[0] is True
+
+
+def test_a_fraction_of_a_second_counts_as_written() -> None:
+    token = REGISTRY["io.jwt.encode_sign_raw"].call(
+        '{"alg": "HS256"}', '{"nbf": 1.5893857701234e+09}', '{"kty": "oct", "k": "c2VjcmV0"}'
+    )
+    for nanoseconds, valid in [(1589385770123400000, True), (1589385770123300000, False)]:
+        constraints = {"secret": "secret", "time": nanoseconds}
+        assert decode_verify(context(), token, constraints)[0] is valid

@@ -96,7 +96,7 @@ def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
 def _stamp(time_ns: AnyNumber) -> str:
     try:
         nanoseconds = exact(time_ns)
-        if not isinstance(nanoseconds, int) or abs(nanoseconds) >= 1 << 63:
+        if not isinstance(nanoseconds, int) or not 0 <= nanoseconds < 1 << 63:
             raise ValueError
         moment = datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

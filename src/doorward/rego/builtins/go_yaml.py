@@ -74,11 +74,30 @@ def _compose(text: str) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise BuiltinError(f"yaml: {place}{error.problem or error.context}") from None
+        raise BuiltinError(f"yaml: {place}{_said(error.problem or error.context)}") from None
     except yaml.reader.ReaderError:
         raise BuiltinError("yaml: control characters are not allowed") from None
     except ValueError as error:
         raise BuiltinError(f"yaml: {error}") from None
+
+
+def _said(problem: str | None) -> str:
+    """PyYAML's words for a problem as libyaml says them."""
+    text = problem or "cannot be read"
+    for pattern, words in _WORDINGS:
+        text = pattern.sub(words, text)
+    return text
+
+
+_WORDINGS: Final = (
+    (
+        re.compile(r"^expected (?:the )?(.*), but (?:got|found) .*", re.DOTALL),
+        r"did not find expected \1",
+    ),
+    (re.compile(r"^found character '.*' that", re.DOTALL), "found character that"),
+    (re.compile(r"^found undefined alias ('.*')", re.DOTALL), r"unknown anchor \1 referenced"),
+    (re.compile(r"not allowed here$"), "not allowed in this context"),
+)
 
 
 class _Reader:

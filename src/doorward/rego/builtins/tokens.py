@@ -13,6 +13,7 @@ Bounds: a token is at most `MAX_TOKEN` characters and at most `MAX_NESTING` toke
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -33,7 +34,15 @@ from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError
 from doorward.rego.numbers import exact
-from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys
+from doorward.rego.values import (
+    UNDEFINED,
+    Key,
+    Undefined,
+    Value,
+    from_key,
+    kind_name,
+    sorted_keys,
+)
 
 MAX_TOKEN: Final = 1024 * 1024
 MAX_NESTING: Final = 8
@@ -145,20 +154,24 @@ class _Header:
     alg: str
     kid: str
     cty: str
-    critical: tuple[str, ...] = ()
+    understood: bool = True
 
     @property
     def usable(self) -> bool:
-        # RFC 7515 4.1.11: what must be understood and is not makes a token invalid.
-        return bool(self.alg) and "b64" not in self.critical
+        return bool(self.alg) and self.understood
+
+
+_UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
 
 
 def _header(fields: Object) -> _Header:
     alg = _text(fields, "alg")
+    # RFC 7515 4.1.11: a field that must be understood and is not makes a token invalid.
     critical = _critical(fields["crit"]) if "crit" in fields else ()
+    understood = all(name in _UNDERSTOOD or name not in fields for name in critical)
     cty, kid = _text(fields, "cty"), _text(fields, "kid")
     _text(fields, "typ")
-    return _Header(alg, kid, cty, critical)
+    return _Header(alg, kid, cty, understood)
 
 
 def _critical(value: Value) -> tuple[str, ...]:
@@ -359,9 +372,13 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             jwt = payload
             continue
         claims = _json_object(payload)
-        # A float compares with integers and fractions by its exact value.
-        seconds = (float(now) if constraints.time is None else constraints.time) / 1e9
         expires, starts = _claimed(claims, "exp"), _claimed(claims, "nbf")
+        seconds: float | Fraction = (
+            float(now) if constraints.time is None else constraints.time
+        ) / 1e9
+        if type(expires) is Fraction or type(starts) is Fraction:
+            # A float compares with an integer by its exact value, with other numbers by its text.
+            seconds = exact(seconds)
         if not _meets(constraints, claims):
             return invalid
         if (expires is not None and seconds >= expires) or (
@@ -408,13 +425,7 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 
 def _sign(header_text: str, payload: str, key_text: str) -> str:
     key = _signing_key(key_text)
-    try:
-        header = _json_object(header_text)
-    except BuiltinError as error:
-        raise BuiltinError(f"missing or invalid 'alg' header: {error}") from None
-    name = header.get("alg")
-    if not isinstance(name, str):
-        raise BuiltinError("missing or invalid 'alg' header")
+    name = _algorithm_name(header_text)
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
         raise BuiltinError(f"unknown JWS algorithm: {name}")
@@ -427,6 +438,32 @@ def _sign(header_text: str, payload: str, key_text: str) -> str:
     signed = f"{base64url_encode_no_pad(header_text)}.{base64url_encode_no_pad(payload)}"
     signature = algorithm.sign(key.material, signed.encode())
     return f"{signed}.{_encoded(signature)}"
+
+
+_NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
+
+
+def _algorithm_name(header_text: str) -> str:
+    try:
+        header = unmarshal(header_text)
+    except BuiltinError as error:
+        # OPA's reader of headers takes any run of these for a number.
+        if not _NUMBER.match(header_text):
+            tail = str(error).partition(": ")[2] if header_text else "cannot parse empty string"
+            raise BuiltinError(
+                f"missing or invalid 'alg' header: cannot parse JSON: {tail}"
+                + ('; unparsed tail: ""' if not header_text else "")
+            ) from None
+        header = None
+    name = header.get("alg", UNDEFINED) if isinstance(header, dict) else UNDEFINED
+    if isinstance(name, Undefined):
+        raise BuiltinError("missing or invalid 'alg' header: jwsbb: header \"alg\" not found")
+    if not isinstance(name, str):
+        kind = kind_name(name)
+        raise BuiltinError(
+            f"missing or invalid 'alg' header: value doesn't contain string; it contains {kind}"
+        )
+    return name
 
 
 def _signing_key(text: str) -> VerificationKey:
