@@ -16,13 +16,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import FAULTS, Decision, error_document
-from doorward.pdp.log import Line, now
+from doorward.pdp.log import Line, now, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks, secrets_of
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego.errors import RegoError
@@ -246,9 +245,8 @@ def event_of(
 
 def _timestamp(time_ns: int) -> str:
     seconds, rest = divmod(time_ns, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{rest:09d}".rstrip("0").rstrip(".")
-    return f"{text}{fraction}Z"
+    return f"{second_text(seconds)}{fraction}Z"
 
 
 def _first(error: Exception) -> str:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
+from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.numbers import Number, number_text
-from doorward.rego.values import sorted_values, to_json, to_python
+from doorward.rego.values import sorted_values, to_json
 
-__all__ = ["FORMATS", "LEVELS", "Line", "configure", "line_for", "now"]
+__all__ = ["FORMATS", "LEVELS", "Line", "configure", "line_for", "now", "second_text"]
 
 Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
 """Fields to one line of the log, line break included."""
@@ -55,7 +58,13 @@ def line_for(format: str) -> Line:
 
 def now() -> str:
     """The time as OPA writes it: RFC 3339, UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return second_text(int(time.time())) + "Z"
+
+
+@lru_cache(maxsize=4)
+def second_text(seconds: int) -> str:
+    """A second since the epoch as RFC 3339 without the zone; many lines share one."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class _Formatter(logging.Formatter):
@@ -91,11 +100,11 @@ def _json_line(fields: Mapping[str, Any]) -> bytes:
         )
     except (TypeError, RecursionError):
         # Integers past 64 bits, keys that are no strings, lone surrogates: rare, and slower.
-        return _slow_json(fields).encode("utf-8", errors="replace") + b"\n"
+        return _slow_json(fields).encode() + b"\n"
 
 
 def _slow_json(fields: Mapping[str, Any]) -> str:
-    return to_json({name: value for name, value in fields.items()})
+    return marshal({name: value for name, value in fields.items()})
 
 
 def _other(value: object) -> Any:
@@ -108,8 +117,7 @@ def _other(value: object) -> Any:
 
 
 def _pretty_line(fields: Mapping[str, Any]) -> bytes:
-    value = to_python({name: value for name, value in fields.items()})
-    return json.dumps(value, indent=2, sort_keys=True).encode() + b"\n"
+    return indent(_slow_json(fields), "", "  ").encode() + b"\n"
 
 
 def _text_line(fields: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,80 @@
+"""Logs in OPA's shape, one line each, and nothing in them that nobody put there."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from doorward.pdp.log import configure, line_for
+from doorward.rego import from_json
+from doorward.rego.values import make_set
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(level: str, format: str) -> str:
+    stream = io.StringIO()
+    configure(level, format, stream)
+    log = logging.getLogger("doorward.test")
+    log.debug("detail")
+    log.info("Starting.", extra={"addrs": [":8181"], "n": 1})
+    try:
+        raise ValueError("the text of a client")
+    except ValueError:
+        log.exception("failed")
+    return stream.getvalue()
+
+
+def test_json_is_one_object_a_line() -> None:
+    first, second = map(json.loads, lines("info", "json").splitlines())
+    assert first["level"] == "info"
+    assert first["msg"] == "Starting."
+    assert first["addrs"] == [":8181"]
+    assert first["time"].endswith("Z")
+    assert set(first) == {"addrs", "level", "msg", "n", "time"}
+    assert second["level"] == "error"
+
+
+def test_an_exception_is_its_type_and_place_and_never_its_text() -> None:
+    for format in ("json", "text"):
+        text = lines("info", format)
+        assert "ValueError" in text
+        assert "test_log.py:" in text
+        assert "the text of a client" not in text
+
+
+def test_text_is_for_people() -> None:
+    first = lines("info", "text").splitlines()[0]
+    assert ' level=info msg=Starting. addrs="[\\":8181\\"]" n=1' in first
+
+
+@pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("error", 1)])
+def test_the_level_says_what_is_left_out(level: str, count: int) -> None:
+    assert len(lines(level, "json").splitlines()) == count
+
+
+def test_pretty_json_is_indented() -> None:
+    assert lines("error", "json-pretty").startswith('{\n  "at": ')
+
+
+@pytest.mark.parametrize("format", ["json", "json-pretty", "text"])
+def test_any_value_can_be_written(format: str) -> None:
+    fields = {
+        "set": make_set(["b", "a"]),
+        "big": 10**40,
+        "number": from_json("1.50"),
+        "odd": "\ud800",
+        "deep": from_json('{"a": [null, true]}'),
+    }
+    assert line_for(format)(fields).endswith(b"\n")
