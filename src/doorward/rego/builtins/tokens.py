@@ -373,9 +373,7 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             continue
         claims = _json_object(payload)
         expires, starts = _claimed(claims, "exp"), _claimed(claims, "nbf")
-        seconds: float | Fraction = (
-            float(now) if constraints.time is None else constraints.time
-        ) / 1e9
+        seconds: Any = (float(now) if constraints.time is None else constraints.time) / 1e9
         if type(expires) is Fraction or type(starts) is Fraction:
             # A float compares with an integer by its exact value, with other numbers by its text.
             seconds = exact(seconds)
@@ -425,11 +423,10 @@ def io_jwt_encode_sign_raw(headers: str, payload: str, key: str) -> str:
 
 def _sign(header_text: str, payload: str, key_text: str) -> str:
     key = _signing_key(key_text)
-    name = _algorithm_name(header_text)
+    name, kind = _algorithm_and_type(header_text)
     algorithm = ALGORITHMS.get(name)
     if algorithm is None:
         raise BuiltinError(f"unknown JWS algorithm: {name}")
-    kind = header.get("typ", "JWT")
     if kind == "" or kind == "JWT":
         try:
             unmarshal(payload)
@@ -443,7 +440,7 @@ def _sign(header_text: str, payload: str, key_text: str) -> str:
 _NUMBER: Final = re.compile(r"[-+eE.0-9]+\Z", re.ASCII)
 
 
-def _algorithm_name(header_text: str) -> str:
+def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
     try:
         header = unmarshal(header_text)
     except BuiltinError as error:
@@ -463,7 +460,7 @@ def _algorithm_name(header_text: str) -> str:
         raise BuiltinError(
             f"missing or invalid 'alg' header: value doesn't contain string; it contains {kind}"
         )
-    return name
+    return name, header.get("typ", "JWT") if isinstance(header, dict) else "JWT"
 
 
 def _signing_key(text: str) -> VerificationKey:
