@@ -61,9 +61,11 @@ class Callees:
         return Callee(node=node)
 
     def arity(self, call: Call) -> int | None:
-        """Declared operands of the callee; None when unknown."""
+        """Declared operands of the function called; None when it is none, or takes any number."""
         callee = self.find(call)
-        return None if callee is None else callee.arity
+        if callee is None or (callee.node is not None and not callee.node.is_function):
+            return None
+        return callee.arity
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:

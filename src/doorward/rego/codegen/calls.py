@@ -113,7 +113,8 @@ class Calls(References):
             self._guarded(held, self._mock_choice(builtin.name, direct, names, term), site)
         else:
             self._guarded(held, _arithmetic(builtin.name, values, direct), site)
-        kind = _result_kind(builtin.signature.result)
+        mocked = builtin.name in self.plan.mocked
+        kind = "" if mocked else _result_kind(builtin.signature.result)
         self.defined(load(held))
         return Operand(load(held), kind)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from doorward.rego.analysis.bindings import equations
-from doorward.rego.analysis.calls import as_call, replaced_function
+from doorward.rego.analysis.bindings import as_call, equations
+from doorward.rego.analysis.calls import replaced_function
 from doorward.rego.codegen.block import call, load, make_function, runtime, store
 from doorward.rego.codegen.calls import Calls
 from doorward.rego.codegen.terms import Operand, closure_outer

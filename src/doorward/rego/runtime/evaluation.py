@@ -156,10 +156,10 @@ class Evaluation:
             new.constants = dict(new.presets)
         return new
 
-    def without_mock(self, name: str) -> Evaluation:
-        """This evaluation with the function `name` no longer replaced."""
+    def without_mocks(self) -> Evaluation:
+        """This evaluation with every replaced function itself again."""
         new = self.replace((), (), ())
-        new.mocks = {key: mock for key, mock in self.mocks.items() if key != name}
+        new.mocks = _NO_MOCKS
         new.constants = dict(self.presets)
         return new
 

@@ -1,6 +1,6 @@
 """What stands in for a function or built-in under `with`: another function, or a value.
 
-While a replacement runs, the function it replaces is itself again, so that it may be called.
+While a replacement runs, all functions are themselves again, so that it may call the original.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FunctionMock:
     function: Callable[..., Any]
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
-        return self.function(state.without_mock(site.name), *operands)
+        return self.function(state.without_mocks(), *operands)
 
 
 @dataclass(frozen=True, slots=True)

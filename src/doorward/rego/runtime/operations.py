@@ -224,13 +224,13 @@ def _frozen(value: Any) -> Any:
 
 
 def put_path(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """A copy of `value` with `new` at `path`; scalars in the way of the path are replaced.
+    """A copy of `value` with `new` at `path`; what is in the way of the path is replaced.
 
-    ValueError where an array is in the way.
+    ValueError for a path that is not made of names, as in OPA.
     """
     if not path:
         return new
-    if type(value) is list:
+    if type(path[0]) is not str:
         raise ValueError("bad document path")
     copy = dict(value) if type(value) is dict else {}
     key = path[0]
