@@ -109,9 +109,11 @@ _FIELDS: Final = (
 def _parse(modules: Mapping[str, str], *, v0: bool) -> dict[str, Module]:
     parsed: dict[str, Module] = {}
     errors: list[Diagnostic] = []
+    # METADATA is read only where a policy asks for it: elsewhere it is a comment, broken or not.
+    annotations = any("rego.metadata." in text for text in modules.values())
     for name, text in modules.items():
         try:
-            parsed[name] = parse_module(Source(name, text), v0=v0)
+            parsed[name] = parse_module(Source(name, text), v0=v0, annotations=annotations)
         except ParseError as error:
             errors += error.diagnostics
     if errors:

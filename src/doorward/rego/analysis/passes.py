@@ -18,6 +18,7 @@ from doorward.rego.analysis.dependencies import (
 )
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import check_calls
+from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.resolve import resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
@@ -70,8 +71,14 @@ class Query:
 Pass = Callable[[Program], list[Diagnostic]]
 
 
+def metadata(program: Program) -> list[Diagnostic]:
+    """Before names are resolved: a rule's path is still the one its author wrote."""
+    program.modules = answer_metadata(program.modules)
+    return []
+
+
 def resolve(program: Program) -> list[Diagnostic]:
-    """First: everything after it reads `data.…` and unique variables only."""
+    """Early: everything after it reads `data.…` and unique variables only."""
     program.modules, errors = resolve_modules(program.modules, strict=program.options.strict)
     return errors
 
@@ -108,7 +115,7 @@ def types(program: Program) -> list[Diagnostic]:
     return errors
 
 
-PASSES: Final[tuple[Pass, ...]] = (resolve, build, calls, safety, recursion, types)
+PASSES: Final[tuple[Pass, ...]] = (metadata, resolve, build, calls, safety, recursion, types)
 
 
 def check(modules: Sequence[Module], registry: Registry, options: Options) -> Program:

@@ -1,0 +1,110 @@
+"""Calls of rego.metadata.chain and rego.metadata.rule replaced by what they answer.
+
+Annotations are known when modules are compiled, so that at run time there is nothing to look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from doorward.rego.numbers import Number
+from doorward.rego.syntax.nodes import (
+    Annotations,
+    Array,
+    Call,
+    Module,
+    Object,
+    Rule,
+    Scalar,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.walk import Node, rewrite, walk
+from doorward.rego.values import Key, from_key
+
+__all__ = ["FUNCTIONS", "answer_metadata"]
+
+FUNCTIONS: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
+
+
+def answer_metadata(modules: Sequence[Module]) -> list[Module]:
+    """The modules with every such call answered."""
+    return [
+        replace(module, rules=tuple(_answered(rule, module, modules) for rule in module.rules))
+        for module in modules
+    ]
+
+
+def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
+    if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
+        return rule
+    chain = list(_chain(rule, module, modules))
+    own = next((dict(a.fields, scope=a.scope) for a in _own(rule)), {})
+
+    def answer(node: Node) -> Node:
+        if isinstance(node, Call) and not node.args and node.name in FUNCTIONS:
+            return _term(chain if node.name.endswith("chain") else own)
+        if isinstance(node, Call) and len(node.args) == 1 and node.name in FUNCTIONS:
+            value = _term(chain if node.name.endswith("chain") else own)
+            operator = replace(node.operator, head=Var("eq", node.span), args=())
+            return Call(operator, (node.args[0], value), node.span, infix=True)
+        return node
+
+    return rewrite(rule, answer)
+
+
+def _own(rule: Rule) -> Iterator[Annotations]:
+    return (a for a in rule.annotations if a.scope == "rule")
+
+
+def _rule_path(rule: Rule, module: Module) -> list[Any]:
+    ref = rule.head.ref
+    name = [ref.head.name] if isinstance(ref.head, Var) else []
+    tail = [a.value for a in ref.args if isinstance(a, Scalar)]
+    return [*module.package.path, *name, *tail]
+
+
+def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
+    path = _rule_path(rule, module)
+    own = next(_own(rule), None)
+    yield {"path": path} if own is None else _entry(own, path)
+    document: dict[object, Annotations] = {}
+    for other in modules:
+        for sibling in other.rules:
+            if _rule_path(sibling, other) == path:
+                for found in sibling.annotations:
+                    if found.scope == "document":
+                        document.setdefault(found.span, found)
+    yield from (_entry(found, path) for found in document.values())
+    package = module.package.path
+    for scope, places in (
+        ("package", [package]),
+        ("subpackages", [package[:n] for n in range(len(package), 0, -1)]),
+    ):
+        for place in places:
+            for other in modules:
+                if other.package.path == place:
+                    for found in other.annotations:
+                        if found.scope == scope:
+                            yield _entry(found, list(place))
+
+
+def _entry(found: Annotations, path: list[Any]) -> dict[str, Any]:
+    return {"annotations": dict(found.fields, scope=found.scope), "path": path}
+
+
+def _term(value: Any) -> Term:
+    """Annotation data as a constant term."""
+    if isinstance(value, dict):
+        return Object(tuple((_key(k), _term(v)) for k, v in value.items()))
+    if isinstance(value, (list, tuple)):
+        return Array(tuple(_term(item) for item in value))
+    if isinstance(value, float) and not isinstance(value, Number):
+        return Scalar(Number(repr(value)))
+    return Scalar(value)
+
+
+def _key(key: Key) -> Term:
+    return _term(from_key(key))
