@@ -57,6 +57,9 @@ from doorward.rego.builtins import (
     objects as objects,
 )
 from doorward.rego.builtins import (
+    reflection as reflection,
+)
+from doorward.rego.builtins import (
     regex as regex,
 )
 from doorward.rego.builtins import (

@@ -1,0 +1,80 @@
+"""Rego about Rego: modules as objects, the runtime, notes for a trace.
+
+`rego.metadata.chain` and `rego.metadata.rule` are only declared here: what they give is known when
+a policy is compiled, and the compiler puts it in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.signature import any_, array, boolean, object_, string
+from doorward.rego.errors import BuiltinError, Diagnostic, ParseError
+from doorward.rego.source import Source
+from doorward.rego.syntax.opa_json import module_to_json
+from doorward.rego.syntax.parser import parse_module
+from doorward.rego.values import Value, from_python
+
+MAX_TEXT: Final = 1024 * 1024
+"""Longest text of a module, in characters."""
+
+_OUTSIDE: Final = "the rego.metadata.{} function must only be called within the scope of a rule"
+_SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
+"""How messages begin that OPA follows with the line and a caret."""
+
+
+@builtin("rego.parse_module", string, string, returns=object_(string, any_))
+def rego_parse_module(filename: str, rego: str) -> Value:
+    """The object that OPA has for the module that `rego` is; `filename` is for errors."""
+    if len(rego) > MAX_TEXT:
+        raise BuiltinError(f"module is longer than {MAX_TEXT} characters")
+    try:
+        return from_python(module_to_json(parse_module(Source(filename, rego))))
+    except ParseError as error:
+        raise BuiltinError(_shown(error.diagnostics)) from None
+    except RecursionError:
+        raise BuiltinError("module is nested too deeply") from None
+
+
+def _shown(diagnostics: tuple[Diagnostic, ...]) -> str:
+    lines = [_with_line(diagnostic) for diagnostic in diagnostics]
+    if len(lines) > 1:
+        return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
+    if diagnostics[0].message == "empty module":
+        return f"{diagnostics[0].span.file}:0: {lines[0]}"
+    return f"1 error occurred: {lines[0]}"
+
+
+def _with_line(diagnostic: Diagnostic) -> str:
+    span = diagnostic.span
+    text = span.source.line(span.row)
+    if not diagnostic.message.startswith(_SHOWN) or not text:
+        return str(diagnostic)
+    column = min(span.col, len(text.rstrip()))
+    return f"{diagnostic}\n\t{text}\n\t{' ' * (column - 1)}^"
+
+
+@builtin("opa.runtime", returns=object_(string, any_), context=True, pure=False)
+def opa_runtime(context: Context) -> Value:
+    """What is known of the process: its configuration, environment and version, as far as told."""
+    return from_python(context.environment.runtime)
+
+
+@builtin("trace", string, returns=boolean)
+def trace(note: str) -> bool:
+    """True. The note is for explanations of a decision."""
+    return True
+
+
+@builtin("rego.metadata.chain", returns=array(any_))
+def rego_metadata_chain() -> Value:
+    """The annotations of the rule that asks, of its document, package and subpackages."""
+    raise BuiltinError(_OUTSIDE.format("chain"))
+
+
+@builtin("rego.metadata.rule", returns=any_)
+def rego_metadata_rule() -> Value:
+    """The annotations of the rule that asks."""
+    raise BuiltinError(_OUTSIDE.format("rule"))

@@ -1,0 +1,39 @@
+"""Rego about Rego: modules as objects, what is told of the process."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.errors import BuiltinError
+
+parse_module = REGISTRY["rego.parse_module"].call
+
+
+def test_a_module_is_an_object() -> None:
+    module = parse_module("a.rego", "package a.b\n\nallow if input.x == 1\n")
+    assert [part["value"] for part in module["package"]["path"]] == ["data", "a", "b"]
+    assert module["rules"][0]["head"]["name"] == "allow"
+
+
+def test_an_error_names_the_file_and_shows_the_line() -> None:
+    with pytest.raises(BuiltinError) as caught:
+        parse_module("a.rego", "package a\n\nß\n")
+    assert str(caught.value) == (
+        "1 error occurred: a.rego:3: rego_parse_error: illegal token\n\tß\n\t^"
+    )
+
+
+def test_a_module_too_long_is_refused() -> None:
+    with pytest.raises(BuiltinError, match="longer than"):
+        parse_module("a.rego", " " * (1024 * 1024 + 1))
+
+
+def test_the_runtime_is_what_the_caller_told() -> None:
+    context = Context(Environment(runtime={"version": "1", "env": {}}))
+    assert REGISTRY["opa.runtime"].call(context) == {"version": "1", "env": {}}
+    assert REGISTRY["opa.runtime"].call(Context(Environment())) == {}
+
+
+def test_a_note_is_true() -> None:
+    assert REGISTRY["trace"].call("here") is True
