@@ -1,4 +1,4 @@
-"""`doorward eval` and `doorward check` against what OPA's commands printed and how they ended.
+"""`doorward eval`, `check` and `parse` against what OPA's commands printed and how they ended.
 
 Rows are skipped or known to differ by rules with a reason in `differences.toml`; a row
 named there that does not differ any more fails.
@@ -39,7 +39,7 @@ def rows() -> list[Any]:
     return [
         pytest.param(row, id=row["id"])
         for row in found
-        if row["argv"][1] in ("eval", "check") and not later(row["argv"])
+        if row["argv"][1] in ("eval", "check", "parse") and not later(row["argv"])
     ]
 
 

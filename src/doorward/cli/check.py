@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from doorward.cli.errors import documents_text, for_people
+from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError, load
 from doorward.rego import Engine, RegoError
@@ -26,7 +26,7 @@ Examples:
     "-f",
     "--format",
     "style",
-    type=click.Choice(("pretty", "json")),
+    type=OneOf("pretty", "json"),
     default="pretty",
     show_default=True,
 )

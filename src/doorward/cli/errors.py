@@ -5,12 +5,37 @@ A fault of the user never shows a traceback.
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
+
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError
 from doorward.rego.builtins.go_json import marshal
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, RegoError, render
 
-__all__ = ["documents_text", "for_people"]
+__all__ = ["OneOf", "documents_text", "for_people"]
+
+
+class OneOf(click.ParamType[str]):
+    """The value of --format: one of several, refused in OPA's words."""
+
+    name = "format"
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "|".join(self.allowed)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self.allowed:
+            return str(value)
+        raise click.UsageError(
+            f'invalid argument "{value}" for "-f, --format" flag: '
+            f"must be one of {{{','.join(self.allowed)}}}",
+            ctx,
+        )
 
 
 def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.cli.errors import documents_text, for_people
+from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.cli.results import FORMATS, Result, results_of, to_document
 from doorward.pdp.go_json import JSONError, object_text, read_json
 from doorward.pdp.loader import Loaded, LoadError, load, read_document
@@ -23,21 +23,6 @@ __all__ = ["command"]
 
 _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "discard")
 _MAX_INPUT: Final = 512 << 20
-
-
-class _Format(click.ParamType[str]):
-    """One of the formats; refused in OPA's words."""
-
-    name = "format"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in _FORMATS:
-            return str(value)
-        raise click.UsageError(
-            f'invalid argument "{value}" for "-f, --format" flag: '
-            f"must be one of {{{','.join(_FORMATS)}}}",
-            ctx,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +57,7 @@ Examples:
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
-@click.option("-f", "--format", "style", type=_Format(), default="json", show_default=True)
+@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="json", show_default=True)
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 import click
 
-from doorward.cli.errors import for_people
+from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError, load
 from doorward.rego import ParseError, Source, Span
+from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.numbers import Number
+from doorward.rego.syntax.opa_json import module_to_json
 from doorward.rego.syntax.parser import parse_module
 
-__all__ = ["command", "tree"]
+__all__ = ["command", "json_text", "tree"]
 
 
 @click.command(
@@ -22,25 +26,50 @@ __all__ = ["command", "tree"]
 Examples:
   doorward parse policy.rego
   doorward parse --no-places policy.rego
+  doorward parse --format json policy.rego        # as `opa parse` prints it
 """,
 )
-@click.argument("path")
+@click.argument("paths", nargs=-1)
+@click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
 @click.option("--places/--no-places", default=True, help="Show row and column of each node.")
 @click.option("--v0-compatible", is_flag=True, help="Read the policy as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
-def command(path: str, places: bool, v0_compatible: bool, v1_compatible: bool) -> int:
-    """Print the tree that the policy in the file PATH is read as."""
+def command(
+    paths: tuple[str, ...], style: str, places: bool, v0_compatible: bool, v1_compatible: bool
+) -> int:
+    """Print the tree that the policy in the file PATH is read as.
+
+    The pretty format is our own tree; the JSON is OPA's.
+    """
+    if not paths:
+        raise click.UsageError("no source file specified")
     try:
-        modules = load([path]).modules
+        modules = load(paths[:1]).modules
         if not modules:
-            raise LoadError([f"{path}: not a policy"])
+            raise LoadError([f"{paths[0]}: not a policy"])
         for name, text in modules.items():
             module = parse_module(Source(name, text), v0=v0_compatible)
-            click.echo("\n".join(tree(module, places=places)))
+            if style == "json":
+                click.echo(indent(json_text(module_to_json(module)), "", "  "))
+            else:
+                click.echo("\n".join(tree(module, places=places)))
     except (LoadError, ParseError) as error:
-        click.echo(for_people(error), err=True)
+        if style == "json":
+            fields = {"errors": documents_text(error)}
+            click.echo(indent(object_text(fields), "", "  "), err=True)
+        else:
+            click.echo(for_people(error), err=True)
         return 1
     return 0
+
+
+def json_text(value: Any) -> str:
+    """JSON on one line, with the keys in the order they have."""
+    if isinstance(value, dict):
+        return object_text({key: json_text(each) for key, each in value.items()})
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return marshal(value)
 
 
 def tree(node: object, *, places: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
