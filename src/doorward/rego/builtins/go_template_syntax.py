@@ -198,7 +198,7 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
     while True:
         trimmed = source[at : at + 1] in set(_SPACES) and source.startswith("-}}", at + 1)
         if trimmed or source.startswith("}}", at):
-            if not tokens:
+            if all(token.kind == "space" for token in tokens):
                 raise _fail("missing value for command")
             return tokens, at + (4 if trimmed else 2), trimmed
         found = _TOKEN.match(source, at)

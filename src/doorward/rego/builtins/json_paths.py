@@ -201,12 +201,16 @@ def _down(value: Value, step: Value) -> Value:
         kind = kind_name(value)
         if kind in {"object", "array", "set"}:
             raise BuiltinError(f"path {shown} does not exist in {kind} term {to_rego(value)}")
-        raise BuiltinError(f"expected composite type for path {shown}, found {kind}")
+        raise BuiltinError(f"expected composite type for path {shown}, found {_scalar(value)}")
     return found
 
 
 def _shown(step: Value) -> str:
     return to_rego(step)
+
+
+def _scalar(value: Value) -> str:
+    return f"value: {to_rego(value)} (type: ast.{kind_name(value).capitalize()})"
 
 
 def _index(step: Value, length: int) -> int:
@@ -254,7 +258,7 @@ def _insert(document: Value, path: Path, value: Value) -> Value:
                     f"set key {to_rego(step)} does not equal value to be inserted {to_rego(value)}"
                 )
             return container | {to_key(value)}
-        raise BuiltinError(f"expected composite type, found {kind_name(container)}")
+        raise BuiltinError(f"expected composite type, found {_scalar(container)}")
 
     return _edit(document, path, edit) if path else value
 
@@ -267,7 +271,7 @@ def _delete(document: Value, path: Path) -> Value:
                 raise BuiltinError("index for array delete out of bounds")
             return [*container[:index], *container[index + 1 :]]
         if not isinstance(container, (dict, frozenset)):
-            raise BuiltinError(f"expected composite type, found {kind_name(container)}")
+            raise BuiltinError(f"expected composite type, found {_scalar(container)}")
         key = to_key(step)
         if key not in container:
             raise BuiltinError(f"cannot delete child key {to_rego(step)} that does not exist")

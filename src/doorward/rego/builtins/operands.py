@@ -73,7 +73,7 @@ def machine_integer(position: int, value: Value) -> int:
 
 def number_result(value: int | Fraction) -> int | Number:
     """The number for a computed value; past `MAX_BITS` it is an error, not more memory."""
-    size = value if type(value) is int else value.denominator
-    if size.bit_length() > MAX_BITS:
-        raise BuiltinError(f"number is too {'large' if type(value) is int else 'small'}")
+    size = value.numerator.bit_length() - value.denominator.bit_length()
+    if abs(size) > MAX_BITS and value:
+        raise BuiltinError(f"number is too {'large' if size > 0 else 'small'}")
     return from_fraction(value)

@@ -77,6 +77,14 @@ def split(x: str, delimiter: str) -> list[str]:
     return x.split(delimiter) if delimiter else list(x)
 
 
+@builtin("strings.split_n", string, string, number, returns=array(string))
+def strings_split_n(x: str, delimiter: str, n: AnyNumber) -> list[str]:
+    """The first `n` pieces between the delimiters; for a negative `n`, the last ones."""
+    pieces = split(x, delimiter)
+    count = machine_integer(3, n)
+    return pieces[:count] if count > 0 else pieces[count:] if count else []
+
+
 @builtin("concat", string, _STRINGS, returns=string)
 def concat(delimiter: str, collection: Strings) -> str:
     """The strings in one, with `delimiter` between them."""
@@ -148,9 +156,9 @@ def _replace_all(value: str, replacements: dict[str, str]) -> str:
     if "" not in replacements:
         return _alternatives(replacements).sub(lambda found: replacements[found[0]], value)
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is no UTF-8.
-    empty = replacements[""].encode()
-    rest = {old.encode(): new.encode() for old, new in replacements.items() if old}
-    data = value.encode("utf-8", "surrogatepass")
+    empty = _bytes(replacements[""])
+    rest = {_bytes(old): _bytes(new) for old, new in replacements.items() if old}
+    data = _bytes(value)
     _check_size((len(data) + 1) * len(empty))
     out: list[bytes] = []
     at = 0
@@ -161,6 +169,10 @@ def _replace_all(value: str, replacements: dict[str, str]) -> str:
         out.append(data[at : at + 1] if old is None else rest[old])
         at += len(old or b" ")
     return b"".join(out).decode("utf-8", "replace")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 @builtin("trim", string, string, returns=string)

@@ -1,0 +1,118 @@
+"""No operand makes a built-in take the machine: work, memory and nesting have their limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import UNDEFINED, Value, make_set
+
+LONG = "a" * (1 << 20)
+NESTED_BRACES = "{" * 500
+NESTED_PARENTHESES = "{{" + "(" * 500 + "1" + ")" * 500 + "}}"
+NESTED_BRANCHES = "{{if .a}}" * 500 + "{{end}}" * 500
+DIAMONDS: Value = {
+    **{f"{n}": [f"{n}l", f"{n}r"] for n in range(40)},
+    **{f"{n}{side}": [f"{n + 1}"] for n in range(40) for side in "lr"},
+    "40": [],
+}
+
+TOO_MUCH: list[tuple[str, list[Value], str]] = [
+    ("numbers.range", [0, 10**12], "more than 1000000 numbers"),
+    ("bits.lsh", [1, 10**9], "too large"),
+    ("mul", [10**4000, 10**4000], "too large"),
+    ("product", [list(range(1, 100_000))], "too large"),
+    ("sprintf", ["%1000000d" * 20, [1] * 20], "longer than"),
+    ("concat", [LONG, ["b"] * 40], "longer than"),
+    ("replace", [LONG, "a", "b" * 40], "longer than"),
+    ("replace", [LONG, "", "b" * 40], "longer than"),
+    ("strings.replace_n", [{"a": "b" * 40}, LONG], "longer than"),
+    ("regex.replace", [LONG, "a", "b" * 40], "longer than"),
+    ("regex.match", ["(a{100}){100}{100}", "a"], "invalid"),
+    ("regex.match", [LONG, "a"], "longer than"),
+    ("glob.match", [LONG, [], "a"], "longer than"),
+    ("glob.match", [NESTED_BRACES, [], "a"], "nested"),
+    ("regex.globs_match", ["a*b*" * 40, "b*a*" * 40], "too long"),
+    ("graph.reachable_paths", [DIAMONDS, ["0"]], "more than"),
+    ("strings.render_template", [NESTED_PARENTHESES, {}], "nested"),
+    ("strings.render_template", [NESTED_BRANCHES, {}], "nested"),
+    ("strings.render_template", ["{{range 1000000000}}{{end}}", {}], "steps"),
+    (
+        "strings.render_template",
+        ['{{define "t"}}{{template "t"}}{{end}}{{template "t"}}', {}],
+        "depth",
+    ),
+    ("time.format", [[0, "UTC", LONG]], "longer than"),
+    ("units.parse", ["1e99999"], "exponent too large"),
+    ("to_number", ["1" * 5000], "too many digits"),
+]
+
+
+@pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH, ids=lambda v: str(v)[:20])
+def test_too_much_is_an_error_and_soon(name: str, operands: list[Value], said: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(BuiltinError, match=said):
+        REGISTRY[name].call(*operands)
+    assert time.monotonic() - start < 5
+
+
+HARD: list[tuple[str, list[Any], Value]] = [
+    ("regex.match", ["^(a+)+$", "a" * 5000 + "!"], False),
+    ("regex.match", ["^(a|aa)*$", "a" * 5000 + "b"], False),
+    ("glob.match", ["*a" * 50, ["/"], "a" * 5000 + "b"], False),
+    ("regex.globs_match", [".*a" * 30, ".*b" * 30], False),
+    ("object.subset", [[1] * 20_000 + [2], [1] * 10_000 + [3]], False),
+    ("strings.any_prefix_match", [["b" * 50] * 2000, ["a" * 40] * 2000], False),
+    ("graph.reachable", [{"0": make_set(["0"])}, ["0"] * 100_000], make_set(["0"])),
+]
+
+
+@pytest.mark.parametrize(("name", "operands", "want"), HARD, ids=lambda v: str(v)[:20])
+def test_hard_cases_take_no_time(name: str, operands: list[Value], want: Value) -> None:
+    start = time.monotonic()
+    assert REGISTRY[name].call(*operands) == want
+    assert time.monotonic() - start < 5
+
+
+def test_walk_follows_any_depth() -> None:
+    value: Value = 1
+    for _ in range(5000):
+        value = [value]
+    assert sum(1 for _ in REGISTRY["walk"].call(value)) == 5001
+
+
+def counting() -> tuple[Callable[[int], bytes], list[int]]:
+    asked: list[int] = []
+
+    def random(size: int) -> bytes:
+        asked.append(size)
+        return bytes([len(asked)]) * size
+
+    return random, asked
+
+
+def test_random_answers_stay_within_a_decision_and_change_between_them() -> None:
+    random, asked = counting()
+    environment = Environment(random=random)
+    first, second = Context(environment), Context(environment)
+    for name, operands in (("uuid.rfc4122", ["k"]), ("rand.intn", ["k", 10**9])):
+        call = REGISTRY[name].call
+        assert call(first, *operands) == call(first, *operands)
+        assert call(first, *operands) != call(second, *operands)
+    assert len(asked) == 4
+
+
+def test_a_random_integer_is_below_its_bound() -> None:
+    for n in (1, 2, 7, 10**30):
+        context = Context(Environment())
+        assert 0 <= REGISTRY["rand.intn"].call(context, "k", n) < n
+
+
+def test_maximum_of_nothing_is_undefined() -> None:
+    assert REGISTRY["max"].call([]) is UNDEFINED
+    assert REGISTRY["min"].call(frozenset()) is UNDEFINED
