@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,7 +27,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.contenders import Missing
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
-READY_SECONDS = 20
+STOP_SECONDS = 10
 Check = Callable[[bytes], bytes]
 
 
@@ -135,27 +134,28 @@ def started(kind: str, folder: Path) -> Iterator[Process]:
     finally:
         assert server.process.stdin is not None
         server.process.stdin.close()
-        server.process.wait(timeout=READY_SECONDS)
+        try:
+            server.process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.process.kill()
+            server.process.wait()
 
 
 def call(socket: Path, request: bytes, calls: int, callers: int) -> None:
     """`calls` calls over one connection, as from one Envoy worker, `callers` outstanding."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import grpc
 
-    with grpc.insecure_channel(f"unix:{socket}") as channel:
+    with grpc.insecure_channel(f"unix:{socket}") as channel, ThreadPoolExecutor(callers) as pool:
         check = channel.unary_unary(METHOD, request_serializer=bytes, response_deserializer=bytes)
 
         def caller(share: int) -> None:
             for _ in range(share):
                 check(request, timeout=5)
 
-        threads = [
-            threading.Thread(target=caller, args=(calls // callers,)) for _ in range(callers)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for done in [pool.submit(caller, calls // callers) for _ in range(callers)]:
+            done.result()
 
 
 def measure(calls: int, rounds: int, callers: int) -> dict[str, list[float]]:
