@@ -123,7 +123,8 @@ class References(Patterns):
             return Operand(load(value))
         key = self.target(operand)
         target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
-        self.walk(target, call(runtime("items"), base.code))
+        pairs = runtime("items_as_made" if base.as_made else "items")
+        self.walk(target, call(pairs, base.code))
         self.match_target(operand, key)
         return Operand(load(value))
 
@@ -204,7 +205,8 @@ class References(Patterns):
             known = self.ask(node)
             self.seen[key] = known
             self.defined(known)
-        return Operand(known)
+        # OPA asks rules that open several places one by one, and keeps their order.
+        return Operand(known, as_made=any(len(d.tail) > 1 for d in node.definitions))
 
     def ask(self, node: RuleNode) -> ast.Name:
         """The answer of the rules at `node`, or UNDEFINED."""

@@ -61,11 +61,13 @@ class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 
     `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
+    `as_made`: a walk takes it in the order in which its rules made it.
     """
 
     code: ast.expr
     kind: str = ""
     value: Any = NOT_CONSTANT
+    as_made: bool = False
 
     @property
     def is_constant(self) -> bool:

@@ -35,6 +35,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.int": int,
     "rt.is_collection": op.is_collection,
     "rt.items": op.items,
+    "rt.items_as_made": op.items_as_made,
     "rt.keys": op.keys,
     "rt.len": len,
     "rt.less": op.less,

@@ -33,6 +33,7 @@ __all__ = [
     "insert_member_at",
     "is_collection",
     "items",
+    "items_as_made",
     "keys",
     "less",
     "less_equal",
@@ -119,6 +120,13 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
     if kind is frozenset:
         return [(v, v) for v in sorted_values(collection)]
     return ()
+
+
+def items_as_made(collection: Any) -> Iterable[tuple[Any, Any]]:
+    """`items`, but an object's in the order in which they were put in."""
+    if type(collection) is dict:
+        return [(from_key(k), v) for k, v in collection.items()]
+    return items(collection)
 
 
 def is_collection(value: Any) -> bool:
