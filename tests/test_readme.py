@@ -1,0 +1,48 @@
+"""What the README shows works as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+POLICY = """package envoy.authz
+
+allow if input.user == "ann"
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[str]:
+    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
+    shown = [line for line in lines if line.startswith("doorward ")]
+    return [line for line in shown if not line.startswith("doorward run")]
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_the_python_in_the_readme_runs(block: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", block], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_commands_in_the_readme_run(command: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.rego").write_text(POLICY)
+    (tmp_path / "input.json").write_text('{"user": "ann"}')
+    words = shlex.split(command.split(">")[0], comments=True)
+    program = str(Path(sys.executable).parent / words[0])
+    done = subprocess.run(
+        [program, *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or words[1] == "check"
