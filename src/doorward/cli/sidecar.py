@@ -77,10 +77,11 @@ class Sidecar:
         )
         block = options.config.plugins.get(PLUGIN)
         self._envoy_options = None if block is None else _envoy_options(block)
+        # Looks at the files before they are read, so that no change falls between the two.
+        self._watcher = self._watch() if options.watch and options.paths else None
         self.pdp = PDP(self._read(), self._decision_log())
         self._envoy = self._envoy_server()
         self._http = HttpServer(self._listeners(), grace=options.grace)
-        self._watcher = self._watch() if options.watch and options.paths else None
 
     def _read(self) -> Snapshot:
         """The policies and data as they are now, with the questions to come prepared."""
@@ -149,7 +150,7 @@ class Sidecar:
             options.paths,
             options.ignore,
             self._read,
-            self.pdp.replace,
+            lambda snapshot: self.pdp.replace(snapshot),
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
         )

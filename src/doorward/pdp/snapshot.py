@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -47,7 +48,7 @@ class Settings:
 class Snapshot:
     """Compiled policies, their data, and the queries prepared on them so far."""
 
-    __slots__ = ("_prepared", "deadline", "engine", "files", "revision")
+    __slots__ = ("_lock", "_prepared", "deadline", "engine", "files", "revision")
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Snapshot:
         self.files = tuple(files)
         self.deadline = deadline
         self._prepared: dict[object, Query] = {}
+        self._lock = threading.Lock()
 
     def document(self, path: PathKey, *, strict: bool = False) -> Query:
         """The query for the document at `path`; CompileError where it cannot be one.
@@ -88,10 +90,10 @@ class Snapshot:
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Query:
         query = self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
-        if len(self._prepared) >= MAX_PREPARED:
-            # Two threads may both come here; that one of them finds the key gone is no harm.
-            self._prepared.pop(next(iter(self._prepared)), None)
-        self._prepared[key] = query
+        with self._lock:
+            if len(self._prepared) >= MAX_PREPARED:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[key] = query
         return query
 
 

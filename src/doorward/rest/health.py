@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.responses import Response
 
 from doorward.pdp.go_json import object_text
@@ -16,6 +18,8 @@ from doorward.rest.requests import Parameters
 
 __all__ = ["get_health", "get_health_policy", "get_metrics"]
 
+_NOT_NEWEST: Final = "the last reload of policies and data failed: older ones are in force"
+
 
 def get_health(health: Health, asked: Parameters) -> Response:
     """GET /health: whether decisions can be made; `?plugins`: whether every part is up.
@@ -27,9 +31,10 @@ def get_health(health: Health, asked: Parameters) -> Response:
         return _unhealthy("one or more plugins are not up")
     if health.reload_error is None:
         return json_answer("{}")
+    # What is wrong stands in the log: anybody may ask here.
     if asked.flag("policies"):
-        return _unhealthy(f"policies are not the newest: {health.reload_error}")
-    return json_answer(object_text({"warning": marshal(health.reload_error)}))
+        return _unhealthy(_NOT_NEWEST)
+    return json_answer(object_text({"warning": marshal(_NOT_NEWEST)}))
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
