@@ -62,6 +62,17 @@ class Scalar:
     span: Span = field(default=NOWHERE, compare=False)
     raw: bool = field(default=False, compare=False)
 
+    def __eq__(self, other: object) -> bool:
+        # To Python True is 1.
+        return (
+            type(other) is Scalar
+            and (type(self.value) is bool) is (type(other.value) is bool)
+            and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value) is bool, self.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Var:

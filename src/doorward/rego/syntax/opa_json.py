@@ -45,7 +45,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["module_to_json", "term_to_json"]
+__all__ = ["module_to_json", "rank", "term_to_json"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -363,19 +363,20 @@ def _has_if(rule: Rule) -> bool:
 def _distinct(items: tuple[Term, ...]) -> list[Term]:
     found: dict[Any, Term] = {}
     for item in items:
-        found.setdefault(_rank(item), item)
-    return [found[rank] for rank in sorted(found)]
+        found.setdefault(rank(item), item)
+    return [found[place] for place in sorted(found)]
 
 
 def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
     found: dict[Any, tuple[Term, Term]] = {}
     for key, value in pairs:
-        rank = _rank(key)
-        found[rank] = (found[rank][0] if rank in found else key, value)
-    return [found[rank] for rank in sorted(found)]
+        place = rank(key)
+        found[place] = (found[place][0] if place in found else key, value)
+    return [found[place] for place in sorted(found)]
 
 
-def _rank(term: Term) -> tuple[int, Any]:
+def rank(term: Term) -> tuple[int, Any]:
+    """A key to sort terms by as OPA sorts them; equal terms have equal keys."""
     match term:
         case Scalar(value=None):
             return 0, 0
@@ -386,16 +387,17 @@ def _rank(term: Term) -> tuple[int, Any]:
         case Scalar(value=int() | Number() as number):
             return 2, Fraction(exact(number))
         case Var(name=name):
-            return (5, (_rank(Var(name + "$")),)) if _is_root(term) else (4, name)
+            return (5, ((4, name),)) if _is_root(term) else (4, name)
         case Ref(head=head, args=args):
-            return 5, (_rank(head), *map(_rank, args))
+            first = (4, head.name) if isinstance(head, Var) else rank(head)
+            return 5, (first, *map(rank, args))
         case Array(items=items):
-            return 6, tuple(map(_rank, items))
+            return 6, tuple(map(rank, items))
         case Object(items=pairs):
-            ranked = sorted((_rank(k), _rank(v)) for k, v in pairs)
+            ranked = sorted((rank(k), rank(v)) for k, v in pairs)
             return 7, tuple(ranked)
         case Set(items=items):
-            return 8, tuple(sorted(map(_rank, items)))
+            return 8, tuple(sorted(map(rank, items)))
         case ArrayComprehension():
             return 9, term.span.text
         case ObjectComprehension():
@@ -403,6 +405,6 @@ def _rank(term: Term) -> tuple[int, Any]:
         case SetComprehension():
             return 11, term.span.text
         case Call(operator=operator, args=args):
-            return 12, (_rank(operator), *map(_rank, args))
+            return 12, (rank(operator), *map(rank, args))
         case _:
             return 13, term.span.text

@@ -465,11 +465,15 @@ class _ModuleParser(BodyParser):
         if draft.keyed:
             self.error("else keyword cannot be used on multi-value rules")
             return False
+        starts = []
         while self.kind == "else":
+            starts.append(self.token.start)
             following = self._parse_else(draft.head)
             if following is None:
                 return False
             draft.elses.append(following)
+        for start, following in zip(starts, draft.elses, strict=True):
+            following.span = self.since(start)
         return True
 
     def _parse_else(self, first: Head) -> _Draft | None:
@@ -495,7 +499,6 @@ class _ModuleParser(BodyParser):
                 return None
         else:
             draft.wrote_body = False
-        draft.span = self.since(start)
         return draft
 
     def _parse_else_body(self, draft: _Draft) -> bool:

@@ -1,0 +1,551 @@
+"""Terms, expressions and bodies in their canonical layout."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from doorward.rego.numbers import number_text
+from doorward.rego.source import Span
+from doorward.rego.syntax.layout import Layout, UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    With,
+)
+
+__all__ = ["MEMBERS", "TermWriter"]
+
+T = TypeVar("T")
+
+_INFIX: Final = {
+    "assign": ":=",
+    "eq": "=",
+    "equal": "==",
+    "neq": "!=",
+    "lt": "<",
+    "gt": ">",
+    "lte": "<=",
+    "gte": ">=",
+    "or": "|",
+    "and": "&",
+    "plus": "+",
+    "minus": "-",
+    "mul": "*",
+    "div": "/",
+    "rem": "%",
+}
+_LEVELS: Final = {
+    **dict.fromkeys(("internal.member_2", "internal.member_3"), 0),
+    **dict.fromkeys(("equal", "neq", "lt", "gt", "lte", "gte"), 1),
+    "or": 2,
+    "and": 3,
+    **dict.fromkeys(("plus", "minus"), 4),
+    **dict.fromkeys(("mul", "div", "rem"), 5),
+}
+MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class TermWriter(Layout):
+    """The parts of rules."""
+
+    keywords: frozenset[str]
+    _lead: int = -1
+    """Where an expression begins whose first `-` would continue the line above."""
+
+    # Bodies
+
+    def body(self, body: Body) -> None:
+        if body:
+            self.pass_row(body[0].span.row)
+        last: Expr | None = None
+        for expr in body:
+            if last is not None and expr.span.row > last_row(last.span) + 1:
+                self.blank_line()
+            self.start_line()
+            self.expr_or_as_is(expr, below=last is not None)
+            self.end_line()
+            last = expr
+
+    def expr_or_as_is(self, expr: Expr, *, below: bool = False) -> None:
+        with suppress(UnexpectedComment):
+            self.pass_row(expr.span.row)
+        self.start_line_unless_inline()
+        mark = self.mark()
+        self._lead = mark.length if below else -1
+        try:
+            self.expr(expr)
+        except UnexpectedComment:
+            self.write_as_is(expr.span, mark)
+
+    def expr(self, expr: Expr) -> None:
+        self.pass_row(expr.span.row)
+        self.start_line_unless_inline()
+        if expr.negated:
+            self.write("not ")
+        match expr.term:
+            case SomeDecl() as some:
+                self.some(some)
+            case SomeIn() as some:
+                self.pass_row(some.span.row)
+                self.write("some ")
+                keys = () if some.key is None else (some.key,)
+                self.member((*keys, some.value, some.domain))
+            case Every() as every:
+                self.every(every, expr.span)
+            case Not() as negation:
+                self.negation(negation, expr.span)
+            case And() | Or() as logical:
+                self.logical(logical, expr.span)
+            case Call() as call:
+                self.call_expr(call)
+            case term:
+                self.term(term)
+        self.withs(expr)
+
+    def withs(self, expr: Expr) -> None:
+        level = self.level
+        row = expr.withs[0].span.row if expr.withs else 0
+        for index, found in enumerate(expr.withs):
+            below = index > 0 and found.span.row > row
+            if below:
+                self.level = level + 1
+                self.end_line()
+                self.start_line()
+            row = found.span.row
+            self.with_(found, below=below)
+        self.level = level
+
+    def with_(self, found: With, *, below: bool) -> None:
+        self.pass_row(found.span.row)
+        self.write("with " if below else " with ")
+        self.term(found.target)
+        self.write(" as ")
+        with suppress(UnexpectedComment):
+            self.term(found.value)
+
+    def some(self, some: SomeDecl) -> None:
+        self.pass_row(some.span.row)
+        self.write("some ")
+        row = some.span.row
+        for index, name in enumerate(some.symbols):
+            if name.span.row > row:
+                self.end_line()
+                self.start_line()
+                self.write("\t")
+                row = name.span.row
+            elif index:
+                self.write(" ")
+            self.term(name)
+            if index < len(some.symbols) - 1:
+                self.write(",")
+
+    def every(self, every: Every, span: Span) -> None:
+        self.pass_row(span.row)
+        self.write("every ")
+        if every.key is not None:
+            self.term(every.key)
+            self.write(", ")
+        self.term(every.value)
+        self.write(" in ")
+        self.term(every.domain)
+        self.write(" {")
+        self.inner_body("{}", every.body, span.row, span)
+        if len(every.body) == 1 and every.body[0].span.row == every.span.row:
+            self.write(" ")
+        self.write("}")
+
+    def negation(self, found: Not, span: Span) -> None:
+        self.pass_row(span.row)
+        self.write("not ")
+        self.operand(found.body, span, braces=found.braces)
+
+    def logical(self, found: And | Or, span: Span) -> None:
+        for index, body in enumerate((found.left, found.right)):
+            if index:
+                self.write(" and " if isinstance(found, And) else " or ")
+            (first, *rest) = body
+            loose = isinstance(found, And) and isinstance(first.term, Or)
+            assigns = isinstance(first.term, Call) and first.term.name in ("assign", "eq")
+            declares = isinstance(first.term, SomeDecl | SomeIn)
+            braces = bool(rest or first.withs or loose or assigns or declares)
+            self.operand(body, span, braces=braces)
+
+    def operand(self, body: Body, span: Span, *, braces: bool) -> None:
+        """What `not`, `and` and `or` take: a body in braces, or one expression."""
+        if braces:
+            self.write("{")
+            self.inner_body("{}", body, span.row, span)
+            if body[-1].span.row == span.row:
+                self.write(" ")
+            self.write("}")
+            return
+        parens = _begins_with_brace(body[0].term)
+        if parens:
+            self.write("(")
+        self.expr(body[0])
+        if parens:
+            self.write(")")
+
+    # Terms
+
+    def term(self, term: Term) -> None:
+        """The term, or its text as it was if a comment in it has no place."""
+        mark = self.mark()
+        try:
+            self.term_in(term, parens=False)
+        except UnexpectedComment:
+            self.write_as_is(term.span, mark)
+            raise
+
+    def term_text(self, term: Term) -> str:
+        """A term on one line, without regard to comments."""
+        writer = TermWriter(())
+        writer.keywords = self.keywords
+        writer.inline = True
+        writer.term(term)
+        return "".join(writer._out)
+
+    def term_in(self, term: Term, *, parens: bool) -> None:
+        self.pass_row(term.span.row)
+        self.start_line_unless_inline()
+        match term:
+            case Scalar():
+                text = _scalar(term)
+                self.parenthesized(text[0] == "-" and self.leads(), lambda: self.write(text))
+            case Var():
+                self.write("_" if term.is_wildcard else term.name)
+            case Ref():
+                self.ref(term)
+            case Call():
+                self.call(term, parens=parens)
+            case Array(items=items):
+                self.write("[")
+                self.items(items, term.span, closing_row(term.span, "[]"), self.member_term)
+                self.write("]")
+            case Set(items=()):
+                self.write("set()")
+                self.pass_row(closing_row(term.span, "()"))
+            case Set(items=items):
+                self.write("{")
+                self.items(items, term.span, closing_row(term.span, "{}"), self.member_term)
+                self.write("}")
+            case Object(items=pairs):
+                self.write("{")
+                self.items(pairs, term.span, closing_row(term.span, "{}"), self.pair)
+                self.write("}")
+            case ArrayComprehension():
+                self.write("[")
+                self.comprehension("[]", term.term, term.body, term.span)
+                self.write("]")
+            case SetComprehension():
+                self.write("{")
+                self.comprehension("{}", term.term, term.body, term.span)
+                self.write("}")
+            case ObjectComprehension():
+                self.object_comprehension(term)
+            case TemplateString():
+                self.template(term)
+        self.start_line_unless_inline()
+
+    def ref(self, ref: Ref) -> None:
+        in_parens = isinstance(ref.head, Call) and _in_parens(ref.head)
+        self.term_in(ref.head, parens=in_parens)
+        for arg in ref.args:
+            match arg:
+                case Scalar(value=str() as name):
+                    self.write(f"[{_quote(name)}]" if self.needs_quotes(arg, name) else f".{name}")
+                case Var():
+                    self.write(f"[{'_' if arg.is_wildcard else arg.name}]")
+                case _:
+                    self.write("[")
+                    try:
+                        self.term(arg)
+                    except UnexpectedComment:
+                        # The bracket must not become part of the comment.
+                        self.write("\n")
+                    self.write("]")
+
+    def needs_quotes(self, term: Scalar, name: str) -> bool:
+        if not _PLAIN_NAME.fullmatch(name):
+            return True
+        return name in self.keywords and term.span.text.startswith('"')
+
+    # Calls
+
+    def call_expr(self, call: Call) -> None:
+        """A call that is a whole expression."""
+        if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
+            self.member(call.args)
+            return
+        sign = _INFIX.get(call.name)
+        if sign is None or call.operator.args or _is_negation(call):
+            self.call(call, parens=False)
+        elif len(call.args) == 2:
+            left, right = call.args
+            assigns = call.name in ("assign", "eq")
+            self.operand_term(left, parens=not assigns and _is_looser(left, call.name))
+            self.write(f" {sign} ")
+            self.operand_term(right, parens=not assigns and _is_looser(right, call.name, 1))
+        elif len(call.args) == 3:
+            left, right, result = call.args
+            self.term(result)
+            self.write(" = ")
+            self.term(left)
+            self.write(f" {sign} ")
+            self.term(right)
+        else:
+            self.plain_call(call)
+
+    def operand_term(self, term: Term, *, parens: bool) -> None:
+        if not parens:
+            self.term(term)
+            return
+        mark = self.mark()
+        try:
+            self.term_in(term, parens=True)
+        except UnexpectedComment:
+            self.write_as_is(term.span, mark)
+            raise
+
+    def call(self, call: Call, *, parens: bool) -> None:
+        """A call inside a term; nested operators always get parentheses."""
+        if call.name in MEMBERS and len(call.args) == MEMBERS[call.name]:
+            # A key needs the parentheses always: in a list its comma would separate items.
+            self.parenthesized(parens or len(call.args) == 3, lambda: self.member(call.args))
+            return
+        if _is_negation(call):
+            self.parenthesized(self.leads(), lambda: self.negative(call.args[1]))
+            return
+        sign = _INFIX.get(call.name)
+        if sign is None or call.operator.args or len(call.args) != 2 or sign in (":=", "="):
+            self.plain_call(call)
+            return
+        left, right = call.args
+
+        def write() -> None:
+            self.term_in(left, parens=True)
+            self.write(f" {sign} ")
+            self.term_in(right, parens=True)
+
+        self.parenthesized(parens, write)
+
+    def leads(self) -> bool:
+        """Whether what is written next begins an expression below another."""
+        return self._lead == self.mark().length
+
+    def negative(self, term: Term) -> None:
+        self.write("-")
+        self.term_in(term, parens=True)
+
+    def parenthesized(self, parens: bool, write: Callable[[], None]) -> None:
+        self.write("(" if parens else "")
+        write()
+        self.write(")" if parens else "")
+
+    def plain_call(self, call: Call) -> None:
+        self.ref(call.operator)
+        self.write("(")
+        self.items(call.args, call.operator.span, -1, self.argument)
+        self.write(")")
+
+    def member(self, operands: Sequence[Term]) -> None:
+        *keys, domain = operands
+        for index, key in enumerate(keys):
+            self.write(", " if index else "")
+            self.term_in(key, parens=True)
+        self.write(" in ")
+        self.term_in(domain, parens=True)
+
+    # Lists
+
+    def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
+        """Items in the lines that they stood in; one line if they began in one."""
+        lines = _lines(items, span.row)
+        if len(lines) < 2:
+            self.check_rows(range(span.row + 1, close), {_row(item) for item in items})
+            for line in lines:
+                self.line(line, write)
+            if self.beside is None:
+                self.pass_row(close)
+            return
+        self.open_lines()
+        for index, line in enumerate(lines):
+            if index:
+                self.end_line()
+                self.start_line()
+            self.line(line, write)
+            self.write(",")
+        self.end_line()
+        self.pass_row(close)
+        self.level -= 1
+        self.start_line()
+
+    def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
+        for index, item in enumerate(items):
+            if index:
+                self.write(", ")
+            write(item)
+
+    def member_term(self, term: Term) -> None:
+        """A union among members would read as a comprehension."""
+        self.parenthesized(_is_union(term), lambda: self.term(term))
+
+    def argument(self, term: Term) -> None:
+        self.parenthesized(_is_union(term) and _in_parens(term), lambda: self.term(term))
+
+    def pair(self, pair: tuple[Term, Term]) -> None:
+        self.member_term(pair[0])
+        self.write(": ")
+        self.member_term(pair[1])
+
+    # Comprehensions
+
+    def object_comprehension(self, term: ObjectComprehension) -> None:
+        self.write("{")
+        self.member_term(term.key)
+        self.write(": ")
+        self.comprehension_head(term.value)
+        self.inner_body("{}", term.body, term.key.span.row, term.span)
+        self.write("}")
+
+    def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
+        if head.span.row > span.row:
+            self.end_line()
+            self.start_line()
+        self.comprehension_head(head)
+        self.inner_body(pair, body, head.span.row, span)
+
+    def comprehension_head(self, head: Term) -> None:
+        parens = isinstance(head, Call) and (_is_union(head) or _in_parens(head))
+        self.term_in(head, parens=parens)
+        self.write(" |")
+
+    def inner_body(self, pair: str, body: Body, row: int, span: Span) -> None:
+        """A body inside an expression: on the line if it began and stayed there."""
+        if body[0].span.row > row or len(_lines(body, row)) > 1:
+            self.end_line()
+            self.level += 1
+            self.body(body)
+            self.pass_row(closing_row(span, pair))
+            self.level -= 1
+            self.start_line()
+            return
+        self.write(" ")
+        for index, expr in enumerate(body):
+            if index:
+                self.write("; ")
+            self.expr(expr)
+        self.pass_row(closing_row(span, pair))
+
+    # Template strings
+
+    def template(self, term: TemplateString) -> None:
+        quote = "`" if term.multi_line else '"'
+        self.write(f"${quote}")
+        for part in term.parts:
+            if isinstance(part, str):
+                text = part if term.multi_line else _quote(part)[1:-1]
+                self.write(text.replace("{", "\\{"))
+            else:
+                self.write("{")
+                self.level += 1
+                self.expr(part)
+                self.level -= 1
+                self.write("}")
+        self.write(quote)
+
+
+def _lines(items: Sequence[T], row: int) -> list[list[T]]:
+    """Items grouped by the row that they begin in."""
+    lines: list[list[T]] = []
+    for item in items:
+        begins = _row(item)
+        if not lines or begins > row:
+            lines.append([])
+        lines[-1].append(item)
+        row = begins
+    return lines
+
+
+def _row(item: object) -> int:
+    if isinstance(item, tuple):
+        item = item[0]
+    span = getattr(item, "span", None)
+    return span.row if isinstance(span, Span) else 0
+
+
+def _in_parens(term: Term) -> bool:
+    return term.span.text.startswith("(")
+
+
+def _is_union(term: Term) -> bool:
+    return isinstance(term, Call) and term.name == "or" and len(term.args) == 2
+
+
+def _is_negation(call: Call) -> bool:
+    """`-x`, which is `0 - x` with a zero that nobody wrote."""
+    if call.name != "minus" or len(call.args) != 2:
+        return False
+    zero = call.args[0]
+    return zero == Scalar(0) and zero.span.row > 0 and zero.span.start == zero.span.end
+
+
+def _is_looser(term: Term, name: str, strict: int = 0) -> bool:
+    """Whether an operand needs parentheses beside the operator `name`."""
+    if not isinstance(term, Call) or term.name not in _LEVELS or _is_negation(term):
+        return False
+    return _LEVELS[term.name] < _LEVELS[name] + strict
+
+
+def _begins_with_brace(term: object) -> bool:
+    match term:
+        case Set(items=items):
+            return bool(items)
+        case Object() | SetComprehension() | ObjectComprehension():
+            return True
+        case Ref(head=head):
+            return _begins_with_brace(head)
+        case Call(args=(first, _)) if term.name in _INFIX:
+            return _begins_with_brace(first)
+        case _:
+            return False
+
+
+def _scalar(term: Scalar) -> str:
+    match term.value:
+        case None:
+            return "null"
+        case bool() as truth:
+            return "true" if truth else "false"
+        case str() as text:
+            written = term.span.text
+            return written if written[:1] in ('"', "`") and written else _quote(text)
+        case number:
+            return number_text(number)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

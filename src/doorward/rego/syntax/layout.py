@@ -1,0 +1,195 @@
+"""Lines, indentation and comments: the paper that the formatter writes on.
+
+Comments are written where their rows fall: those above a part before it, the one beside it at the
+end of the line. A line can take one such comment; where a second one would come, or one stands
+where there will be no line, `UnexpectedComment` says that the text is better left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Comment
+
+__all__ = ["Layout", "Mark", "UnexpectedComment", "closing_row", "last_row"]
+
+_INDENT = "\t"
+
+
+class UnexpectedComment(Exception):
+    """A comment stands where the formatted text has no place for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place to go back to."""
+
+    length: int
+    level: int
+    inline: bool
+    comments: tuple[Comment, ...]
+
+
+class Layout:
+    """What has been written, and the comments that have not."""
+
+    def __init__(self, comments: Iterable[Comment]) -> None:
+        self.comments: tuple[Comment, ...] = tuple(comments)
+        self.level = 0
+        self.inline = False
+        """The current line has begun."""
+        self.beside: Comment | None = None
+        """The comment that ends the current line."""
+        self.delay = False
+        """It ends the next line, not this one."""
+        self.keep_final_comment = False
+        """A comment in the last row of an unformatted part is written with it."""
+        self._out: list[str] = []
+
+    def text(self) -> str:
+        written = "".join(self._out)
+        return written.rstrip("\n") + "\n" if written.endswith("\n") else written
+
+    # Going back
+
+    def mark(self) -> Mark:
+        return Mark(len(self._out), self.level, self.inline, self.comments)
+
+    def back(self, mark: Mark) -> None:
+        del self._out[mark.length :]
+        self.level, self.inline, self.comments = mark.level, mark.inline, mark.comments
+
+    def written(self, mark: Mark) -> str:
+        """What was written since `mark`."""
+        return "".join(self._out[mark.length :])
+
+    # Lines
+
+    def write(self, text: str) -> None:
+        if text:
+            self._out.append(text)
+
+    def start_line(self) -> None:
+        self.inline = True
+        self.write(_INDENT * self.level)
+
+    def start_line_unless_inline(self) -> None:
+        if not self.inline:
+            self.start_line()
+
+    def end_line(self) -> None:
+        self.inline = False
+        if self.beside is not None and not self.delay:
+            self._out.append(f" #{self.beside.text}")
+            self.beside = None
+        self.delay = False
+        self._out.append("\n")
+
+    def blank_line(self) -> None:
+        if self.inline:
+            self.end_line()
+        self._out.append("\n")
+
+    def write_line(self, text: str) -> None:
+        self.start_line_unless_inline()
+        self.write(text)
+        self.end_line()
+
+    def open_lines(self) -> None:
+        """Go on in indented lines; a comment that is waiting comes at the end of the first."""
+        self.delay = True
+        self.end_line()
+        self.level += 1
+        self.start_line()
+
+    # Comments
+
+    def pass_row(self, row: int) -> None:
+        """Write the comments above `row`, and keep the one beside it for the end of the line."""
+        before = tuple(c for c in self.comments if c.span.row < row)
+        at = [c for c in self.comments if c.span.row == row]
+        self.comments = tuple(c for c in self.comments if c.span.row > row)
+        self.write_comments(before)
+        if before and row - before[-1].span.row > 1:
+            self.blank_line()
+        if not at:
+            return
+        if self.beside is not None:
+            self.beside = None
+            raise UnexpectedComment
+        self.beside = at[-1]
+
+    def write_comments(self, comments: Iterable[Comment]) -> None:
+        last: Comment | None = None
+        in_metadata = False
+        for comment in comments:
+            is_metadata = comment.text.strip() == "METADATA"
+            if last is not None:
+                distance = _distance(last, comment)
+                if distance > 1:
+                    self.blank_line()
+                    in_metadata = False
+                elif distance == 1 and in_metadata and is_metadata:
+                    self.blank_line()
+            in_metadata = in_metadata or is_metadata
+            self.write_line(f"#{comment.text}")
+            last = comment
+
+    def check_rows(self, rows: range, taken: Container[int]) -> None:
+        """UnexpectedComment if a comment waits in one of `rows` beside nothing that is `taken`."""
+        if any(c.span.row in rows and c.span.row not in taken for c in self.comments):
+            raise UnexpectedComment
+
+    def write_as_is(self, span: Span, mark: Mark) -> None:
+        """Go back to `mark` and write the text as it was, with the comments inside it."""
+        self.back(mark)
+        end = last_row(span)
+        if self.beside is not None and span.row <= self.beside.span.row <= end:
+            self.beside = None
+        self.write(span.text)
+        left = []
+        for comment in self.comments:
+            if self.keep_final_comment and comment.span.row == end:
+                self.write(f" #{comment.text}")
+            elif comment.span.row >= end or comment.span.row < span.row:
+                left.append(comment)
+        self.comments = tuple(left)
+
+
+def _distance(first: Comment, second: Comment) -> int:
+    rows = second.span.row - first.span.row
+    return rows or second.span.col - first.span.col
+
+
+def last_row(span: Span) -> int:
+    """The row in which a span ends."""
+    return span.row + span.text.count("\n")
+
+
+def closing_row(span: Span, pair: str, skip: str = "") -> int:
+    """The row of the bracket that closes the first one of `pair` in the text; -1 if there is none.
+
+    `skip` is another pair to step over first, as the parentheses of a head.
+    """
+    text = span.text
+    start = 0
+    if skip:
+        start = max(_closing(text, skip, 0), 0)
+    end = _closing(text, pair, start)
+    return -1 if end < 0 else span.row + text.count("\n", 0, end)
+
+
+def _closing(text: str, pair: str, start: int) -> int:
+    at = text.find(pair[0], start)
+    depth = 0
+    while 0 <= at < len(text):
+        if text[at] == pair[0]:
+            depth += 1
+        elif text[at] == pair[1]:
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+    return -1
