@@ -37,17 +37,22 @@ class Answer(NamedTuple):
     message: str | None = None
 
 
-@cache
-def rows_by_group() -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
+def read_rows() -> Iterator[Row]:
     with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
         for line in lines:
             try:
                 row: Any = from_json(line)
             except ValueError:
                 continue  # an answer of 1e99999: past MAX_DIGITS, which we refuse to read
-            if not is_refused_before_the_call(row):
-                groups.setdefault(row["group"], []).append(row)
+            yield row
+
+
+@cache
+def rows_by_group() -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in read_rows():
+        if not is_refused_before_the_call(row):
+            groups.setdefault(row["group"], []).append(row)
     return groups
 
 

@@ -1,0 +1,107 @@
+"""The recorded queries that are more than one call, through the engine: relations, `k, v in xs`,
+template strings, calls within calls, and what the compiler refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from tests.rego.builtins.calls import NotACall
+from tests.rego.builtins.differences import Difference, Row
+from tests.rego.builtins.differences_core import QUERY_DIFFERENCES
+from tests.rego.builtins.test_golden import (
+    GOLDEN,
+    NO_DATA,
+    Answer,
+    answered,
+    covered,
+    is_refused_before_the_call,
+    read_rows,
+    show,
+)
+
+from doorward.rego import UNDEFINED, Engine, from_python, to_json, to_python
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.errors import RegoError
+
+OTHERS = {"eq", "meta"}
+"""Groups about the compiler's view of built-ins: the conformance tests hold them."""
+
+
+@cache
+def queries() -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in read_rows() if GOLDEN.is_file() else ():
+        if row["group"] not in OTHERS and _takes_the_engine(row):
+            groups.setdefault(row["group"], []).append(row)
+    return groups
+
+
+def _takes_the_engine(row: Row) -> bool:
+    if is_refused_before_the_call(row):
+        return True
+    try:
+        answered(row)
+    except NotACall:
+        return True
+    return False
+
+
+def asked(row: Row) -> Answer:
+    strict = bool(row.get("strict"))
+    try:
+        query = Engine(row.get("modules", {}), row.get("data", {})).prepare(
+            row["query"], strict_builtin_errors=strict
+        )
+        input_ = row.get("input", UNDEFINED)
+        results: Any = query.results(input_, now_ns=row.get("now_ns", 0))
+        if not query.variables:
+            results = [{"": to_python(found[-1])} for found in query.rows(input_)]
+    except RegoError as error:
+        first = error.diagnostics[0]
+        return Answer(None, None, first.code, first.message)
+    return Answer(to_json(from_python(results)))
+
+
+def wanted(row: Row, got: Answer) -> Answer:
+    if "error" not in row:
+        return Answer(to_json(row["result"]))
+    errors = [(e.get("code"), e["message"]) for e in row.get("errors", [row["error"]])]
+    if (got.code, got.message) in errors:
+        return got
+    # What the compiler says is for the compiler's own tests; here its code is enough.
+    if is_refused_before_the_call(row) and got.code in {code for code, _ in errors}:
+        return got
+    return Answer(None, None, *errors[0])
+
+
+def differing(group: str) -> Iterator[tuple[Row, Answer, Answer]]:
+    for row in queries()[group]:
+        got = asked(row)
+        want = wanted(row, got)
+        if got != want:
+            yield row, got, want
+
+
+@pytest.mark.parametrize("group", sorted(queries()))
+def test_queries_answer_as_recorded(group: str) -> None:
+    if group not in REGISTRY and group != "set_diff":
+        pytest.skip(f"`{group}` is not there")
+    found = [f for f in differing(group) if not any(covered(d, *f) for d in QUERY_DIFFERENCES)]
+    wrong = [show(*f) for f in found]
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
+
+
+@pytest.mark.skipif(not GOLDEN.is_file(), reason=NO_DATA)
+@pytest.mark.parametrize("difference", QUERY_DIFFERENCES, ids=lambda d: d.groups)
+def test_a_declared_difference_is_one(difference: Difference) -> None:
+    assert any(covered(difference, *f) for f in differing(difference.groups))
+
+
+def test_there_are_recorded_queries() -> None:
+    if not GOLDEN.is_file():
+        pytest.skip(NO_DATA)
+    assert len(queries()["walk"]) > 50
