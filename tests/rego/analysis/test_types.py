@@ -44,7 +44,7 @@ def test_what_may_hold_is_accepted(rules: str) -> None:
 
 def test_a_query_knows_the_types_of_rules() -> None:
     engine = Engine({"t.rego": "package t\np := 1"})
-    with pytest.raises(CompileError, match="undefined ref: data.t.p.x"):
+    with pytest.raises(CompileError, match=r"undefined ref: data\.t\.p\.x"):
         engine.prepare("data.t.p.x")
     engine.prepare('data.t.p == "a"')  # a comparison that is false, not an error
 

@@ -1,41 +1,133 @@
-"""Whether every called function exists and takes as many operands as it is given."""
+"""Whether every called function exists, takes as many operands as it is given, and is current.
+
+A call that stands as an expression may have one operand more, the one its result is matched with;
+inside another term it may not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.environment import Globals, Scope
+from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.type_errors import arguments_error
+from doorward.rego.analysis.types import UNKNOWN
+from doorward.rego.builtins.signature import Function, Type
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Call, Module
-from doorward.rego.syntax.walk import walk
+from doorward.rego.source import NOWHERE, Span
+from doorward.rego.syntax.nodes import (
+    ArrayComprehension,
+    Body,
+    Call,
+    Expr,
+    Module,
+    ObjectComprehension,
+    SetComprehension,
+    TemplateString,
+    Term,
+)
+from doorward.rego.syntax.walk import Node, children, walk
 
-__all__ = ["check_calls"]
+__all__ = ["Found", "calls_of", "check_calls", "check_current", "check_values"]
+
+Found = tuple[Call, Span, bool]
+"""A call, where errors in it are reported, and whether it stands inside another term."""
+
+
+def calls_of(top: Module | Body) -> Iterator[Found]:
+    """Every call of a module or of the body of a query."""
+    first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)
+    waiting: list[tuple[Node, Span | None]] = [(node, None) for node in reversed(first)]
+    while waiting:
+        node, place = waiting.pop()
+        below = list(children(node))
+        if isinstance(node, Expr) and isinstance(node.term, Call) and place is None:
+            yield node.term, node.span, False
+            below[:1] = children(node.term)
+        elif isinstance(node, Call):
+            yield node, node.span if place is None else place, True
+        # OPA knows no place for what a template string holds.
+        if isinstance(node, TemplateString):
+            place = NOWHERE
+        elif not isinstance(node, Expr):
+            place = None
+        waiting += [(child, place) for child in reversed(below)]
+
+
+def check_values(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
+    """Calls without a result that stand where a value is wanted: `x := print(1)`."""
+    found = []
+    for top in tops:
+        for call, span, is_value in calls_of(top):
+            callee = callees.find(call) if is_value else None
+            declared = callee.builtin if callee is not None else None
+            if declared is not None and declared.signature.result is None:
+                message = f"{call.span.text} used as value"
+                found.append(Diagnostic(TYPE_ERROR, message, span))
+    return found
 
 
 def check_calls(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
     """What is wrong with the calls of modules, or of the body of a query."""
-    found: list[Diagnostic] = []
-    for top in tops:
-        for part in top if isinstance(top, tuple) else (top,):
-            for node in walk(part):
-                if isinstance(node, Call):
-                    found += _check(node, callees)
-    return found
+    return [
+        problem
+        for top in tops
+        for call, span, is_value in calls_of(top)
+        for problem in _check(call, span, callees, is_value=is_value)
+    ]
 
 
-def _check(call: Call, callees: Callees) -> Iterator[Diagnostic]:
+def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     callee = callees.find(call)
     name = ".".join(source_name(part) for part in call.name.split("."))
     if callee is None:
-        yield Diagnostic(TYPE_ERROR, f"undefined function {name}", call.span)
+        yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span)
         return
-    arity = callee.arity
-    given = len(call.args)
-    if arity is None or given in (arity, arity + 1):
+    arity, given = callee.arity, len(call.args)
+    if arity is None or given == arity or (given == arity + 1 and not is_value):
         return
     if callee.builtin is not None:
-        yield Diagnostic(TYPE_ERROR, f"{name}: arity mismatch", call.span)
-    else:
+        signature = Globals(callees.registry).builtin(callee.builtin.name)
+        if signature is not None:
+            yield _builtin_arity(call, name, signature, span, callees, is_value=is_value)
+    elif given or not is_value:
         counted = f"{given} argument{'' if given == 1 else 's'}"
-        yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", call.span)
+        yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
+
+
+def _builtin_arity(
+    call: Call, name: str, signature: Function, span: Span, callees: Callees, *, is_value: bool
+) -> Diagnostic:
+    have = [_type(arg, callees) for arg in call.args]
+    if is_value:
+        have.append(UNKNOWN)
+    return arguments_error(name, "arity mismatch", have, signature.args, span).diagnostic
+
+
+def _type(term: Term, callees: Callees) -> Type:
+    """What a term tells by itself; nothing is known of variables and rules yet."""
+    if any(isinstance(node, _COMPREHENSIONS) for node in walk(term)):
+        return UNKNOWN
+    known = Globals(callees.registry)
+    return Inference(known).type(term, Scope(known))
+
+
+_COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
+
+
+def check_current(
+    tops: Sequence[Module | Body], callees: Callees, *, strict: bool
+) -> list[Diagnostic]:
+    """Calls of deprecated built-ins, which version 1 of the language no longer has."""
+    found = []
+    for top in tops:
+        if isinstance(top, Module) and not (top.v1 or strict):
+            continue
+        for call, span, _ in calls_of(top):
+            callee = callees.find(call)
+            if callee is not None and callee.builtin is not None and callee.builtin.deprecated:
+                message = f"deprecated built-in function calls in expression: {call.name}"
+                found.append(Diagnostic(TYPE_ERROR, message, span, hint=callee.builtin.deprecated))
+    return found

@@ -17,8 +17,9 @@ from doorward.rego.analysis.dependencies import (
     constant_nodes,
 )
 from doorward.rego.analysis.environment import Globals
-from doorward.rego.analysis.existence import check_calls
+from doorward.rego.analysis.existence import check_calls, check_current, check_values
 from doorward.rego.analysis.metadata import answer_metadata
+from doorward.rego.analysis.replacements import check_replacements
 from doorward.rego.analysis.resolve import resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
@@ -83,10 +84,20 @@ def resolve(program: Program) -> list[Diagnostic]:
     return errors
 
 
-def build(program: Program) -> list[Diagnostic]:
-    """Rules get their places before anything asks what a reference reaches."""
+def values(program: Program) -> list[Diagnostic]:
+    """Rules get their places before anything asks what a name reaches."""
     program.root = build_tree(program.modules)
-    return check_conflicts(program.root)
+    return check_values(program.modules, program.callees)
+
+
+def replacements(program: Program) -> list[Diagnostic]:
+    """Before the calls are looked at, some of which they change."""
+    return check_replacements(program.modules, program.callees)
+
+
+def conflicts(program: Program) -> list[Diagnostic]:
+    """Before anything relies on a name being one thing only."""
+    return check_conflicts(program.modules)
 
 
 def calls(program: Program) -> list[Diagnostic]:
@@ -115,7 +126,23 @@ def types(program: Program) -> list[Diagnostic]:
     return errors
 
 
-PASSES: Final[tuple[Pass, ...]] = (metadata, resolve, build, calls, safety, recursion, types)
+def current(program: Program) -> list[Diagnostic]:
+    """After types, as in OPA: who calls something deprecated wrongly hears that first."""
+    return check_current(program.modules, program.callees, strict=program.options.strict)
+
+
+PASSES: Final[tuple[Pass, ...]] = (
+    metadata,
+    resolve,
+    values,
+    replacements,
+    conflicts,
+    calls,
+    safety,
+    recursion,
+    types,
+    current,
+)
 
 
 def check(modules: Sequence[Module], registry: Registry, options: Options) -> Program:
@@ -141,8 +168,8 @@ def check_query(
         exports = {str(key) for key in node.children}
     callees = program.callees
     resolved, errors = resolve_query(body, package, exports, imports)
-    if not errors:
-        errors = check_calls([resolved], callees)
+    for check_ in (check_values, check_replacements, check_calls):
+        errors = errors or check_([resolved], callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from doorward.rego.analysis.scope import source_name
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
-from doorward.rego.source import NOWHERE
-from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term
+from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var
 from doorward.rego.values import Key, from_key, to_key
 
 __all__ = ["Definition", "RuleNode", "build_tree", "check_conflicts", "head_path", "path_text"]
@@ -99,14 +99,20 @@ def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
     return tuple(path), ()
 
 
-def build_tree(modules: Sequence[Module]) -> RuleNode:
-    """The tree of all rules of the resolved `modules`."""
+def plant(modules: Sequence[Module]) -> RuleNode:
+    """The tree of all rules of the resolved `modules`, each where its constant prefix leads."""
     root = RuleNode(())
     for module in modules:
         _node(root, module.package.path).is_package = True
         for rule in module.rules:
             path, tail = head_path(rule.head.ref)
             _node(root, path).definitions.append(Definition(rule, tail, module))
+    return root
+
+
+def build_tree(modules: Sequence[Module]) -> RuleNode:
+    """The tree by which documents are evaluated: open rules take in those below them."""
+    root = plant(modules)
     for node in list(root.walk()):
         if any(d.tail for d in node.definitions):
             _gather(node)
@@ -142,41 +148,58 @@ def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
     return node
 
 
-def check_conflicts(root: RuleNode) -> list[Diagnostic]:
+def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
     """Rules and packages that claim the same place in different ways."""
     found: list[Diagnostic] = []
-    for node in root.walk():
+    for node in plant(modules).walk():
         if node.definitions:
-            found += _check_node(node)
+            found += _check_rules(node)
+            found += _check_package(node)
     return found
 
 
-def _check_node(node: RuleNode) -> Iterator[Diagnostic]:
-    first = node.definitions[0].rule
-    kinds = {(d.is_function, d.is_set and not d.tail) for d in node.definitions}
-    arities = {len(d.rule.head.args or ()) for d in node.definitions if d.is_function}
-    complete = [d for d in node.definitions if d.is_complete]
-    partial = [d for d in node.definitions if d.tail]
-    if node.is_package:
-        place = first.span
-        yield Diagnostic(
-            TYPE_ERROR,
-            f"package {'.'.join(str(k) for k in node.path)} conflicts with rule {node.path[-1]} "
-            f"defined at {place}",
-            NOWHERE,
-        )
-    defaults = [d.rule for d in node.definitions if d.rule.default]
-    if len(kinds) > 1 or len(arities) > 1 or (complete and partial):
-        yield Diagnostic(TYPE_ERROR, f"conflicting rules {node.name} found", first.span)
+def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
+    # As OPA finds them: a package before those inside it.
+    rules = sorted(node.definitions, key=lambda d: d.module.package.path)
+    kinds = {d.is_set for d in rules}
+    arities = {len(d.rule.head.args or ()) for d in rules}
+    fixed = [not d.tail for d in rules]
+    complete = [d for d in rules if not d.tail and not d.is_set]
+    defaults = [d for d in rules if d.rule.default]
+    name = node.name + "".join(_tail_text(term) for term in rules[-1].tail)
+    place = rules[0].rule.span
+    if any(fixed) and node.children:
+        below = " ".join(_nearest(node))
+        yield Diagnostic(TYPE_ERROR, f"rule {name} conflicts with [{below}]", place)
+    elif len(kinds) > 1 or len(arities) > 1 or 0 < len(complete) < len(rules):
+        yield Diagnostic(TYPE_ERROR, f"conflicting rules {name} found", place)
     elif len(defaults) > 1:
-        places = ", ".join(str(rule.span) for rule in defaults)
-        yield Diagnostic(
-            TYPE_ERROR, f"multiple default rules {node.name} found at {places}", defaults[0].span
-        )
-    below = [n.name for n in node.walk() if n is not node and n.definitions]
-    if below and not partial:
-        yield Diagnostic(
-            TYPE_ERROR,
-            f"rule {node.name} conflicts with [{' '.join(sorted(below))}]",
-            first.span,
-        )
+        places = ", ".join(str(d.rule.span) for d in defaults)
+        message = f"multiple default rules {name} found at {places}"
+        yield Diagnostic(TYPE_ERROR, message, defaults[0].module.package.span)
+
+
+def _nearest(node: RuleNode) -> list[str]:
+    """The names of the nearest places with rules below `node`."""
+    found: list[str] = []
+    for child in node.children.values():
+        found += [child.name] if child.definitions else _nearest(child)
+    return sorted(found)
+
+
+def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
+    if not node.is_package:
+        return
+    for definition in node.definitions:
+        if not definition.tail:
+            rule, package = definition.rule, definition.module.package
+            here = ".".join(str(key) for key in node.path)
+            name = ".".join(str(key) for key in node.path[len(package.path) :])
+            message = f"package {here} conflicts with rule {name} defined at {rule.span}"
+            yield Diagnostic(TYPE_ERROR, message, package.span)
+
+
+def _tail_text(term: Term) -> str:
+    if isinstance(term, Scalar) and isinstance(term.value, str):
+        return f".{term.value}"
+    return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"

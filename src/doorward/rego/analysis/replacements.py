@@ -1,0 +1,77 @@
+"""What a `with` may replace: `input`, data that is no rule's inside, functions, built-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from doorward.rego.analysis.bindings import as_call
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.environment import constant, is_constant
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
+from doorward.rego.syntax.nodes import Body, Module, Ref, Term, Var, With
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["check_replacements"]
+
+_FIXED = frozenset({"eq", "rego.metadata.chain", "rego.metadata.rule"})
+
+
+def check_replacements(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
+    """What is wrong with the targets of `with`."""
+    found: list[Diagnostic] = []
+    for top in tops:
+        for part in top if isinstance(top, tuple) else (top,):
+            for node in walk(part):
+                problem = _check(node, callees) if isinstance(node, With) else None
+                if problem is not None:
+                    found.append(problem)
+    return found
+
+
+def _check(item: With, callees: Callees) -> Diagnostic | None:
+    target = item.target
+    head = target.head if isinstance(target, Ref) else target
+    if isinstance(head, Var) and head.name == "input":
+        return None
+    if isinstance(head, Var) and head.name == "data":
+        path = target.args if isinstance(target, Ref) else ()
+        if _passes_a_rule(callees.root, path[:-1]):
+            message = "with keyword cannot partially replace virtual document(s)"
+            return Diagnostic(COMPILE_ERROR, message, target.span)
+        return None
+    call = as_call(target)
+    callee = callees.find(call) if call is not None else None
+    if callee is None or callee.builtin is None:
+        message = "with keyword target must reference existing input, data, or a function"
+        return Diagnostic(TYPE_ERROR, message, target.span)
+    reason = _irreplaceable(callee.builtin)
+    if reason is None:
+        return None
+    message = f"with keyword replacing built-in function: {reason}"
+    return Diagnostic(COMPILE_ERROR, message, target.span)
+
+
+def _passes_a_rule(node: RuleNode, path: Sequence[Term]) -> bool:
+    for operand in path:
+        child = node.children.get(constant(operand)) if is_constant(operand) else None
+        if child is None:
+            return False
+        if child.definitions:
+            return True
+        node = child
+    return False
+
+
+def _irreplaceable(builtin: Builtin) -> str | None:
+    name = builtin.name
+    if name in _FIXED:
+        return f'replacement of "{name}" invalid'
+    if name.startswith("internal."):
+        return f'replacement of internal function "{name}" invalid'
+    if builtin.relation:
+        return "target must not be a relation"
+    if builtin.signature.result is None:
+        return "target must not be a void function"
+    return None
