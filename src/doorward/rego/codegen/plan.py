@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.tree import Definition, RuleNode
+from doorward.rego.codegen.choice import Choice
+from doorward.rego.source import Span
 
 __all__ = ["Plan"]
 
@@ -23,6 +26,7 @@ class Plan:
     mocked: frozenset[str] = frozenset()
     prints: bool = False
     slots: dict[int, int] = field(default_factory=dict)
+    tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
 
     @property
     def root(self) -> RuleNode:
@@ -34,3 +38,16 @@ class Plan:
 
     def is_constant(self, node: RuleNode) -> bool:
         return id(node) in self.constant
+
+    # Places whose definitions are chosen from a table
+
+    def definition_name(self, node: RuleNode, number: int) -> str:
+        """The function of one definition: `data.a.p#3`."""
+        return f"{node.name}#{number}"
+
+    def table_name(self, node: RuleNode) -> str:
+        return f"table.{node.name}"
+
+    def add_table(self, node: RuleNode, choice: Choice, definitions: Sequence[Definition]) -> None:
+        spans = [d.rule.span for d in definitions]
+        self.tables[self.table_name(node)] = (node, choice, spans)

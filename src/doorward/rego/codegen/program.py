@@ -12,9 +12,10 @@ from typing import Any
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.rules import rule_function
+from doorward.rego.codegen.rules import rule_functions
 from doorward.rego.runtime.evaluation import Document
 from doorward.rego.runtime.exports import EXPORTS
+from doorward.rego.runtime.operations import Candidates
 from doorward.rego.values import sorted_keys
 
 __all__ = ["Linked", "Unit", "generate", "link"]
@@ -48,8 +49,8 @@ def generate(plan: Plan, constants: Constants) -> list[Unit]:
     functions: dict[str, list[ast.stmt]] = defaultdict(list)
     for node in plan.root.walk():
         if node.definitions:
-            file = node.definitions[0].rule.span.file
-            functions[file].append(rule_function(node, plan, constants))
+            for file, function in rule_functions(node, plan, constants):
+                functions[file].append(function)
     return [unit(file, body) for file, body in functions.items()]
 
 
@@ -62,6 +63,12 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS, **constants.names}
     for item in units:
         exec(item.compile(), namespace)
+    for name, (node, choice, spans) in plan.tables.items():
+        made = [(namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)]
+        namespace[name] = Candidates(
+            {key: tuple(made[n] for n in found) for key, found in choice.candidates.items()},
+            tuple(made[n] for n in choice.others),
+        )
     return Linked(namespace, _document(plan.root, plan, namespace))
 
 

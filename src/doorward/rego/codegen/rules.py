@@ -26,7 +26,9 @@ from doorward.rego.codegen.block import (
     runtime,
     store,
 )
+from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.expressions import Expressions
+from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.references import plain_references
 from doorward.rego.codegen.terms import (
@@ -39,24 +41,44 @@ from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
-__all__ = ["RuleWriter", "rule_function"]
+__all__ = ["RuleWriter", "rule_functions"]
 
 
-def rule_function(node: RuleNode, plan: Plan, constants: Constants) -> ast.FunctionDef:
-    """The function that computes what the rules at `node` define."""
+def rule_functions(
+    node: RuleNode, plan: Plan, constants: Constants
+) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The function that computes what the rules at `node` define, with its file.
+
+    Where a table chooses among the definitions, each has a function of its own beside it.
+    """
+    definitions = [d for d in node.definitions if d is not node.default]
+    choice = choose(definitions)
     writer = RuleWriter(constants, plan)
-    args = ["ctx"]
-    if node.is_function:
-        count = len(node.definitions[0].rule.head.args or ())
-        args += [writer.fresh(f"arg{n}") for n in range(count)]
+    args = writer.parameters(node)
     with writer.at(node.definitions[0].rule.span):
-        if node.is_complete or node.is_function:
-            writer.single(node, args[1:])
-        elif all(d.is_set and not d.tail for d in node.definitions) and not node.children:
-            writer.partial_set(node)
+        if choice is None:
+            writer.place(node, definitions, args)
         else:
-            writer.partial_object(node)
-        return writer.function(node.name, args)
+            for number, definition in enumerate(definitions):
+                yield definition.rule.span.file, _own_function(node, number, plan, constants)
+            plan.add_table(node, choice, definitions)
+            writer.indexed(node, definitions, args, choice)
+        yield node.definitions[0].rule.span.file, writer.function(node.name, ["ctx", *args])
+
+
+def _own_function(node: RuleNode, number: int, plan: Plan, constants: Constants) -> ast.FunctionDef:
+    """One definition as a function: of a set or object, it fills the last parameter, `out`."""
+    definition = [d for d in node.definitions if d is not node.default][number]
+    writer = RuleWriter(constants, plan)
+    args = writer.parameters(node)
+    with writer.at(definition.rule.span):
+        if node.is_complete or node.is_function:
+            writer.single(node, [definition], args, None)
+        else:
+            out = writer.fresh("out")
+            args = [*args, out]
+            writer.fill(node, definition, out)
+        return writer.function(plan.definition_name(node, number), ["ctx", *args])
 
 
 class RuleWriter(Expressions):
@@ -81,9 +103,29 @@ class RuleWriter(Expressions):
 
     # Complete rules and functions
 
-    def single(self, node: RuleNode, args: Sequence[str]) -> None:
-        default = node.default
-        definitions = [d for d in node.definitions if d is not default]
+    def parameters(self, node: RuleNode) -> list[str]:
+        """Names for the operands of a function; none for rules."""
+        count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
+        return [self.fresh(f"arg{n}") for n in range(count)]
+
+    def place(self, node: RuleNode, definitions: Sequence[Definition], args: Sequence[str]) -> None:
+        """All definitions of a place, one after the other."""
+        if node.is_complete or node.is_function:
+            self.single(node, definitions, args, node.default)
+            return
+        out = self._collection(node)
+        for definition in definitions:
+            self.fill(node, definition, out)
+        self._return_collection(node, out)
+
+    def single(
+        self,
+        node: RuleNode,
+        definitions: Sequence[Definition],
+        args: Sequence[str],
+        default: Definition | None,
+    ) -> None:
+        """Definitions of which at most one answer may come."""
         self._prefetch_first(definitions)
         if self._one_constant(definitions):
             for definition in definitions:
@@ -103,6 +145,45 @@ class RuleWriter(Expressions):
             self._definition(definition, args, found, node)
         self._return_found(found)
         self._fallback(default)
+
+    def indexed(
+        self,
+        node: RuleNode,
+        definitions: Sequence[Definition],
+        args: Sequence[str],
+        choice: Choice,
+    ) -> None:
+        """Only the definitions that a look at `choice.source` leaves."""
+        single = node.is_complete or node.is_function
+        out = self.fresh("found") if single else self._collection(node)
+        if single:
+            self.assign(out, runtime("UNDEFINED"))
+        looked: ast.expr
+        if isinstance(choice.source, int):
+            looked = load(args[choice.source])
+        else:
+            looked = self._read(self.hold(self.of_state("input")), choice.source)
+        rule, span = self.fresh("rule"), self.fresh("place")
+        candidates = call(runtime("candidates"), load(self.plan.table_name(node)), looked)
+        with self.nest():
+            target = ast.Tuple(elts=[store(rule), store(span)], ctx=ast.Store())
+            self.walk(target, candidates)
+            operands = [load(name) for name in ("ctx", *args)]
+            if not single:
+                self.run(call(load(rule), *operands, load(out)))
+            else:
+                answer = self.hold(call(load(rule), *operands))
+                self.defined(answer)
+                if self._one_constant(definitions):
+                    self.add(ast.Return(value=answer))
+                else:
+                    join = runtime("one_of_function" if node.is_function else "one")
+                    self.assign(out, call(join, load(out), answer, load(span)))
+        if single:
+            self._return_found(out)
+            self._fallback(node.default)
+        else:
+            self._return_collection(node, out)
 
     def _fallback(self, default: Definition | None) -> None:
         """What is returned where no definition gave an answer."""
@@ -196,29 +277,32 @@ class RuleWriter(Expressions):
 
     # Partial rules
 
-    def partial_set(self, node: RuleNode) -> None:
+    def _collection(self, node: RuleNode) -> str:
+        """A new set or object for the rules of a place to fill."""
         out = self.fresh("out")
-        self.assign(out, call(runtime("set")))
-        add = ast.Attribute(value=load(out), attr="add", ctx=ast.Load())
-        for definition in node.definitions:
-            rule = definition.rule
-            assert rule.head.key is not None
-            with self.scope(rule, ()):
-                self._rule_body(rule)
-                self.run(call(add, self.key(self.term(rule.head.key))))
-        self.add(ast.Return(value=call(runtime("frozenset"), load(out))))
+        empty = call(runtime("set")) if _is_set(node) else ast.Dict(keys=[], values=[])
+        self.assign(out, empty)
+        return out
 
-    def partial_object(self, node: RuleNode) -> None:
-        out = self.fresh("out")
-        self.assign(out, ast.Dict(keys=[], values=[]))
-        for definition in node.definitions:
-            with self.scope(definition.rule, ()):
-                self._rule_body(definition.rule)
+    def fill(self, node: RuleNode, definition: Definition, out: str) -> None:
+        """What one definition adds to the set or object `out`."""
+        rule = definition.rule
+        with self.scope(rule, ()):
+            self._rule_body(rule)
+            if _is_set(node):
+                assert rule.head.key is not None
+                add = ast.Attribute(value=load(out), attr="add", ctx=ast.Load())
+                self.run(call(add, self.key(self.term(rule.head.key))))
+            else:
                 self._insert(out, definition)
+
+    def _return_collection(self, node: RuleNode, out: str) -> None:
         result: ast.expr = load(out)
-        if any(len(d.tail) > 1 or d.is_set for d in node.definitions):
+        if _is_set(node):
+            result = call(runtime("frozenset"), result)
+        elif any(len(d.tail) > 1 or d.is_set for d in node.definitions):
             result = call(runtime("freeze"), result)
-        if node.children:
+        if node.children and not _is_set(node):
             merge = ast.Attribute(value=load("ctx"), attr="with_children", ctx=ast.Load())
             place = self.constants.add(node.definitions[0].rule.span)
             result = call(merge, result, self.constants.add(node.path), place)
@@ -278,6 +362,10 @@ class RuleWriter(Expressions):
         self.body(rule.body)
         for parameter, arg in late:
             self.match(parameter, Operand(load(arg)))
+
+
+def _is_set(node: RuleNode) -> bool:
+    return not node.children and all(d.is_set and not d.tail for d in node.definitions)
 
 
 def _constant_of(rule: Rule) -> Any:

@@ -22,6 +22,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.MISSING": op.MISSING,
     "rt.UNDEFINED": UNDEFINED,
     "rt.ValueMock": ValueMock,
+    "rt.candidates": op.candidates,
     "rt.contains": op.contains,
     "rt.contains_pair": op.contains_pair,
     "rt.dict": dict,

@@ -6,7 +6,7 @@ Each is as short as it can be, since each stands in the innermost loop of some p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from doorward.rego.errors import CONFLICT_ERROR, EvalError
 from doorward.rego.source import Span
@@ -25,6 +25,8 @@ from doorward.rego.values import (
 __all__ = [
     "LOOKUP_ERRORS",
     "MISSING",
+    "Candidates",
+    "candidates",
     "contains",
     "contains_pair",
     "freeze",
@@ -155,6 +157,20 @@ def contains_pair(key: Any, item: Any, collection: Any) -> bool:
     """`key, item in collection`."""
     found = lookup(collection, key)
     return found is not UNDEFINED and equal(found, item)
+
+
+class Candidates(NamedTuple):
+    """Definitions, each a function and where it stands, by the value of what they test."""
+
+    by_value: dict[Key, tuple[tuple[Any, Span], ...]]
+    others: tuple[tuple[Any, Span], ...]
+
+
+def candidates(table: Candidates, value: Any) -> tuple[tuple[Any, Span], ...]:
+    """The definitions that can apply when what they test has this value, or none."""
+    if value is UNDEFINED:
+        return table.others
+    return table.by_value.get(value if type(value) is str else to_key(value), table.others)
 
 
 def one(before: Any, value: Any, span: Span) -> Any:

@@ -1,0 +1,96 @@
+"""Which of many definitions can apply: found by one look at what most of them test.
+
+A definition that cannot hold unless `input.method == "GET"` need not be tried for a POST. Of the
+paths below `input`, and the parameters, that definitions compare with constants, the one that
+leaves the fewest candidates is chosen; a table from its value to the candidates is made when the
+program is linked. Ten thousand definitions then cost what ten do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from doorward.rego.analysis.tree import Definition
+from doorward.rego.codegen.choice import Choice, Source
+from doorward.rego.codegen.terms import NOT_CONSTANT, constant_value
+from doorward.rego.runtime.operations import values
+from doorward.rego.syntax.nodes import Call, Expr, Ref, Scalar, Term, Var
+from doorward.rego.values import Key, to_key
+
+__all__ = ["choose"]
+
+FEWEST: Final = 8
+"""Fewer definitions than these are tried one after the other."""
+
+
+def choose(definitions: Sequence[Definition]) -> Choice | None:
+    """The best table for `definitions`; None where none would help."""
+    if len(definitions) < FEWEST:
+        return None
+    tests = [dict(_tests(definition)) for definition in definitions]
+    sources = {source for found in tests for source in found}
+    best = min(
+        (_choice(source, tests) for source in sorted(sources, key=repr)),
+        key=_cost,
+        default=None,
+    )
+    return best if best is not None and _cost(best) * 2 <= len(definitions) else None
+
+
+def _choice(source: Source, tests: Sequence[dict[Source, list[Key]]]) -> Choice:
+    named: dict[Key, list[int]] = defaultdict(list)
+    always: list[int] = []
+    for position, found in enumerate(tests):
+        if source not in found:
+            always.append(position)
+        for key in dict.fromkeys(found.get(source, ())):
+            named[key].append(position)
+    candidates = {key: tuple(sorted([*found, *always])) for key, found in named.items()}
+    return Choice(source, candidates, tuple(always))
+
+
+def _cost(choice: Choice) -> float:
+    """Candidates to expect."""
+    sizes = [len(found) for found in choice.candidates.values()]
+    return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(choice.others))
+
+
+def _tests(definition: Definition) -> Iterator[tuple[Source, list[Key]]]:
+    """What must be one of which constants for `definition` to hold."""
+    for number, parameter in enumerate(definition.rule.head.args or ()):
+        value = constant_value(parameter)
+        if value is not NOT_CONSTANT:
+            yield number, [to_key(value)]
+    if definition.rule.else_rule is not None:
+        return
+    for expr in definition.rule.body:
+        yield from _test(expr)
+
+
+def _test(expr: Expr) -> Iterator[tuple[Source, list[Key]]]:
+    call = expr.term
+    if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
+        return
+    left, right = call.args
+    if call.name in ("eq", "equal", "assign"):
+        for ref, constant in ((left, right), (right, left)):
+            source, value = _source(ref), constant_value(constant)
+            if source is not None and value is not NOT_CONSTANT:
+                yield source, [to_key(value)]
+    elif call.name == "internal.member_2":
+        source, collection = _source(left), constant_value(right)
+        if source is not None and collection is not NOT_CONSTANT:
+            yield source, [to_key(member) for member in _members(collection)]
+
+
+def _members(collection: Any) -> list[Any]:
+    return list(values(collection))
+
+
+def _source(term: Term) -> Source | None:
+    if not (isinstance(term, Ref) and isinstance(term.head, Var) and term.head.name == "input"):
+        return None
+    names = [a.value for a in term.args if isinstance(a, Scalar) and isinstance(a.value, str)]
+    return tuple(names) if len(names) == len(term.args) else None
