@@ -18,6 +18,9 @@ from doorward.rego.builtins import (
     bits as bits,
 )
 from doorward.rego.builtins import (
+    certificates as certificates,
+)
+from doorward.rego.builtins import (
     comparison as comparison,
 )
 from doorward.rego.builtins import (

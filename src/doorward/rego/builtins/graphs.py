@@ -1,6 +1,6 @@
 """Graphs as objects from a node to its neighbours, and `walk` through any value.
 
-`graph.reachable_paths` can have exponentially many answers: past `MAX_STEPS` it is an error.
+The paths of `graph.reachable_paths` may hold `MAX_STEPS` nodes in all; more is an error.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from doorward.rego.values import (
 __all__: list[str] = []
 
 MAX_STEPS: Final = 1_000_000
+_END: Final = Boxed("no more")
 
 Graph: TypeAlias = "dict[Key, Value]"
 
@@ -61,30 +62,64 @@ def graph_reachable(graph: Graph, initial: Value) -> frozenset[Key]:
 
 @builtin("graph.reachable_paths", _GRAPH, _NODES, returns=set_(array(any_)), checked=False)
 def graph_reachable_paths(graph: Graph, initial: Value) -> frozenset[Key]:
-    """The longest paths from the initial nodes, each ending at a leaf or before a loop closes."""
+    """The paths from the initial nodes, each ending at a leaf or before it would close a loop.
+
+    As OPA sees it, a node already passed on another way from the same first step closes one too.
+    """
     _check(graph, initial)
-    paths: dict[Key, None] = {}
-    steps = 0
-    stack: list[tuple[tuple[Key, ...], Key]]
-    stack = [((), root) for root in reversed(_vertices(initial)) if root in graph]
-    while stack:
-        path, node = stack.pop()
-        steps += len(path) + 1  # what is counted is the size of the answer
-        if steps > MAX_STEPS:
+    paths = _Paths(graph)
+    for root in _vertices(initial):
+        if root in graph:
+            neighbours = _vertices(graph[root])
+            if not neighbours:
+                paths.add((root,))
+            for neighbour in neighbours:
+                paths.follow(root, neighbour)
+    return frozenset(paths.found)
+
+
+class _Paths:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.found: dict[Key, None] = {}
+        self.size = 0
+        self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
+
+    def count(self, path: tuple[Key, ...]) -> None:
+        self.size += len(path)
+        if self.size > MAX_STEPS:
             raise BuiltinError(f"paths hold more than {MAX_STEPS} nodes")
-        if node in path or node not in graph:
-            paths[_path(path)] = None
-            continue
+
+    def add(self, path: tuple[Key, ...]) -> None:
+        self.count(path)
+        self.found[Boxed([from_key(node) for node in path])] = None
+
+    def follow(self, root: Key, first: Key) -> None:
+        """Every path that starts with `root` and `first`."""
+        passed = {root}
+        self.visit(first, (root,))
+        while self.stack:
+            path, neighbours = self.stack[-1]
+            node = next(neighbours, _END)
+            if node is _END:
+                self.stack.pop()
+            elif node in passed:
+                self.add(path)
+            else:
+                passed.add(path[-1])
+                self.visit(node, path)
+
+    def visit(self, node: Key, path: tuple[Key, ...]) -> None:
+        if node not in self.graph:
+            self.add(path)
+            return
         longer = (*path, node)
-        neighbours = _vertices(graph[node])
-        if not neighbours:
-            paths[_path(longer)] = None
-        stack += [(longer, neighbour) for neighbour in reversed(neighbours)]
-    return frozenset(paths)
-
-
-def _path(nodes: tuple[Key, ...]) -> Key:
-    return Boxed([from_key(node) for node in nodes])
+        self.count(longer)
+        neighbours = _vertices(self.graph[node])
+        if neighbours:
+            self.stack.append((longer, iter(neighbours)))
+        else:
+            self.add(longer)
 
 
 @builtin("walk", any_, returns=tuple_(array(any_), any_), relation=True)
