@@ -56,7 +56,7 @@ def ask(
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
             answer.status = message["status"]
-            answer.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+            answer.headers = {k.decode(): v.decode("latin-1") for k, v in message["headers"]}
         else:
             answer.raw += message.get("body", b"")
 

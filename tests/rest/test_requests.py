@@ -74,6 +74,20 @@ def test_odd_paths_get_an_answer(path: str, status: int) -> None:
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("//evil/x/", "/evil/x"),
+        ("/%2F%2Fevil/", "/evil"),
+        ("/%5Cevil/", "/evil"),
+        ("/v1/data/%C3%BC/", "/v1/data/%C3%BC"),
+        ("/v1/data/%F0%9F%98%80/", "/v1/data/%F0%9F%98%80"),
+    ],
+)
+def test_a_redirect_never_leads_elsewhere(path: str, location: str) -> None:
+    assert ask(api(), "GET", path).headers["location"] == location
+
+
 def test_an_escaped_slash_stays_inside_its_segment() -> None:
     assert segments(b"/v1/data/a%2Fb/c") == ("", "v1", "data", "a/b", "c")
 

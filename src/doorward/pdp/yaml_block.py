@@ -164,7 +164,7 @@ class _Reader:
         scalar = yaml.ScalarNode(tag, replaced, node.start_mark, node.end_mark)
         try:
             value = yaml.SafeLoader("").construct_object(scalar)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
             raise ConfigError(f"{self.place(node, path)} cannot be read as a value") from None
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 

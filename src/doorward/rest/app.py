@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -42,6 +43,7 @@ from doorward.rest.requests import (
 
 __all__ = ["Api"]
 
+_ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 )
@@ -110,9 +112,11 @@ class Api:
 
     def _redirect(self, request: Request, status: int, clean: bytes) -> Response:
         # OPA's router unescapes what it redirects to; a control character must not get that far.
-        location = "/".join(segments(clean))
+        # Nor may it become another host: `//evil` and `/\evil` are read as one.
+        location = "/" + "/".join(segments(clean)).lstrip("/\\")
         if not location.isprintable():
             return bad_request("invalid character in path")
+        location = quote(location, safe=_ASCII)
         answer = redirect(status, location, request.method)
         if request.method in ("GET", "POST") and location.startswith(("/v0/data", "/v1/data")):
             answer.headers["vary"] = "Accept-Encoding"
