@@ -13,7 +13,7 @@ from doorward.rego.builtins.registry import Builtin, Registry
 from doorward.rego.syntax.nodes import Call, Ref, Scalar, Var, With
 from doorward.rego.values import Key, to_key
 
-__all__ = ["Callee", "Callees", "call_path", "replaced_function"]
+__all__ = ["Callee", "Callees", "call_path", "replaced_function", "replaced_names"]
 
 
 def call_path(operator: Ref) -> tuple[Key, ...] | None:
@@ -66,6 +66,18 @@ class Callees:
         if callee is None or (callee.node is not None and not callee.node.is_function):
             return None
         return callee.arity
+
+
+def replaced_names(item: With, callees: Callees) -> list[str]:
+    """Names of what `item` replaces: one function or built-in, or rules at and below a path."""
+    name = replaced_function(item, callees)
+    if name is not None:
+        return [name]
+    path = call_path(item.target) if isinstance(item.target, Ref) else None
+    if isinstance(item.target, Var) and item.target.name == "data":
+        path = ()
+    node = None if path is None else callees.root.find(path)
+    return [] if node is None else [below.name for below in node.walk() if below.definitions]
 
 
 def replaced_function(item: With, callees: Callees) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from doorward.rego.analysis.calls import Callees, replaced_function
+from doorward.rego.analysis.calls import Callees, replaced_names
 from doorward.rego.analysis.dependencies import (
     Dependencies,
     build_dependencies,
@@ -194,7 +194,5 @@ def _mocked(tops: Sequence[Module | Body], callees: Callees) -> frozenset[str]:
         for part in top if isinstance(top, tuple) else (top,):
             for node in walk(part):
                 if isinstance(node, With):
-                    name = replaced_function(node, callees)
-                    if name is not None:
-                        names.add(name)
+                    names.update(replaced_names(node, callees))
     return frozenset(names)

@@ -6,10 +6,12 @@ After this pass a module reads without its imports: every `Var` is a local varia
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from doorward.rego.analysis.scope import Names, Scope, pattern_vars
+from doorward.rego.analysis.bindings import term_vars
+from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
+from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -65,10 +67,11 @@ def resolve_modules(
     resolved, errors = [], []
     for module in modules:
         package = module.package.path
-        resolver = Resolver(package, exports[package], module.imports, strict=strict)
+        resolver = Resolver(package, exports[package], module.imports, strict=strict, v1=module.v1)
         resolved.append(resolver.module(module))
         errors += resolver.names.errors
-    return resolved, errors
+    first = min((stage for stage, _ in errors), default=Stage.LOCALS)
+    return resolved, [problem for stage, problem in errors if stage == first]
 
 
 def resolve_query(
@@ -81,7 +84,7 @@ def resolve_query(
     resolver = Resolver(package, exports, imports)
     scope = Scope(resolver.names)
     resolved = resolver.body(body, scope)
-    return resolved, resolver.names.errors
+    return resolved, [problem for _, problem in resolver.names.errors]
 
 
 def _rule_name(rule: Rule) -> str:
@@ -92,6 +95,7 @@ def _rule_name(rule: Rule) -> str:
 @dataclass(slots=True)
 class _Imported:
     path: Ref | Var
+    text: str
     span: Span
     used: bool = False
 
@@ -106,47 +110,66 @@ class Resolver:
         imports: Sequence[Import],
         *,
         strict: bool = False,
+        v1: bool = True,
     ) -> None:
         self.package = package
         self.names = Names(strict)
+        self.may_shadow = not (v1 or strict)
         self.rules: Mapping[str, None] = dict.fromkeys(exports)
         self.imports: dict[str, _Imported] = {}
         for item in imports:
             head = item.path.head if isinstance(item.path, Ref) else item.path
             if isinstance(head, Var) and head.name in ROOTS:
-                self.imports[_import_name(item)] = _Imported(item.path, item.span)
+                text = _import_text(item)
+                self.imports[_import_name(item)] = _Imported(item.path, text, item.span)
 
     def module(self, module: Module) -> Module:
         rules = tuple(self.rule(rule) for rule in module.rules)
-        if self.names.strict:
-            for imported in self.imports.values():
-                if not imported.used:
-                    self.names.report(f"import {imported.path.span.text} unused", imported.span)
+        self._check_imports(module.imports)
         return replace(module, rules=rules)
+
+    def _check_imports(self, imports: Sequence[Import]) -> None:
+        first: dict[str, Import] = {}
+        for item in imports:
+            name = _import_name(item)
+            imported = self.imports.get(name)
+            if self.names.strict and imported is not None and not imported.used:
+                message = f"{_import_text(item)} unused"
+                self.names.report(message, item.span, Stage.REFERENCES)
+            before = first.setdefault(name, item)
+            if before is not item and not self.may_shadow:
+                message = f"import must not shadow {_import_text(before)}"
+                self.names.report(message, item.span, Stage.IMPORTS)
 
     # Rules
 
-    def rule(self, rule: Rule, arguments: Scope | None = None) -> Rule:
+    def rule(self, rule: Rule) -> Rule:
         name = _rule_name(rule)
-        if name in ROOTS:
-            self.names.report(
-                f"rules must not shadow {name} (use a different rule name)", rule.span
-            )
-        outer = arguments or Scope(self.names)
+        if name in ROOTS and not self.may_shadow:
+            message = f"rules must not shadow {name} (use a different rule name)"
+            self.names.report(message, rule.span, Stage.ROOTS)
+        outer = Scope(self.names)
         args = rule.head.args
-        if args is not None and arguments is None:
+        if args is not None:
+            self._check_parameters(args, rule.span)
             args = tuple(self._parameter(arg, outer) for arg in args)
-        elif args is not None:
-            args = tuple(self.term(arg, outer) for arg in args)
-        scope = Scope(self.names, outer)
+        resolved = self._branch(rule, args, outer)
+        outer.close_parameters(rule.head.span)
+        return resolved
+
+    def _branch(self, rule: Rule, args: tuple[Term, ...] | None, outer: Scope) -> Rule:
+        """One rule, then its `else`; they share the parameters."""
+        self.names.begin_rule()
+        scope = Scope(self.names, outer, parameters=True)
         body = self.body(rule.body, scope, close=False)
         head = self._head(rule.head, args, scope)
-        otherwise = None
-        if rule.else_rule is not None:
-            otherwise = self.rule(rule.else_rule, outer)
         scope.close()
-        if arguments is None:
-            outer.close()
+        otherwise = rule.else_rule
+        if otherwise is not None:
+            below = otherwise.head.args
+            if below is not None:
+                below = tuple(self.term(arg, outer, use=False) for arg in below)
+            otherwise = self._branch(otherwise, below, outer)
         return replace(rule, head=head, body=body, else_rule=otherwise)
 
     def _head(self, head: Head, args: tuple[Term, ...] | None, scope: Scope) -> Head:
@@ -162,15 +185,23 @@ class Resolver:
             value=None if head.value is None else self.term(head.value, scope),
         )
 
+    def _check_parameters(self, args: tuple[Term, ...], span: Span) -> None:
+        for arg in args:
+            for var in pattern_vars(arg):
+                if var.name in ROOTS:
+                    message = f"args must not shadow {var.name} (use a different variable name)"
+                    self.names.report(message, span, Stage.REFERENCES)
+                    return
+
     def _parameter(self, term: Term, scope: Scope) -> Term:
+        scope.place = term.span
+        for call in _calls(term):
+            self.names.report("rule arguments cannot contain calls", call.span)
         for var in pattern_vars(term):
-            if var.name in ROOTS:
-                self.names.report(
-                    f"args must not shadow {var.name} (use a different variable name)", var.span
-                )
-        seen = {v.name for v in pattern_vars(term)}
-        for var in pattern_vars(term):
-            if var.name in seen and var.name not in scope.declared and var.name not in ROOTS:
+            before = scope.declared.get(var.name)
+            if before is not None:
+                before.used = True
+            elif var.name not in ROOTS:
                 scope.declare(var, "argument")
         return self.term(term, scope, use=False)
 
@@ -178,19 +209,21 @@ class Resolver:
 
     def body(self, body: Body, scope: Scope, *, close: bool = True) -> Body:
         scope.expect(body)
-        resolved = tuple(self.expr(expr, scope) for expr in body)
+        resolved = []
+        for expr in body:
+            scope.place = expr.span
+            resolved.append(self.expr(expr, scope))
         if close:
             scope.close()
-        return resolved
+        return tuple(resolved)
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         withs = tuple(self._with(w, scope) for w in expr.withs)
         term = expr.term
         resolved: Term | SomeDecl | SomeIn | Every | Not | And | Or
         if isinstance(term, SomeDecl):
-            resolved = replace(
-                term, symbols=tuple(self._declare(v, "declared", scope) for v in term.symbols)
-            )
+            symbols = tuple(scope.declare(v, "declared", term.span) for v in term.symbols)
+            resolved = replace(term, symbols=symbols)
         elif isinstance(term, SomeIn):
             resolved = self._some_in(term, scope)
         elif isinstance(term, Every):
@@ -211,57 +244,53 @@ class Resolver:
 
     def _some_in(self, term: SomeIn, scope: Scope) -> SomeIn:
         domain = self.term(term.domain, scope)
-        key = None if term.key is None else self._pattern(term.key, "declared", scope)
-        value = self._pattern(term.value, "declared", scope)
-        for part in (key, value):
-            for var in pattern_vars(part) if part is not None else ():
-                self._mark_used(var, scope)
-        return replace(term, key=key, value=value, domain=domain)
-
-    def _mark_used(self, var: Var, scope: Scope) -> None:
-        for declared in scope.declared.values():
-            if declared.unique == var.name and not self.names.strict:
-                declared.used = True
+        # What the collection itself is made of is not bound by walking it.
+        given = {v.name for v in term_vars(term.domain)}
+        parts = [part for part in (term.key, term.value) if part is not None]
+        named = {v.name: v for part in parts for v in pattern_vars(part) if not v.is_wildcard}
+        for name, var in named.items():
+            if name not in given:
+                scope.declare(var, "declared", term.span)
+                scope.declared[name].used = True
+        key = None if term.key is None else self.term(term.key, scope)
+        return replace(term, key=key, value=self.term(term.value, scope), domain=domain)
 
     def _every(self, term: Every, scope: Scope) -> Every:
         domain = self.term(term.domain, scope)
         inner = Scope(self.names, scope)
-        key = None if term.key is None else self._declare(term.key, "declared", inner)
-        value = self._declare(term.value, "declared", inner)
-        body = self.body(term.body, Scope(self.names, inner))
-        inner.close()
+        inner.place = term.body[0].span if term.body else term.span
+        key = term.key
+        if key is not None and not key.is_wildcard:
+            key = inner.declare(key, "declared", term.span)
+        value = term.value
+        if not value.is_wildcard:
+            value = inner.declare(value, "declared", term.span)
+        body = self.body(term.body, inner)
         return replace(term, key=key, value=value, domain=domain, body=body)
 
     def _assign(self, call: Call, scope: Scope) -> Call:
         target, value = call.args
         resolved = self.term(value, scope)
-        pattern = self._pattern(target, "assigned", scope)
+        pattern = self._pattern(target, scope)
         return replace(call, args=(pattern, resolved))
 
-    def _pattern(self, term: Term, how: str, scope: Scope) -> Term:
+    def _pattern(self, term: Term, scope: Scope) -> Term:
+        """The left side of `:=`, which declares every variable in it."""
         match term:
+            case Var(name) if name in ROOTS and not self.may_shadow:
+                message = f"variables must not shadow {name} (use a different variable name)"
+                self.names.report(message, term.span, Stage.ROOTS)
+                return term
             case Var():
-                return self._declare(term, how, scope)
+                return scope.declare(term, "assigned")
             case Array(items):
-                return replace(term, items=tuple(self._pattern(i, how, scope) for i in items))
+                return replace(term, items=tuple(self._pattern(i, scope) for i in items))
             case Object(items):
-                pairs = tuple((self.term(k, scope), self._pattern(v, how, scope)) for k, v in items)
+                pairs = tuple((self.term(k, scope), self._pattern(v, scope)) for k, v in items)
                 return replace(term, items=pairs)
-        if how == "assigned":
-            kind = _KINDS.get(type(term))
-            if kind is None and isinstance(term, Scalar):
-                kind = _scalar_kind(term)
-            self.names.report(f"cannot assign to {kind}", term.span)
-            return term
-        return self.term(term, scope)
-
-    def _declare(self, var: Var, how: str, scope: Scope) -> Var:
-        if var.name in ROOTS:
-            self.names.report(
-                f"variables must not shadow {var.name} (use a different variable name)", var.span
-            )
-            return var
-        return scope.declare(var, how)
+        kind = _scalar_kind(term) if isinstance(term, Scalar) else _KINDS.get(type(term))
+        self.names.report(f"cannot assign to {kind}", term.span)
+        return term
 
     def _with(self, item: With, scope: Scope) -> With:
         target = item.target
@@ -321,12 +350,12 @@ class Resolver:
                 )
 
     def _var(self, var: Var, name: str, scope: Scope, *, use: bool = True) -> Term:
-        if name in ROOTS or var.is_wildcard:
+        if var.is_wildcard:
             return var
         declared = scope.declared.get(name) if not use else scope.find(name)
         if declared is not None:
             return Var(declared.unique, var.span)
-        if scope.is_local(name):
+        if name in ROOTS or scope.is_local(name):
             return var
         return self._global(name, var.span) or var
 
@@ -378,6 +407,24 @@ def _import_name(item: Import) -> str:
             return str(last.value)
     head = item.path.head if isinstance(item.path, Ref) else item.path
     return head.name if isinstance(head, Var) else ""
+
+
+def _import_text(item: Import) -> str:
+    alias = "" if item.alias is None else f" as {item.alias}"
+    return f"import {ref_text(item.path)}{alias}"
+
+
+def _calls(term: Term) -> Iterator[Call]:
+    """The calls in a parameter, where keys, sets and comprehensions are values anyway."""
+    match term:
+        case Call():
+            yield term
+        case Array(items):
+            for item in items:
+                yield from _calls(item)
+        case Object(items):
+            for _, item in items:
+                yield from _calls(item)
 
 
 def _scalar_kind(term: Scalar) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from doorward.rego.errors import COMPILE_ERROR, Diagnostic
-from doorward.rego.source import Span
+from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import (
     Array,
     Call,
@@ -23,7 +24,7 @@ from doorward.rego.syntax.nodes import (
     Var,
 )
 
-__all__ = ["Names", "Scope", "pattern_vars", "source_name"]
+__all__ = ["Names", "Scope", "Stage", "pattern_vars", "source_name"]
 
 
 def source_name(name: str) -> str:
@@ -46,12 +47,24 @@ def pattern_vars(term: Term) -> Iterator[Var]:
 
 @dataclass(slots=True)
 class Declared:
-    """One declared name of a scope: the unique name, how it came to be, whether it was used."""
+    """One declared name of a scope: the unique name, how it came to be, whether it was used.
+
+    `span` is the expression that declares it: that is where OPA reports what is wrong with it.
+    """
 
     unique: str
     how: str
     span: Span
     used: bool = False
+
+
+class Stage(IntEnum):
+    """OPA looks at names several times over; what fails first hides the rest."""
+
+    REFERENCES = 0
+    ROOTS = 1
+    IMPORTS = 2
+    LOCALS = 3
 
 
 @dataclass(slots=True)
@@ -60,26 +73,43 @@ class Names:
 
     strict: bool = False
     count: int = 0
-    errors: list[Diagnostic] = field(default_factory=list)
+    errors: list[tuple[Stage, Diagnostic]] = field(default_factory=list)
+    start: int = 0
 
     def fresh(self, name: str) -> str:
         self.count += 1
         return f"{name}@{self.count}"
 
-    def report(self, message: str, span: Span) -> None:
-        self.errors.append(Diagnostic(COMPILE_ERROR, message, span))
+    def report(self, message: str, span: Span, stage: Stage = Stage.LOCALS) -> None:
+        self.errors.append((stage, Diagnostic(COMPILE_ERROR, message, span)))
+
+    def begin_rule(self) -> None:
+        """From here on, `is_clean` speaks of the next rule."""
+        self.start = len(self.errors)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the rule at hand has no errors yet: only then is it told what it does not use."""
+        return len(self.errors) == self.start
 
 
 class Scope:
     """The names one body declares. A name is declared from its declaration on; an earlier use
-    in the same body is an error, as is declaring it twice."""
+    in the same body is an error, as is declaring it twice.
 
-    def __init__(self, names: Names, parent: Scope | None = None) -> None:
+    `parameters` is the scope of a function's parameters around its own body.
+    """
+
+    def __init__(
+        self, names: Names, parent: Scope | None = None, *, parameters: bool = False
+    ) -> None:
         self.names = names
         self.parent = parent
         self.declared: dict[str, Declared] = {}
         self.pending: set[str] = set()
         self.referenced: set[str] = set()
+        self.place = NOWHERE
+        self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
         """Note what `body` will declare, so that uses before the declaration are seen."""
@@ -94,21 +124,25 @@ class Scope:
                     if part is not None:
                         self.pending.update(v.name for v in pattern_vars(part))
 
-    def declare(self, var: Var, how: str) -> Var:
-        """`var` under its unique name; `how` is "assigned", "declared" or "argument"."""
+    def declare(self, var: Var, how: str, span: Span | None = None) -> Var:
+        """`var` under its unique name; `how` is "assigned", "declared" or "argument".
+
+        What is wrong with the declaration is reported at `span`, by default where `var` stands.
+        """
         name = var.name
-        if var.is_wildcard:
+        if var.is_wildcard and how != "declared":
             return var
-        before = self.declared.get(name)
+        before = self.declared.get(name) or self._around.get(name)
+        place = span or var.span
         if before is not None and before.how == "argument" and how != "argument":
-            self.names.report(f"arg {name} redeclared", var.span)
+            self.names.report(f"arg {name} redeclared", place)
         elif before is not None and how != "argument":
-            self.names.report(f"var {name} {before.how} above", var.span)
+            self.names.report(f"var {name} {before.how} above", place)
         elif name in self.referenced and how != "argument":
-            self.names.report(f"var {name} referenced above", var.span)
+            self.names.report(f"var {name} referenced above", place)
         if before is None:
-            unique = self.names.fresh(name)
-            self.declared[name] = Declared(unique, how, var.span)
+            unique = name if var.is_wildcard else self.names.fresh(name)
+            self.declared[name] = Declared(unique, how, self.place)
             return Var(unique, var.span)
         return Var(before.unique, var.span)
 
@@ -139,15 +173,17 @@ class Scope:
 
     def close(self) -> None:
         """Report what was declared and never used: `some x` always, the rest when strict."""
-        for name, declared in self.declared.items():
-            if declared.used:
+        unused = [(name, d) for name, d in self.declared.items() if not d.used]
+        for how in ("assigned", "declared"):
+            if not self.names.is_clean or (how == "assigned" and not self.names.strict):
                 continue
-            if declared.how == "declared":
-                self.names.report(f"declared var {name} unused", declared.span)
-            elif self.names.strict and declared.how == "assigned":
-                self.names.report(f"assigned var {name} unused", declared.span)
-            elif self.names.strict and declared.how == "argument":
-                self.names.report(
-                    f"unused argument {name}. (hint: use _ (wildcard variable) instead)",
-                    declared.span,
-                )
+            for name, declared in unused:
+                if declared.how == how:
+                    self.names.report(f"{how} var {source_name(name)} unused", declared.span)
+
+    def close_parameters(self, span: Span) -> None:
+        """Report, when strict, the parameters that no branch of the function at `span` uses."""
+        for name, declared in self.declared.items():
+            if self.names.strict and not declared.used:
+                hint = "(hint: use _ (wildcard variable) instead)"
+                self.names.report(f"unused argument {name}. {hint}", span)
