@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, any_of, array, boolean, object_, set_
+from doorward.rego.builtins.signature import any_, any_of, array, object_, set_
 from doorward.rego.errors import OperandError
 from doorward.rego.numbers import Number
 from doorward.rego.values import (
@@ -124,7 +124,7 @@ def object_union_n(objects: list[Value]) -> Object:
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.subset", _SUBSETS, _SUBSETS, returns=boolean, checked=False)
+@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False)
 def object_subset(super_: Value, sub: Value) -> bool:
     """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 
