@@ -31,19 +31,25 @@ _to_peer: Final = attribute_context_pb2.AttributeContext.Peer.FromString
 def to_attributes(attributes: Any) -> Object:
     """The object for an `AttributeContext`; `request.http` included."""
     out: Object = {}
-    if attributes.HasField("source"):
+    has = attributes.HasField
+    if has("source"):
         out["source"] = _from_peer(attributes.source)
-    if attributes.HasField("destination"):
+    if has("destination"):
         out["destination"] = _from_peer(attributes.destination)
-    if attributes.HasField("request"):
-        out["request"] = _from_request(attributes.request)
+    if has("request"):
+        request = attributes.request
+        out["request"] = held = Object()
+        if request.HasField("time"):
+            held["time"] = _from_time(request.time)
+        if request.HasField("http"):
+            held["http"] = from_http(request.http)
     if attributes.context_extensions:
         out["contextExtensions"] = dict(attributes.context_extensions)
-    if attributes.HasField("metadata_context"):
+    if has("metadata_context"):
         out["metadataContext"] = from_metadata(attributes.metadata_context)
-    if attributes.HasField("route_metadata_context"):
+    if has("route_metadata_context"):
         out["routeMetadataContext"] = from_metadata(attributes.route_metadata_context)
-    if attributes.HasField("tls_session"):
+    if has("tls_session"):
         sni = attributes.tls_session.sni
         out["tlsSession"] = {"sni": sni} if sni else {}
     return out
@@ -127,17 +133,12 @@ def _from_internal_address(internal: Any) -> Object:
     return out
 
 
-def _from_request(request: Any) -> Object:
+def _from_time(time: Any) -> Object:
     out: Object = {}
-    if request.HasField("time"):
-        time, stamp = request.time, Object()
-        if seconds := time.seconds:
-            stamp["seconds"] = seconds
-        if nanos := time.nanos:
-            stamp["nanos"] = nanos
-        out["time"] = stamp
-    if request.HasField("http"):
-        out["http"] = from_http(request.http)
+    if seconds := time.seconds:
+        out["seconds"] = seconds
+    if nanos := time.nanos:
+        out["nanos"] = nanos
     return out
 
 

@@ -7,9 +7,11 @@ opa-envoy-plugin's order; that an application may see it otherwise is strict mod
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeAlias, cast
+from json.scanner import make_scanner
+from typing import Final, Literal, NoReturn, TypeAlias, cast
 
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestParseError
@@ -17,6 +19,7 @@ from doorward.envoy.gojson import end_of_value
 from doorward.envoy.gotext import parse_int, to_text
 from doorward.envoy.multipart import parse_media_type, parse_parts
 from doorward.envoy.paths import parse_query
+from doorward.rego.numbers import parse_number
 from doorward.rego.values import Key, Value, from_json
 
 __all__ = [
@@ -49,6 +52,19 @@ MAX_EXPLAINED: Final = 64 * 1024
 # Strings whole, so that brackets within them do not count; one without an end takes all the rest,
 # or it would be read again from each of its quotes.
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# The scanner that `from_json` works with, without the layers in front of it: most bodies are one
+# value with nothing around it.
+_DECODER: Final = json.JSONDecoder(
+    parse_int=parse_number, parse_float=parse_number, parse_constant=_refuse_constant
+)
+# typeshed says that a scanner is made of a scanner; it is made of a decoder.
+_scan: Final = make_scanner(_DECODER)  # type: ignore[arg-type]
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -103,8 +119,10 @@ def parse_json(text: str | bytes) -> Value:
     decoded = text if isinstance(text, str) else to_text(text)
     check_depth(decoded)
     try:
-        value = from_json(decoded)
-    except ValueError:
+        value, end = _scan(decoded, 0)
+        if end != len(decoded):
+            value = from_json(decoded)
+    except (StopIteration, ValueError):
         value = _parse_again(text if isinstance(text, bytes) else text.encode())
     return _without_surrogates(value) if "\\u" in decoded else value
 
