@@ -1,0 +1,98 @@
+"""DER, read only: bytes become elements that keep their own bytes.
+
+Lengths must be definite and fit; nothing is decoded that is not asked for. ValueError for what
+is no DER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+__all__ = ["Element", "read", "read_all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element: its tag with class and form, its content, and all its bytes."""
+
+    tag: int
+    content: bytes
+    raw: bytes
+
+    def children(self) -> list[Element]:
+        """The elements of a constructed one."""
+        return list(read_all(self.content))
+
+    def integer(self) -> int:
+        return int.from_bytes(self.content, "big", signed=True)
+
+    def oid(self) -> tuple[int, ...]:
+        """The numbers of an object identifier."""
+        numbers: list[int] = []
+        value = 0
+        for octet in self.content:
+            value = value << 7 | octet & 0x7F
+            if octet < 0x80:
+                numbers.append(value)
+                value = 0
+        if not numbers or self.content[-1] >= 0x80:
+            raise ValueError("object identifier is cut off")
+        first = min(numbers[0] // 40, 2)
+        return (first, numbers[0] - 40 * first, *numbers[1:])
+
+    def bits(self) -> bytes:
+        """The bytes of a bit string."""
+        return self.content[1:]
+
+    def text(self) -> str:
+        """The text of any kind of string."""
+        if self.tag == 0x1E:
+            return self.content.decode("utf-16-be")
+        if self.tag == 0x1C:
+            return self.content.decode("utf-32-be")
+        if self.tag == 0x14:
+            return self.content.decode("latin-1")
+        return self.content.decode("utf-8")
+
+    def time(self) -> datetime:
+        """The moment of a UTCTime or GeneralizedTime."""
+        text = self.content.decode("ascii")
+        if self.tag == 0x17:
+            text = ("19" if text[:2] >= "50" else "20") + text
+        form = "%Y%m%d%H%M%SZ" if len(text) == 15 else "%Y%m%d%H%MZ"
+        return datetime.strptime(text, form).replace(tzinfo=UTC)
+
+
+def read(octets: bytes) -> Element:
+    """The one element that the bytes are."""
+    found = list(read_all(octets))
+    if len(found) != 1:
+        raise ValueError("not one element")
+    return found[0]
+
+
+def read_all(octets: bytes) -> Iterator[Element]:
+    """The elements that the bytes are, one after another."""
+    place = 0
+    while place < len(octets):
+        element = _element(octets, place)
+        yield element
+        place += len(element.raw)
+
+
+def _element(octets: bytes, start: int) -> Element:
+    if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
+        raise ValueError("truncated tag or length")
+    length, place = octets[start + 1], start + 2
+    if length >= 0x80:
+        size = length & 0x7F
+        if not 0 < size <= 4 or place + size > len(octets):
+            raise ValueError("truncated tag or length")
+        length = int.from_bytes(octets[place : place + size], "big")
+        place += size
+    end = place + length
+    if end > len(octets):
+        raise ValueError("data truncated")
+    return Element(octets[start], octets[place:end], octets[start:end])

@@ -1,0 +1,212 @@
+"""Chains of certificates made for the purpose: what holds, and everything that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.der import read
+from doorward.rego.errors import BuiltinError
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+SECOND = 1_000_000_000
+KEYS = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "middle", "leaf")}
+Change = Callable[[x509.CertificateBuilder], x509.CertificateBuilder]
+
+
+def named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def same(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+    return builder
+
+
+def certificate(
+    name: str,
+    issuer: str,
+    change: Change = same,
+    *,
+    ca: bool = True,
+    path: int | None = None,
+    days: tuple[int, int] = (-1, 1),
+    signer: str = "",
+) -> str:
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(named(issuer))
+        .public_key(KEYS[name].public_key())
+        .serial_number(7)
+        .not_valid_before(NOW + timedelta(days=days[0]))
+        .not_valid_after(NOW + timedelta(days=days[1]))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=path), critical=True)
+    )
+    made = change(builder).sign(KEYS[signer or issuer], hashes.SHA256())
+    return made.public_bytes(Encoding.PEM).decode()
+
+
+def leaf(change: Change = same, issuer: str = "middle", **options: Any) -> str:
+    names = [
+        x509.DNSName("a.example"),
+        x509.DNSName("*.b.example"),
+        x509.IPAddress(ip_address("10.0.0.1")),
+        x509.UniformResourceIdentifier("spiffe://a.example/x"),
+        x509.RFC822Name("a@a.example"),
+    ]
+
+    def with_names(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+        return change(builder.add_extension(x509.SubjectAlternativeName(names), critical=False))
+
+    return certificate("leaf", issuer, with_names, ca=False, **options)
+
+
+def adding(extension: x509.ExtensionType, *, critical: bool = True) -> Change:
+    return lambda builder: builder.add_extension(extension, critical=critical)
+
+
+ROOT = certificate("root", "root")
+MIDDLE = certificate("middle", "root")
+
+
+def verify(*certificates: str, at: datetime = NOW, **options: Any) -> Any:
+    nanoseconds = int(at.timestamp()) * SECOND
+    context = Context(Environment(clock=lambda: nanoseconds))
+    name = "crypto.x509.parse_and_verify_certificates_with_options"
+    return REGISTRY[name].call(context, "".join(certificates), options)
+
+
+def test_a_chain_holds_from_the_leaf_to_the_root() -> None:
+    valid, chain = verify(ROOT, MIDDLE, leaf())
+    assert valid is True
+    assert [c["Subject"]["CommonName"] for c in chain] == ["leaf", "middle", "root"]
+    leaf_ = chain[0]
+    assert leaf_["SerialNumber"] == 7
+    assert leaf_["DNSNames"] == ["a.example", "*.b.example"]
+    assert leaf_["IPAddresses"] == ["10.0.0.1"]
+    assert leaf_["URIs"][0]["Host"] == "a.example"
+
+
+def test_what_is_trusted_need_not_have_signed_itself() -> None:
+    assert verify(MIDDLE, leaf())[0] is True
+
+
+@pytest.mark.parametrize(
+    "certificates",
+    [
+        (ROOT,),
+        (ROOT, leaf()),
+        (ROOT, certificate("middle", "root", signer="leaf"), leaf()),
+        (ROOT, certificate("middle", "root", ca=False), leaf()),
+        (certificate("root", "root", path=0), MIDDLE, leaf()),
+        (ROOT, certificate("middle", "root", days=(-3, -2)), leaf()),
+        (ROOT, MIDDLE, leaf(days=(2, 3))),
+        (certificate("root", "root", days=(-3, -2)), MIDDLE, leaf()),
+        (ROOT, MIDDLE, leaf(adding(x509.OCSPNoCheck()))),
+        (ROOT, MIDDLE, leaf(signer="root")),
+    ],
+)
+def test_a_chain_with_a_broken_link_does_not_hold(certificates: tuple[str, ...]) -> None:
+    assert verify(*certificates) == [False, []]
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("a.example", True),
+        ("A.EXAMPLE", True),
+        ("x.b.example", True),
+        ("b.example", False),
+        ("x.y.b.example", False),
+        ("leaf", False),
+        ("10.0.0.1", True),
+        ("[10.0.0.1]", True),
+        ("10.0.0.2", False),
+        ("a.example\0.evil", False),
+    ],
+)
+def test_a_name_is_one_of_the_leaf(name: str, holds: bool) -> None:
+    assert verify(ROOT, MIDDLE, leaf(), DNSName=name)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("permitted", "excluded", "holds"),
+    [
+        ([x509.DNSName("example")], None, True),
+        ([x509.DNSName("a.example")], None, False),
+        (None, [x509.DNSName("b.example")], False),
+        ([x509.IPAddress(ip_network("10.0.0.0/8"))], None, True),
+        (None, [x509.IPAddress(ip_network("10.0.0.0/24"))], False),
+        ([x509.RFC822Name("a.example")], None, True),
+        (None, [x509.RFC822Name("a@a.example")], False),
+        ([x509.UniformResourceIdentifier(".example")], None, True),
+        ([x509.UniformResourceIdentifier("b.example")], None, False),
+    ],
+)
+def test_names_are_within_the_constraints(permitted: Any, excluded: Any, holds: bool) -> None:
+    constraints = x509.NameConstraints(permitted, excluded)
+    middle = certificate("middle", "root", adding(constraints))
+    assert verify(ROOT, middle, leaf())[0] is holds
+
+
+def test_the_purpose_holds_all_the_way() -> None:
+    client = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    middle = certificate("middle", "root", adding(client, critical=False))
+    assert verify(ROOT, middle, leaf())[0] is False
+    assert verify(ROOT, middle, leaf(), KeyUsages=["KeyUsageClientAuth"])[0] is True
+    assert verify(ROOT, middle, leaf(), KeyUsages=["KeyUsageAny"])[0] is True
+
+
+def test_an_issuer_that_may_not_sign_certificates_does_not() -> None:
+    usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+    middle = certificate("middle", "root", adding(usage))
+    assert verify(ROOT, middle, leaf())[0] is False
+
+
+def test_the_moment_can_be_given() -> None:
+    later = NOW + timedelta(days=400)
+    chain = (ROOT, MIDDLE, leaf())
+    assert verify(*chain, at=later)[0] is False
+    assert verify(*chain, at=later, CurrentTime=int(NOW.timestamp()) * SECOND)[0] is True
+
+
+def test_too_many_certificates_are_refused() -> None:
+    with pytest.raises(BuiltinError, match="more than 100"):
+        REGISTRY["crypto.x509.parse_certificates"].call(ROOT * 101)
+    assert verify(*[ROOT] * 101) == [False, []]
+
+
+def private_pem(name: str) -> str:
+    key = KEYS[name]
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem.decode()
+
+
+def test_a_key_belongs_to_its_certificate_or_is_refused() -> None:
+    parse = REGISTRY["crypto.x509.parse_keypair"].call
+    assert parse(leaf(), private_pem("leaf"))["Leaf"]["DNSNames"] == ["a.example", "*.b.example"]
+    with pytest.raises(BuiltinError, match="private key does not match public key"):
+        parse(leaf(), private_pem("root"))
+    for pair in [("", private_pem("leaf")), (leaf(), ""), (leaf(), leaf())]:
+        with pytest.raises(BuiltinError):
+            parse(*pair)
+
+
+@pytest.mark.parametrize("octets", ["", "30", "3005", "308000", "3002", "1f0100", "30010030"])
+def test_what_is_no_der_is_no_certificate(octets: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        read(bytes.fromhex(octets))
