@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Final
 
 from doorward.rego.builtins.octets import SURROGATES, scrub
@@ -20,6 +19,7 @@ from doorward.rego.values import Key, Value, from_json, from_key, sorted_keys, s
 __all__ = ["indent", "marshal", "quote", "unmarshal"]
 
 _plain: Final = json.JSONEncoder(ensure_ascii=False).encode
+_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _SPECIAL: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
@@ -36,41 +36,31 @@ def _escape(match: re.Match[str]) -> str:
 
 def marshal(value: Value) -> str:
     """The JSON text of `value`, compact."""
-    out: list[str] = []
     try:
-        _write(value, out.append)
+        return _text(value)
     except RecursionError:
         raise BuiltinError("value is nested too deeply for JSON") from None
-    return "".join(out)
 
 
-def _write(value: Value, put: Callable[[str], None]) -> None:
+def _text(value: Value) -> str:
     if isinstance(value, str):
-        put(quote(value))
-    elif value is None or isinstance(value, bool):
-        put({None: "null", True: "true", False: "false"}[value])
-    elif isinstance(value, dict):
-        _write_object(value, put)
-    elif isinstance(value, (list, frozenset)):
-        put("[")
-        for n, item in enumerate(value if isinstance(value, list) else sorted_values(value)):
-            if n:
-                put(",")
-            _write(item, put)
-        put("]")
-    else:
-        put(number_text(value))
+        return quote(value)
+    if value is None or isinstance(value, bool):
+        return _CONSTANTS[value]
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return _object_text(value)
+    if isinstance(value, frozenset):
+        return f"[{','.join(map(_text, sorted_values(value)))}]"
+    return number_text(value)
 
 
-def _write_object(value: dict[Key, Value], put: Callable[[str], None]) -> None:
+def _object_text(value: dict[Key, Value]) -> str:
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]
-    put("{")
-    for n, text in enumerate(sorted(texts)):
-        put(f"{',' if n else ''}{quote(text)}:")
-        _write(texts[text], put)
-    put("}")
+    return "{" + ",".join([f"{quote(key)}:{_text(texts[key])}" for key in sorted(texts)]) + "}"
 
 
 def unmarshal(text: str) -> Value:
