@@ -1,7 +1,7 @@
 """Globs as OPA's library reads them: `*`, `**`, `?`, `[abc]`, `[!a-z]`, `{a,b}` and `\\`.
 
 `*` and `?` stop at a delimiter, `**` does not. Common forms are compared as plain strings, all
-others become an RE2 pattern, so that every glob takes linear time. A glob is at most `MAX_PATTERN`
+others become an RE2 pattern, so that every glob takes linear time. A glob is at most `MAX_GLOB`
 characters, its braces nest at most `MAX_DEPTH` deep; `CACHED` compiled ones are kept.
 """
 
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from doorward.rego.builtins.operands import refuse_operand
-from doorward.rego.builtins.patterns import MAX_PATTERN, matcher, quote_meta
+from doorward.rego.builtins.patterns import matcher, quote_meta
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_of, array, boolean, null, string
 from doorward.rego.errors import BuiltinError
@@ -23,6 +23,7 @@ __all__ = ["CACHED"]
 
 CACHED: Final = 1024
 MAX_DEPTH: Final = 100
+MAX_GLOB: Final = 4096
 
 Matcher: TypeAlias = Callable[[str], bool]
 
@@ -68,8 +69,8 @@ def glob_quote_meta(pattern: str) -> str:
 
 @lru_cache(maxsize=CACHED)
 def _compile(glob: str, stops: str) -> Matcher:
-    if len(glob) > MAX_PATTERN:
-        raise BuiltinError(f"pattern is longer than {MAX_PATTERN} characters")
+    if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
+        raise BuiltinError(f"pattern is longer than {MAX_GLOB} characters")
     parts = _Parser(glob).parts()
     plain = _plain(parts, stops)
     if plain is not None:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 50
-MAX_SOURCE: Final = 1 << 20
+MAX_SOURCE: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

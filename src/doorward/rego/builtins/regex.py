@@ -29,6 +29,7 @@ from doorward.rego.values import Value
 __all__: list[str] = []
 
 _CACHED: Final = 256
+_KEPT_TEXT: Final = 4096
 
 
 @builtin("regex.match", string, string, returns=boolean)
@@ -122,7 +123,8 @@ def regex_replace(base: str, expression: str, value: str) -> str:
     """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
     found = pattern(expression)
     data = _bytes(base)
-    pieces = _template(value)
+    # A long template is not worth the memory of keeping it.
+    pieces = _template(value) if len(value) <= _KEPT_TEXT else _read_template(value)
     out: list[bytes] = []
     size = at = copied = 0
     while at <= len(data):
@@ -145,6 +147,10 @@ def regex_replace(base: str, expression: str, value: str) -> str:
 
 @lru_cache(maxsize=_CACHED)
 def _template(value: str) -> list[bytes | str | int]:
+    return _read_template(value)
+
+
+def _read_template(value: str) -> list[bytes | str | int]:
     """Texts (bytes), group names (str) and group numbers (int), in order."""
     pieces: list[bytes | str | int] = []
     before, dollar, rest = value.partition("$")
