@@ -188,8 +188,13 @@ class Binding:
                     self.need((term,))
             case Ref(head, args):
                 self.value(head)
+                # What the collection is made of is not bound by walking it: `x[x]`.
+                given = {var.name for var in term_vars(head)}
                 for arg in args:
-                    self.operand(arg)
+                    if given and any(var.name in given for var in term_vars(arg)):
+                        self.value(arg)
+                    else:
+                        self.operand(arg)
             case Call(operator, args):
                 for part in operator.args:
                     self.value(part)

@@ -251,7 +251,8 @@ class Resolver:
         for name, var in named.items():
             if name not in given:
                 scope.declare(var, "declared", term.span)
-                scope.declared[name].used = True
+                if name in scope.declared:
+                    scope.declared[name].used = True
         key = None if term.key is None else self.term(term.key, scope)
         return replace(term, key=key, value=self.term(term.value, scope), domain=domain)
 
