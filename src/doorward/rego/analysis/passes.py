@@ -24,6 +24,7 @@ from doorward.rego.analysis.resolve import resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
 from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
+from doorward.rego.analysis.unsafe import check_body_safety, check_safety
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
@@ -108,8 +109,11 @@ def calls(program: Program) -> list[Diagnostic]:
 
 def safety(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is made anew from what it returns."""
-    program.modules, errors = order_modules(program.modules, program.callees.arity)
-    program.root = build_tree(program.modules)
+    arity = program.callees.arity
+    errors = check_safety(program.modules, arity)
+    if not errors:
+        program.modules, errors = order_modules(program.modules, arity)
+        program.root = build_tree(program.modules)
     return errors
 
 
@@ -170,6 +174,7 @@ def check_query(
     resolved, errors = resolve_query(body, package, exports, imports)
     for check_ in (check_values, check_replacements, check_calls):
         errors = errors or check_([resolved], callees)
+    errors = errors or check_body_safety(resolved, callees.arity)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:

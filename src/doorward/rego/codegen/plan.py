@@ -9,6 +9,7 @@ from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Ref, Scalar, Var
 
 __all__ = ["Plan"]
 
@@ -17,8 +18,8 @@ __all__ = ["Plan"]
 class Plan:
     """The program that functions are generated for.
 
-    `constant`: nodes whose answers depend on data alone. `mocked`: names of functions and
-    built-ins that some `with` replaces, so that their calls must ask. `prints`: somebody listens.
+    `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
+    built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody listens.
     """
 
     callees: Callees
@@ -38,6 +39,19 @@ class Plan:
 
     def is_constant(self, node: RuleNode) -> bool:
         return id(node) in self.constant
+
+    def alias(self, node: RuleNode) -> Ref | None:
+        """The path below `input` that a rule is just another name for: `http := input.a.b`."""
+        if len(node.definitions) != 1 or node.children or node.name in self.mocked:
+            return None
+        definition = node.definitions[0]
+        rule, value = definition.rule, definition.rule.head.value
+        if not definition.is_complete or rule.body or rule.else_rule or rule.default:
+            return None
+        if not (isinstance(value, Ref) and isinstance(value.head, Var)):
+            return None
+        plain = all(isinstance(a, Scalar) and isinstance(a.value, str) for a in value.args)
+        return value if plain and value.head.name == "input" else None
 
     # Places whose definitions are chosen from a table
 

@@ -142,7 +142,7 @@ class References(Patterns):
         for n, operand in enumerate(term.args):
             assert node is not None
             if node.definitions and not node.is_function:
-                return self._path(self.rule_value(node), term.args[n:])
+                return self._rule_path(node, term.args[n:])
             value = constant_value(operand)
             if value is NOT_CONSTANT:
                 if not node.children:
@@ -155,11 +155,17 @@ class References(Patterns):
                 return self._base(term.args)
         assert node is not None
         if node.definitions and not node.is_function:
-            return self.rule_value(node)
+            return self._rule_path(node, ())
         if node.is_function:
             self.test(ast.Constant(value=False))
             return Operand(ast.Constant(value=None))
         return self._document(node, path)
+
+    def _rule_path(self, node: RuleNode, operands: Sequence[Term]) -> Operand:
+        alias = self.plan.alias(node)
+        if alias is not None:
+            return self._document_path("input", (*alias.args, *operands))
+        return self._path(self.rule_value(node), operands)
 
     def _base(self, operands: Sequence[Term]) -> Operand:
         return self._document_path("data", operands, "lookup_data")
@@ -239,6 +245,10 @@ class References(Patterns):
         elif term.head.name == "data":
             node, rest = self._rule_of(term)
             if node is None:
+                return
+            alias = self.plan.alias(node)
+            if alias is not None:
+                self.prefetch(Ref(alias.head, (*alias.args, *rest), term.span))
                 return
             held = self.ask(node)
             self.maybe[(self.state, node.name)] = held

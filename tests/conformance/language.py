@@ -1,0 +1,95 @@
+"""Programs with what the real OPA answered, and the rules by which ours may differ."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.rego import UNDEFINED, Engine, from_python, to_json, to_python
+from doorward.rego.errors import RegoError
+from doorward.rego.numbers import parse_number
+
+__all__ = ["DIFFERENCES", "Difference", "fault", "rows"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
+FILE: Final = SHARED / "data" / "golden" / "language.jsonl.gz"
+_DECODE = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number).decode
+
+Row = dict[str, Any]
+
+
+def rows() -> dict[str, list[Row]]:
+    """The recorded programs by group; {} where the data is missing."""
+    found: dict[str, list[Row]] = {}
+    if FILE.is_file():
+        with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = _DECODE(line)
+                found.setdefault(row["group"], []).append(row)
+    return found
+
+
+def fault(row: Row) -> str | None:
+    """How our answer differs from the recorded one; None when it does not."""
+    error = row.get("error")
+    try:
+        results = _answer(row)
+    except RegoError as raised:
+        found = raised.diagnostics[0]
+        if error is None:
+            return f"error where OPA has none: {found}"
+        codes = {e.get("code") for e in row.get("errors", (error,))}
+        if error.get("code") not in (None, "panic", found.code) and found.code not in codes:
+            return f"other code: want {error}, got {found}"
+        wanted = [e["message"] for e in row.get("errors", (error,))]
+        if not any(_same_text(text, found.message) for text in wanted):
+            return f"other message: want {error}, got {found}"
+        return None
+    if error is not None:
+        return f"no error: want {error}, got {results}"
+    given, want = to_json(from_python(results)), to_json(row["result"])
+    return None if given == want else f"other result: want {want}, got {given}"
+
+
+def _answer(row: Row) -> list[dict[str, Any]]:
+    engine = Engine(row.get("modules", {}), row.get("data", {}), v0=bool(row.get("v0")))
+    query = engine.prepare(row["query"], strict_builtin_errors=bool(row.get("strict")))
+    now = int(row["now_ns"]) if "now_ns" in row else None
+    input_ = row.get("input", UNDEFINED)
+    if query.variables:
+        return query.results(input_, now_ns=now)
+    return [{"": to_python(found[-1])} for found in query.rows(input_, now_ns=now)]
+
+
+def _same_text(want: str, got: str) -> bool:
+    first = want.partition("\n")[0]
+    return re.sub(r"__local\d+__", "_", first) == re.sub(
+        r"__local\d+__", "_", got.partition("\n")[0]
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Rows of `groups` whose `fault` matches may differ, for `reason`."""
+
+    groups: str
+    fault: str
+    reason: str
+    applies: Callable[[Row], bool] = lambda row: True
+
+    def covers(self, row: Row, found: str) -> bool:
+        return (
+            re.fullmatch(self.groups, row["group"]) is not None
+            and re.search(self.fault, found, re.DOTALL) is not None
+            and self.applies(row)
+        )
+
+
+DIFFERENCES: Final[tuple[Difference, ...]] = ()

@@ -1,0 +1,117 @@
+"""OPA's conformance suite as pytest parameters: one case for each note."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.rego import (
+    REGISTRY,
+    UNDEFINED,
+    Engine,
+    Registry,
+    from_json,
+    from_python,
+    parse_term,
+    to_json,
+)
+from doorward.rego.builtins.signature import null, string
+from doorward.rego.errors import RegoError
+from doorward.rego.values import equal
+
+__all__ = ["KNOWN_FAILURES", "fault", "parameters"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / os.environ.get("OPA_CASES", "../shared/data/rego-v1.jsonl.gz")
+KNOWN_FAILURES: dict[str, str] = tomllib.loads(
+    (Path(__file__).parent / "known_failures.toml").read_text(encoding="utf-8")
+)
+
+registry = Registry(REGISTRY)
+
+
+@registry.builtin("test.sleep", string, returns=null, pure=False)
+def test_sleep(duration: str) -> None:
+    """The one built-in that the suite adds for itself."""
+    time.sleep(int(duration.removesuffix("ms")) / 1000)
+
+
+def parameters() -> list[Any]:
+    """The cases, each under its note; a note that stands twice gets a number."""
+    if not SUITE.is_file():
+        skip = pytest.mark.skip(reason=f"no conformance suite at `{SUITE}`: set OPA_CASES")
+        return [pytest.param(None, marks=skip, id="suite")]
+    with gzip.open(SUITE, "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    seen: Counter[str] = Counter()
+    found = []
+    for case in cases:
+        note = case["note"]
+        seen[note] += 1
+        name = note if seen[note] == 1 else f"{note} ({seen[note]})"
+        reason = KNOWN_FAILURES.get(name)
+        marks = [pytest.mark.xfail(reason=reason)] if reason else []
+        found.append(pytest.param(case, id=name, marks=marks))
+    return found
+
+
+def fault(case: dict[str, Any]) -> str | None:
+    """What is wrong with our answer to `case`; None when it is right."""
+    try:
+        got = _answer(case)
+    except RegoError as error:
+        return _error_fault(case, error)
+    if "want_error" in case or "want_error_code" in case:
+        return f"no error: {got}"
+    if "want_result" not in case:
+        return None
+    want: Any = [_value(row) for row in case["want_result"]]
+    given: Any = [from_python(row) for row in got]
+    if case.get("sort_bindings"):
+        want, given = _ordered(want), _ordered(given)
+    return None if equal(given, want) else f"want {to_json(want)}, got {to_json(given)}"
+
+
+def _answer(case: dict[str, Any]) -> list[dict[str, Any]]:
+    modules = {f"test-{n}.rego": text for n, text in enumerate(case.get("modules") or ())}
+    data = _value(case["data"]) if "data" in case else {}
+    input_ = UNDEFINED
+    if "input" in case:
+        input_ = _value(case["input"])
+    elif "input_term" in case:
+        input_ = parse_term(case["input_term"])
+    engine = Engine(modules, data, registry=registry)
+    query = engine.prepare(case["query"], strict_builtin_errors=case.get("strict_error", False))
+    return query.results(input_)
+
+
+def _error_fault(case: dict[str, Any], error: RegoError) -> str | None:
+    if "want_error" not in case and "want_error_code" not in case:
+        return str(error)
+    code = error.diagnostics[0].code
+    if case.get("want_error_code", code) != code:
+        return f"want {case['want_error_code']}, got {error}"
+    if case.get("want_error", "") not in str(error):
+        return f"want {case['want_error']!r}, got {error}"
+    return None
+
+
+def _value(data: Any) -> Any:
+    return from_json(json.dumps(data))
+
+
+def _ordered(value: Any) -> Any:
+    """`value` with its arrays in an order of our own: the suite does not care for theirs."""
+    if isinstance(value, list):
+        return sorted((_ordered(item) for item in value), key=to_json)
+    if isinstance(value, dict):
+        return {key: _ordered(item) for key, item in value.items()}
+    return value
