@@ -30,6 +30,7 @@ Input: TypeAlias = dict[Key, Value]
 _VERSION_V3: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
 _VERSION_V2: Final[Value] = {"ext_authz": "v2", "encoding": "encoding/json"}
 
+_DEFAULTS: Final = Options()
 _NO_HEADERS: Final[dict[str, str]] = {}
 _from_v3: Final = auth_v3.CheckRequest.FromString
 _from_v2: Final = auth_v2.CheckRequest.FromString
@@ -43,7 +44,7 @@ class MalformedRequestError(RequestError):
 
 def to_input(
     request: bytes,
-    options: Options,
+    options: Options = _DEFAULTS,
     services: Services | None = None,
     version: Version = "v3",
 ) -> Input:
