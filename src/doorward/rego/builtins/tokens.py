@@ -75,6 +75,11 @@ class _Token:
             return _kept_header(self.header)
         return _decoded_header(self.header)
 
+    def understood_header(self) -> _Header:
+        if len(self.header) <= MAX_HEADER_KEPT:
+            return _kept_understood(self.header)
+        return _header(_decoded_header(self.header))
+
     def decoded_payload(self) -> str:
         try:
             return base64url_decode(self.payload)
@@ -174,6 +179,11 @@ def _header(fields: Object) -> _Header:
     return _Header(alg, kid, cty, understood)
 
 
+@lru_cache(maxsize=256)
+def _kept_understood(encoded: str) -> _Header:
+    return _header(_kept_header(encoded))
+
+
 def _critical(value: Value) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise BuiltinError("crit: must be a list")
@@ -232,7 +242,7 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
         token = _split(jwt)
         keys = verification_keys(certificate)
         signature = token.decoded_signature()
-        header = _header(token.decoded_header())
+        header = token.understood_header()
         valid = _verified_by_any(algorithm, header, keys, token.signed, signature)
         if valid and tokens is not None and len(jwt) <= MAX_CACHED:
             tokens.put(key, True)
@@ -298,6 +308,12 @@ def _constraints(given: Object) -> _Constraints:
     return constraints
 
 
+@lru_cache(maxsize=64)
+def _kept_constraints(given: tuple[tuple[Key, Value], ...]) -> _Constraints:
+    """The constraints, kept: a policy always asks for the same."""
+    return _constraints(dict(given))
+
+
 def _kind(key: Key) -> str:
     return kind_name(from_key(key))
 
@@ -357,12 +373,12 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
 
 def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
     """The answer, and from when until when, in nanoseconds, it is the same."""
-    constraints = _constraints(given)
+    texts = all([type(value) is str for value in given.values()])
+    constraints = _kept_constraints(tuple(given.items())) if texts else _constraints(given)
     invalid: tuple[list[Value], int, int] = [False, {}, {}], 0, 0
     for _ in range(MAX_NESTING):
         token = _split(jwt)
-        fields = token.decoded_header()
-        header = _header(fields)
+        header = token.understood_header()
         if not header.usable or (constraints.alg and constraints.alg != header.alg):
             return invalid
         if not constraints.verifies(header, token, token.decoded_signature()):
@@ -385,7 +401,7 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
             return invalid
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
-        return [True, fields, claims], begin, end
+        return [True, token.decoded_header(), claims], begin, end
     raise BuiltinError(f"more than {MAX_NESTING} JWTs inside each other")
 
 
