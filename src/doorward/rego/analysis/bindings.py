@@ -46,6 +46,7 @@ __all__ = [
     "closure_terms",
     "equations",
     "expr_vars",
+    "names_function",
     "term_vars",
 ]
 
@@ -320,7 +321,7 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     """What `expr` needs and binds when `bound` are bound before it."""
     binding = Binding(bound, outer, arity)
     for item in expr.withs:
-        if not _names_function(item, arity):
+        if not names_function(item, arity):
             binding.value(item.value)
     if expr.negated:
         positive = Expr(expr.term, span=expr.span)
@@ -333,9 +334,14 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
             pass
         case SomeIn(key, value, domain):
             binding.value(domain)
-            if key is not None:
-                binding.pattern(key)
-            binding.pattern(value)
+            given = {var.name for var in term_vars(domain)}
+            for part in (key, value):
+                if part is None:
+                    continue
+                if given and any(var.name in given for var in term_vars(part)):
+                    binding.value(part)
+                else:
+                    binding.pattern(part)
         case Every(_, _, domain, body):
             binding.value(domain)
             binding.closure(body_vars(body))
@@ -365,7 +371,7 @@ def _call(binding: Binding, call: Call) -> None:
         binding.value(call)
 
 
-def _names_function(item: With, arity: Arity) -> bool:
+def names_function(item: With, arity: Arity) -> bool:
     """Whether `item` replaces a function by another: the value is then a name, not a term."""
     target, value = as_call(item.target), as_call(item.value)
     if target is None or value is None:

@@ -60,6 +60,11 @@ class Callees:
             return None
         return Callee(node=node)
 
+    def operands(self, call: Call) -> int | None:
+        """Declared operands of what is called; a rule that is no function has none."""
+        callee = self.find(call)
+        return None if callee is None else callee.arity
+
     def arity(self, call: Call) -> int | None:
         """Declared operands of the function called; None when it is none, or takes any number."""
         callee = self.find(call)

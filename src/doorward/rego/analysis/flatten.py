@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from doorward.rego.analysis.bindings import Arity, as_call, names_function
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import (
     And,
@@ -42,7 +43,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 
-__all__ = ["FlatRule", "flatten_body", "flatten_rule"]
+__all__ = ["FlatRule", "Flattener", "flatten_body", "flatten_rule"]
 
 ROOTS = frozenset({"input", "data"})
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
@@ -60,32 +61,53 @@ class FlatRule:
 
 def flatten_rule(rule: Rule) -> FlatRule:
     """`rule` without its `else`."""
-    flattener = _Flattener(unify_equals=True)
-    out: list[Expr] = []
-    flattener.exprs(rule.body, out)
-    head = rule.head
-    key = None if head.key is None else flattener.result(head.key, out)
-    value = None if head.value is None else flattener.result(head.value, out)
-    args = head.args and tuple(flattener.result(arg, out) for arg in head.args)
-    ref = replace(head.ref, args=tuple(flattener.result(arg, out) for arg in head.ref.args))
-    return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), tuple(out), rule)
+    return Flattener(unify_equals=True).rule(rule)
 
 
 def flatten_body(body: Body) -> Body:
     """A query's body. Unlike in modules, `==` stays a comparison that can be false."""
-    out: list[Expr] = []
-    _Flattener(unify_equals=False).exprs(body, out)
-    return tuple(out)
+    return Flattener(unify_equals=False).body(body)
 
 
 def _equation(left: Term, right: Term, span: Span) -> Expr:
     return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
 
 
-class _Flattener:
-    def __init__(self, *, unify_equals: bool) -> None:
+class Flattener:
+    """Takes terms apart.
+
+    `unify_equals`: `==` between expressions is read as `=`. `bind`: references and comprehensions
+    inside terms are bound to variables; without, only calls are. `arity` tells which values of
+    `with` are functions. `captured` are the expressions made of what print and template strings
+    hold: variables must be bound outside of them.
+    """
+
+    def __init__(
+        self, *, unify_equals: bool, bind: bool = True, arity: Arity | None = None
+    ) -> None:
         self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
+        self.bind = bind
+        self.arity = arity
         self.count = 0
+        self.captured: dict[int, Span] = {}
+        self.place: Span | None = None
+
+    def rule(self, rule: Rule) -> FlatRule:
+        """A rule without its `else`, all its terms taken apart."""
+        out: list[Expr] = []
+        self.exprs(rule.body, out)
+        head = rule.head
+        key = None if head.key is None else self.result(head.key, out)
+        value = None if head.value is None else self.result(head.value, out)
+        args = head.args and tuple(self.result(arg, out) for arg in head.args)
+        ref = replace(head.ref, args=tuple(self.result(arg, out) for arg in head.ref.args))
+        return FlatRule(replace(head, ref=ref, args=args, key=key, value=value), tuple(out), rule)
+
+    def body(self, body: Body) -> Body:
+        """A body, all its terms taken apart."""
+        out: list[Expr] = []
+        self.exprs(body, out)
+        return tuple(out)
 
     def local(self, span: Span) -> Var:
         self.count += 1
@@ -95,8 +117,11 @@ class _Flattener:
     # Expressions
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
+        around = self.place
         for expr in body:
+            self.place = expr.span
             self.expr(expr, out)
+        self.place = around
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
         withs = tuple(self._with(item, out) for item in expr.withs)
@@ -111,13 +136,14 @@ class _Flattener:
             case Every(_, _, domain, body):
                 local = self.local(domain.span)
                 self.emit(_equation(local, self.term(domain, out), domain.span), out)
-                inner: list[Expr] = []
-                self.exprs(body, inner)
-                out.append(replace(flat, term=replace(term, domain=local, body=tuple(inner))))
+                every = replace(term, domain=local, body=self.body(body))
+                out.append(replace(flat, term=every))
+            case Not((inner,), False) if not inner.withs and not inner.negated:
+                self.expr(replace(flat, term=inner.term, negated=not flat.negated), out)
             case Not(body):
-                out.append(replace(flat, term=replace(term, body=self._inner(body))))
+                out.append(replace(flat, term=replace(term, body=self.body(body))))
             case And(left, right) | Or(left, right):
-                both = replace(term, left=self._inner(left), right=self._inner(right))
+                both = replace(term, left=self.body(left), right=self.body(right))
                 out.append(replace(flat, term=both))
             case Call() if term.name == "print" and not term.infix:
                 parts = tuple(self._captured(arg) for arg in term.args)
@@ -136,15 +162,20 @@ class _Flattener:
         operator = Ref(Var(name, flat.span), (), flat.span)
         self.emit(replace(flat, term=Call(operator, given, flat.span)), out)
 
-    def _inner(self, body: Body) -> Body:
-        out: list[Expr] = []
-        self.exprs(body, out)
-        return tuple(out)
-
     def _with(self, item: With, out: list[Expr]) -> With:
-        value = self.term(item.value, out)
-        if _is_evaluated(value) and not isinstance(value, Ref):
-            value = self._bind(value, out)
+        value = item.value
+        if self.arity is None:
+            value = self.term(value, out)
+            if _is_evaluated(value) and not isinstance(value, Ref):
+                value = self._bind(value, out)
+        elif not names_function(item, self.arity):
+            call = as_call(value)
+            if isinstance(value, Var) and call is not None and self.arity(call) is not None:
+                # The name of a built-in is a reference for OPA, to a variable nobody binds.
+                value = Ref(value, (), value.span)
+            value = self.result(value, out)
+        elif isinstance(value, Var):
+            value = Ref(value, (), value.span)
         return replace(item, value=value)
 
     def _member(self, domain: Term, key: Term | None) -> Ref:
@@ -156,6 +187,9 @@ class _Flattener:
     def emit(self, expr: Expr, out: list[Expr]) -> None:
         """Append `expr`, after what its references and comprehensions are bound to."""
         term = expr.term
+        if not self.bind:
+            out.append(expr)
+            return
         if isinstance(term, Call):
             outermost = self._outermost if term.name == "eq" else self._bound
             args = tuple(outermost(arg, out) for arg in term.args)
@@ -229,22 +263,28 @@ class _Flattener:
                 pairs = tuple((self.term(k, out), self.term(v, out)) for k, v in items)
                 return replace(term, items=pairs)
             case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-                inside: list[Expr] = []
-                self.exprs(body, inside)
+                inside = list(self.body(body))
                 head = self.result(inner, inside)
                 return replace(term, term=head, body=tuple(inside))
             case ObjectComprehension(key, value, body):
-                inside = []
-                self.exprs(body, inside)
+                inside = list(self.body(body))
                 heads = self.result(key, inside), self.result(value, inside)
                 return replace(term, key=heads[0], value=heads[1], body=tuple(inside))
             case TemplateString(parts):
-                captured = tuple(self._captured(p.term, p) for p in parts if isinstance(p, Expr))
+                captured = tuple(
+                    self._captured(self._placed(p.term, term.span), p)
+                    for p in parts
+                    if isinstance(p, Expr)
+                )
                 self.emit(Expr(Array(captured, term.span), span=term.span), out)
                 local = self.local(term.span)
                 out.append(_equation(local, Scalar("", term.span), term.span))
                 return local
         return term
+
+    def _placed(self, term: object, span: Span) -> object:
+        """A lone variable of a template string is reported where the expression around stands."""
+        return replace(term, span=self.place or span) if isinstance(term, Var) else term
 
     def _captured(self, term: object, part: Expr | None = None) -> Term:
         """`{x | x = term}`: a value that may be undefined without harm."""
@@ -259,6 +299,8 @@ class _Flattener:
             term = replace(term, span=NOWHERE)
         local = self.local(span)
         self.emit(_equation(local, self.term(term, inside), span), inside)
+        if part is None or not isinstance(term, Var):
+            self.captured.update((id(expr), term.span) for expr in inside)
         return SetComprehension(local, tuple(inside), span)
 
 

@@ -110,7 +110,7 @@ def calls(program: Program) -> list[Diagnostic]:
 def safety(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is made anew from what it returns."""
     arity = program.callees.arity
-    errors = check_safety(program.modules, arity)
+    errors = check_safety(program.modules, program.callees)
     if not errors:
         program.modules, errors = order_modules(program.modules, arity)
         program.root = build_tree(program.modules)
@@ -174,7 +174,7 @@ def check_query(
     resolved, errors = resolve_query(body, package, exports, imports)
     for check_ in (check_values, check_replacements, check_calls):
         errors = errors or check_([resolved], callees)
-    errors = errors or check_body_safety(resolved, callees.arity)
+    errors = errors or check_body_safety(resolved, callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:

@@ -96,26 +96,30 @@ class _Safety:
     def _with_head(
         self, body: Body, head: Head, bound: set[str], outer: set[str]
     ) -> tuple[Body, Head]:
-        """A head's reference may bind what the body needs: `p := xs[i] if i > 1`.
+        """A head's reference may bind what the rest needs: `p := xs[i] if i > 1`, `p[i] := xs[i]`.
 
         It then becomes an equation of the body, and the head the variable it defines.
         """
-        if not self._stuck(body, bound, outer):
+        places = tuple(Expr(arg, span=arg.span) for arg in head.ref.args)
+        if not self._stuck((*body, *places), bound, outer):
             return body, head
         if head.value is not None:
-            body, value = self._moved(body, head.value, bound, outer)
+            body, value = self._moved(body, head.value, places, bound, outer)
             head = replace(head, value=value)
         if head.key is not None:
-            body, key = self._moved(body, head.key, bound, outer)
+            body, key = self._moved(body, head.key, places, bound, outer)
             head = replace(head, key=key)
         return body, head
 
-    def _moved(self, body: Body, term: Term, bound: set[str], outer: set[str]) -> tuple[Body, Term]:
+    def _moved(
+        self, body: Body, term: Term, places: Body, bound: set[str], outer: set[str]
+    ) -> tuple[Body, Term]:
         var = Var(f"head@{term.span.start}", term.span)
         operator = Ref(Var("eq", term.span), (), term.span)
         equation = Call(operator, (var, term), term.span, infix=True)
         moved = (*body, Expr(equation, span=term.span))
-        if len(self._stuck(moved, bound, outer)) < len(self._stuck(body, bound, outer)):
+        before = self._stuck((*body, *places), bound, outer)
+        if len(self._stuck((*moved, *places), bound, outer)) < len(before):
             return moved, var
         return body, term
 

@@ -1,0 +1,176 @@
+"""The variables of flat expressions: which stand in them, and which a walk over them binds.
+
+The names of functions are no variables; `input` and `data` are none either. What stands inside a
+closure (comprehension, `every`, `not { … }`) counts only where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Set,
+    SetComprehension,
+    Term,
+    Var,
+)
+
+__all__ = [
+    "Closure",
+    "closures_of",
+    "expr_vars",
+    "outputs_of_terms",
+    "pattern_names",
+    "term_vars",
+]
+
+ROOTS = frozenset({"input", "data"})
+
+Closure = ArrayComprehension | SetComprehension | ObjectComprehension | Every | Not | And | Or
+
+
+def term_vars(term: Term, *, closures: bool = False) -> Iterator[Var]:
+    """Every variable of a flat term."""
+    match term:
+        case Var(name):
+            if name not in ROOTS:
+                yield term
+        case Ref(head, args):
+            yield from term_vars(head, closures=closures)
+            for arg in args:
+                yield from term_vars(arg, closures=closures)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from term_vars(item, closures=closures)
+        case Object(items):
+            for key, value in items:
+                yield from term_vars(key, closures=closures)
+                yield from term_vars(value, closures=closures)
+        case ArrayComprehension(inner, body) | SetComprehension(inner, body) if closures:
+            yield from term_vars(inner, closures=True)
+            for expr in body:
+                yield from expr_vars(expr, closures=True)
+        case ObjectComprehension(key, value, body) if closures:
+            yield from term_vars(key, closures=True)
+            yield from term_vars(value, closures=True)
+            for expr in body:
+                yield from expr_vars(expr, closures=True)
+
+
+def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
+    """Every variable of a flat expression, those of its `with` clauses included."""
+    term = expr.term
+    match term:
+        case Call(_, args):
+            for arg in args:
+                yield from term_vars(arg, closures=closures)
+        case Every(key, value, domain, body):
+            yield from term_vars(domain, closures=closures)
+            if closures:
+                yield from (v for v in (key, value) if v is not None)
+                for inner in body:
+                    yield from expr_vars(inner, closures=True)
+        case Not(body) if closures:
+            for inner in body:
+                yield from expr_vars(inner, closures=True)
+        case And(left, right) | Or(left, right) if closures:
+            for inner in (*left, *right):
+                yield from expr_vars(inner, closures=True)
+        case _ if isinstance(term, Term):
+            yield from term_vars(term, closures=closures)
+    for item in expr.withs:
+        if isinstance(item.target, Ref):
+            for arg in item.target.args:
+                yield from term_vars(arg, closures=closures)
+        # The value may be the name of a function, which is no variable.
+        parts = item.value.args if isinstance(item.value, Ref) else (item.value,)
+        for part in parts:
+            yield from term_vars(part, closures=closures)
+
+
+def closures_of(expr: Expr) -> Iterator[Closure]:
+    """The outermost closures of a flat expression."""
+    term = expr.term
+    if isinstance(term, (Every, Not, And, Or)):
+        yield term
+    elif isinstance(term, Call):
+        for arg in term.args:
+            yield from _in_term(arg)
+    elif isinstance(term, Term):
+        yield from _in_term(term)
+
+
+def _in_term(term: Term) -> Iterator[Closure]:
+    match term:
+        case ArrayComprehension() | SetComprehension() | ObjectComprehension():
+            yield term
+        case Ref(head, args):
+            for part in (head, *args):
+                yield from _in_term(part)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from _in_term(item)
+        case Object(items):
+            for key, value in items:
+                yield from _in_term(key)
+                yield from _in_term(value)
+
+
+def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
+    """What walking over the references in `terms` binds, where their heads are bound."""
+    found: set[str] = set()
+    for term in terms:
+        match term:
+            case Ref(head, args):
+                if isinstance(head, Var) and (head.name in safe or head.name in ROOTS):
+                    for arg in args:
+                        found.update(_walked(arg))
+            case Array(items) | Set(items):
+                found |= outputs_of_terms(items, safe)
+            case Object(items):
+                for pair in items:
+                    found |= outputs_of_terms(pair, safe)
+    return found
+
+
+def _walked(term: Term) -> Iterator[str]:
+    """The variables of an operand; heads of further references are walked, not bound."""
+    match term:
+        case Var(name):
+            if name not in ROOTS:
+                yield name
+        case Ref(_, items) | Array(items) | Set(items):
+            for item in items:
+                yield from _walked(item)
+        case Object(items):
+            for key, value in items:
+                yield from _walked(key)
+                yield from _walked(value)
+
+
+def pattern_names(term: Term) -> Iterator[str]:
+    """The variables that matching `term` binds: not in sets, keys, or heads of references."""
+    match term:
+        case Var(name):
+            if name not in ROOTS:
+                yield name
+        case Ref(_, args):
+            for arg in args:
+                yield from pattern_names(arg)
+        case Array(items):
+            for item in items:
+                yield from pattern_names(item)
+        case Object(items):
+            for _, value in items:
+                yield from pattern_names(value)

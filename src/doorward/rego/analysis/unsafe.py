@@ -1,0 +1,278 @@
+"""Which variables are unsafe, as OPA finds them: on flat bodies, by what each expression can bind.
+
+An expression can be put in order once everything it needs is bound by those before it. Nothing is
+guessed about values: `[x, y] = [1, x + 1]` is unsafe, since the sum is computed before the two
+sides meet. What print and template strings hold is looked at first: there a variable that nobody
+binds is called undeclared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from doorward.rego.analysis.bindings import Arity
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.flat_vars import (
+    closures_of,
+    expr_vars,
+    outputs_of_terms,
+    pattern_names,
+    term_vars,
+)
+from doorward.rego.analysis.flatten import Flattener
+from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.unification import unify
+from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    And,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Module,
+    Not,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Rule,
+    Term,
+    Var,
+)
+
+__all__ = ["check_body_safety", "check_safety"]
+
+ROOTS = frozenset({"input", "data"})
+_KEYWORDS = frozenset({"contains", "every", "if", "in"})
+
+Unsafe = dict[int, tuple[Expr, set[str]]]
+"""The expressions that cannot be put in order, by identity, and the variables they lack."""
+
+
+def check_safety(modules: Sequence[Module], callees: Callees) -> list[Diagnostic]:
+    """The unsafe variables of all rules."""
+    findings = [_rule(rule, callees) for module in modules for rule in _rules(module)]
+    for kind in ("undeclared", "heads", "bodies"):
+        found = [problem for finding in findings for problem in getattr(finding, kind)]
+        if found:
+            return found
+    return []
+
+
+def check_body_safety(body: Body, callees: Callees) -> list[Diagnostic]:
+    """The unsafe variables of a query."""
+    flattener = Flattener(unify_equals=False, bind=False, arity=callees.arity)
+    _, unsafe = _Order(callees.operands).body(flattener.body(body), set(ROOTS))
+    return _undeclared(unsafe, flattener) or _report(unsafe)
+
+
+def _rules(module: Module) -> Iterator[Rule]:
+    for rule in module.rules:
+        branch: Rule | None = rule
+        while branch is not None:
+            yield branch
+            branch = branch.else_rule
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is wrong with one rule, by OPA's stages: a stage with errors hides the later ones."""
+
+    undeclared: list[Diagnostic] = field(default_factory=list)
+    heads: list[Diagnostic] = field(default_factory=list)
+    bodies: list[Diagnostic] = field(default_factory=list)
+
+
+def _rule(rule: Rule, callees: Callees) -> _Findings:
+    flattener = Flattener(unify_equals=False, bind=False, arity=callees.arity)
+    flat = flattener.rule(rule)
+    head = flat.head
+    args = [v for arg in head.args or () for v in term_vars(arg, closures=True)]
+    _, unsafe = _Order(callees.operands).body(flat.body, ROOTS | {v.name for v in args})
+    known = ROOTS.union((v.name for v in args), (v.name for e in flat.body for v in expr_vars(e)))
+    terms = [t for t in (head.key, head.value, *head.ref.args) if t is not None]
+    lacking = [v for t in terms for v in term_vars(t, closures=True) if v.name not in known]
+    return _Findings(
+        _undeclared(unsafe, flattener),
+        _in_head(lacking) + _in_arguments(rule),
+        _report(unsafe),
+    )
+
+
+def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
+    first: dict[str, Var] = {}
+    for var in sorted(lacking, key=lambda v: (v.span.row, v.span.col)):
+        if not var.name.startswith("__local"):
+            first.setdefault(source_name(var.name), var)
+    return [_unsafe(name, var.span) for name, var in first.items()]
+
+
+def _in_arguments(rule: Rule) -> list[Diagnostic]:
+    """A reference among the parameters: its head can never be bound."""
+    return [
+        _unsafe(source_name(arg.head.name), arg.span)
+        for arg in rule.head.args or ()
+        if isinstance(arg, Ref) and isinstance(arg.head, Var)
+    ]
+
+
+def _undeclared(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
+    found = []
+    for expr, names in unsafe.values():
+        span = flattener.captured.get(id(expr))
+        if span is not None:
+            for name in sorted(n for n in names if not n.startswith("__local")):
+                message = f"var {source_name(name)} is undeclared"
+                found.append(Diagnostic(COMPILE_ERROR, message, span))
+    return found
+
+
+def _report(unsafe: Unsafe) -> list[Diagnostic]:
+    """Each variable once, where it is first missing."""
+    places: dict[str, Span] = {}
+    for expr, names in unsafe.values():
+        for name in names:
+            if not name.startswith("__local"):
+                before = places.get(name)
+                if before is None or _place(expr.span) < _place(before):
+                    places[name] = expr.span
+    if places:
+        return [_unsafe(source_name(name), span) for name, span in places.items()]
+    seen: set[str] = set()
+    found = []
+    for expr, names in sorted(unsafe.values(), key=lambda item: _place(item[0].span)):
+        if not names <= seen:
+            seen |= names
+            found.append(Diagnostic(UNSAFE_VAR_ERROR, "expression is unsafe", expr.span))
+    return found
+
+
+def _place(span: Span) -> tuple[str, int, int]:
+    return span.file, span.row, span.col
+
+
+def _unsafe(name: str, span: Span) -> Diagnostic:
+    message = f"var {name} is unsafe"
+    if name in _KEYWORDS:
+        message += f" (hint: `import future.keywords.{name}` to import a future keyword)"
+    return Diagnostic(UNSAFE_VAR_ERROR, message, span)
+
+
+class _Order:
+    """Puts flat bodies in order."""
+
+    def __init__(self, arity: Arity) -> None:
+        self.arity = arity
+
+    def body(self, body: Body, globals_: set[str] | frozenset[str]) -> tuple[list[Expr], Unsafe]:
+        """The expressions that can be ordered, in order, and what the others lack."""
+        unsafe: Unsafe = {}
+        here: set[str] = set()
+        safe: set[str] = set()
+        for expr in body:
+            names = {v.name for v in expr_vars(expr)}
+            here |= names
+            safe |= names & globals_
+            if names - globals_:
+                unsafe[id(expr)] = expr, names - globals_
+        ordered: list[Expr] = []
+        bound: set[str] = set()
+        waiting = list(body)
+        progress = True
+        while waiting and progress:
+            progress = False
+            for expr in tuple(waiting):
+                if self._ready(expr, safe, bound, here - globals_, unsafe):
+                    progress = True
+                    waiting.remove(expr)
+                    ordered.append(expr)
+                    outputs = self._outputs(expr, safe)
+                    safe |= outputs
+                    bound |= outputs
+        around = set(globals_)
+        for expr in ordered:
+            self._closures(expr, around, unsafe)
+            around |= {v.name for v in expr_vars(expr)}
+        return ordered, unsafe
+
+    def _ready(
+        self, expr: Expr, safe: set[str], bound: set[str], here: set[str], unsafe: Unsafe
+    ) -> bool:
+        outputs = self._outputs(expr, safe)
+        inside = {v.name for closure in closures_of(expr) for v in _all_vars(closure)} & here
+        if not inside <= bound:
+            if inside - bound == outputs:
+                return False  # it closes over what it binds itself
+            unsafe[id(expr)] = expr, inside - bound
+        lacking = unsafe.get(id(expr), (expr, set[str]()))[1]
+        lacking -= outputs | safe
+        if not lacking:
+            unsafe.pop(id(expr), None)
+        return not lacking
+
+    def _outputs(self, expr: Expr, safe: set[str]) -> set[str]:
+        """What `expr` binds when `safe` are bound."""
+        if expr.negated:
+            return set()
+        withs = Expr(Var("input"), withs=expr.withs)
+        if any(v.name not in safe for v in expr_vars(withs) if v.name not in ROOTS):
+            return set()
+        term = expr.term
+        if isinstance(term, Every):
+            return outputs_of_terms([term.domain], safe)
+        if isinstance(term, Call):
+            return self._call_outputs(term, safe)
+        return outputs_of_terms([term], safe) if isinstance(term, Term) else set()
+
+    def _call_outputs(self, call: Call, safe: set[str]) -> set[str]:
+        if call.name in ("eq", "assign"):
+            if len(call.args) != 2:
+                return set()
+            outputs = outputs_of_terms(call.args, safe)
+            return (outputs | unify(safe | outputs, *call.args)) - safe
+        arity = self.arity(call)
+        if arity is None:
+            return set()
+        outputs = outputs_of_terms(call.args, safe)
+        inputs = {n for arg in call.args[:arity] for n in pattern_names(arg)}
+        if arity >= len(call.args) or not inputs <= outputs | safe:
+            return outputs if arity >= len(call.args) else set()
+        return outputs | {n for arg in call.args[arity:] for n in pattern_names(arg)}
+
+    def _closures(self, expr: Expr, around: set[str], unsafe: Unsafe) -> None:
+        heads: list[Term]
+        for closure in closures_of(expr):
+            if isinstance(closure, Every):
+                names = {v.name for v in (closure.key, closure.value) if v is not None}
+                bodies, heads = [closure.body], []
+                around |= names
+            elif isinstance(closure, Not):
+                bodies, heads = [closure.body], []
+            elif isinstance(closure, (And, Or)):
+                bodies, heads = [closure.left, closure.right], []
+            elif isinstance(closure, ObjectComprehension):
+                bodies, heads = [closure.body], [closure.key, closure.value]
+            else:
+                bodies, heads = [closure.body], [closure.term]
+            inside = {v.name for body in bodies for e in body for v in expr_vars(e)} | around
+            lacking = {v.name for t in heads for v in term_vars(t, closures=True)} - inside
+            if lacking:
+                known = unsafe.get(id(expr), (expr, set[str]()))[1]
+                unsafe[id(expr)] = expr, known | lacking
+            for body in bodies:
+                unsafe.update(self.body(body, around)[1])
+
+
+def _all_vars(closure: object) -> Iterator[Var]:
+    match closure:
+        case Every(_, _, _, body) | Not(body):
+            bodies = [body]
+        case And(left, right) | Or(left, right):
+            bodies = [left, right]
+        case _:
+            yield from term_vars(closure, closures=True)  # type: ignore[arg-type]  # a comprehension
+            return
+    for body in bodies:
+        for expr in body:
+            yield from expr_vars(expr, closures=True)
