@@ -15,6 +15,8 @@ from doorward.rego import CompileError, Engine
         ("{x: 1}[x]", "var x is unsafe"),
         ("[x | x][x]", "var x is unsafe"),
         ("[[x]][0][x]", "var x is unsafe"),
+        ("some x in [x]", "var x is unsafe"),
+        ("some x, y in {y: 1}", "var y is unsafe"),
     ],
 )
 def test_a_collection_does_not_bind_what_it_is_made_of(query: str, message: str) -> None:
