@@ -21,6 +21,7 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
+    "docker": "Everything for the Docker daemon.",
     "emit": "Show the Python that policies or a query become.",
     "envoy": "Everything for the Envoy proxy.",
     "eval": "Evaluate a query.",

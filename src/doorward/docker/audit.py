@@ -1,0 +1,101 @@
+"""One JSON line for each decision: who asked for what, and what was answered.
+
+Nothing of the request's body, query or headers is in a line, so no secret can be; with
+`with_input` the masked input of the decision is, for `doorward docker replay`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from doorward.docker.reply import Verdict, clean
+from doorward.docker.secrets import mask_env
+from doorward.rego.values import to_json
+
+__all__ = ["AuditLog", "AuditLogError"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class AuditLogError(Exception):
+    """A log file that cannot be opened."""
+
+
+class AuditLog:
+    """Appends to a file, or writes to standard output where `path` is `-`."""
+
+    def __init__(self, path: str = "-", *, with_input: bool = False) -> None:
+        self._with_input = with_input
+        self._lock = threading.Lock()
+        self.lost = 0
+        try:
+            self._fd = (
+                os.dup(1)
+                if path == "-"
+                else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            )
+        except OSError as error:
+            raise AuditLogError(f"{path}: {(error.strerror or 'failed').lower()}") from None
+
+    def write(
+        self,
+        verdict: Verdict,
+        input: dict[str, Any] | None,
+        *,
+        decision_id: str,
+        phase: str,
+        method: str,
+        seconds: float,
+        user: str = "",
+    ) -> None:
+        """Write one line at once; a line that is lost is counted and reported."""
+        found = input or {}
+        line: dict[str, Any] = {
+            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "decision_id": decision_id,
+            "user": clean(found.get("User", user))[:200],
+            "method": clean(method)[:20],
+            "action": found.get("action", ""),
+            "target": clean(found.get("target", ""))[:300],
+            "phase": phase,
+            "decision": "allow" if verdict.allow else "deny",
+            "reason": verdict.reason,
+            "rule": verdict.rule,
+            "latency_ms": round(seconds * 1000, 3),
+        }
+        if self._with_input and input is not None:
+            text = json.dumps(line)[:-1] + f', "input": {to_json(_without_env(input))}}}\n'
+        else:
+            text = json.dumps(line) + "\n"
+        self._append(text.encode("utf-8", errors="replace"))
+
+    def _append(self, line: bytes) -> None:
+        try:
+            with self._lock:
+                if os.write(self._fd, line) != len(line):
+                    raise OSError
+        except OSError:
+            self.lost += 1
+            _log.error("Audit log line lost", extra={"lost": self.lost})
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _without_env(value: Any) -> Any:
+    """`value` with the values of every `Env` masked, whatever the policy was shown."""
+    if type(value) is dict:
+        return {
+            key: mask_env(item)
+            if key == "Env" and type(item) is list
+            else (_without_env(item) if type(item) in (dict, list) else item)
+            for key, item in value.items()
+        }
+    if type(value) is list:
+        return [_without_env(item) if type(item) in (dict, list) else item for item in value]
+    return value

@@ -1,0 +1,76 @@
+"""The engine in the plugin's own process: a folder of policies and data that reloads itself.
+
+Whatever fails in an evaluation is a PdpError, as it is when a decision point elsewhere fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.docker.remote import DEADLINE, Answer, PdpError
+from doorward.pdp.health import Health
+from doorward.pdp.pdp import PDP
+from doorward.pdp.reload import Watcher
+from doorward.pdp.snapshot import Settings, Snapshot, read
+from doorward.rego.errors import RegoError
+
+__all__ = ["DECISION", "PACK", "EmbeddedPdp"]
+
+DECISION: Final = "policy/docker/authz"
+"""The document that decides, as in the decision URL's path."""
+PACK: Final = Path(__file__).parent / "policies"
+"""The policies that are shipped."""
+_IGNORED: Final = ("*_test.rego",)
+
+
+class EmbeddedPdp:
+    """Decides by the policies at `paths`. LoadError or CompileError if there are none that can."""
+
+    def __init__(
+        self,
+        paths: Sequence[str] = (str(PACK),),
+        *,
+        path: str = DECISION,
+        deadline: float = DEADLINE,
+        watch: bool = True,
+    ) -> None:
+        self._paths = tuple(paths)
+        self._path = path
+        self._settings = Settings(deadline=deadline)
+        self._pdp = PDP(self._read())
+        self.health = Health()
+        self._watcher = Watcher(
+            self._paths, _IGNORED, self._read, self._pdp.replace, health=self.health
+        )
+        if watch:
+            self._watcher.start()
+
+    @property
+    def revision(self) -> str:
+        """Which policies and data decide now."""
+        return self._pdp.snapshot.revision
+
+    def _read(self) -> Snapshot:
+        snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings)
+        snapshot.warm([self._path])
+        return snapshot
+
+    def decide(self, input: Any) -> Answer:
+        """The decision on `input`; PdpError where the evaluation fails."""
+        decision = self._pdp.decide(self._path, input)
+        if decision.error is not None:
+            raise PdpError(f"policy failed: {_kind(decision.error)}")
+        return Answer(decision.result, decision.decision_id)
+
+    def close(self) -> None:
+        self._watcher.close()
+        self._pdp.close()
+
+
+def _kind(error: Exception) -> str:
+    """The code of the error: its text may quote the input."""
+    if isinstance(error, RegoError) and error.diagnostics:
+        return error.diagnostics[0].code
+    return "internal error"

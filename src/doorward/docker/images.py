@@ -1,0 +1,88 @@
+"""Image references taken apart as the engine does: registry, repository, tag, digest.
+
+`busybox` is `docker.io/library/busybox:latest`. What is a content identifier and no name, or no
+reference at all, is `unresolved`: which image it is only the daemon knows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypedDict
+
+__all__ = ["NO_IMAGE", "Image", "parse_image"]
+
+_HUB: Final = "docker.io"
+_DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
+_TAG: Final = re.compile(r"[\w][\w.-]{0,127}", re.ASCII)
+_IDENTIFIER: Final = re.compile(r"(?:sha256:)?[0-9a-f]{1,64}")
+_COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_PATH: Final = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
+_DOMAIN: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?")
+_MAX: Final = 1024
+
+
+class Image(TypedDict):
+    """One reference. `registry`, `repository` and `tag` are "" where `unresolved`."""
+
+    reference: str
+    registry: str
+    repository: str
+    name: str
+    """`registry/repository`: what an allow-list compares."""
+    tag: str
+    digest: str
+    unresolved: bool
+
+
+NO_IMAGE: Final = Image(
+    reference="", registry="", repository="", name="", tag="", digest="", unresolved=False
+)
+
+
+def parse_image(reference: str, tag: str = "") -> Image:
+    """The parts of `reference`; `tag` is a tag or digest that was given apart."""
+    whole = reference
+    if tag:
+        whole = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
+    rest, _, digest = whole.partition("@")
+    name, colon, found_tag = rest.rpartition(":")
+    if not colon or "/" in found_tag:
+        name, found_tag = rest, ""
+    domain, slash, path = name.partition("/")
+    if not slash or not _is_domain(domain):
+        domain, path = _HUB, name
+    if domain in ("index.docker.io", "registry-1.docker.io"):
+        domain = _HUB
+    if domain == _HUB and "/" not in path:
+        path = f"library/{path}"
+    valid = (
+        len(whole) <= _MAX
+        and _DOMAIN.fullmatch(domain)
+        and _PATH.fullmatch(path)
+        and (not colon or not found_tag or _TAG.fullmatch(found_tag))
+        and (not digest or _DIGEST.fullmatch(digest))
+    )
+    if not valid or _IDENTIFIER.fullmatch(whole):
+        return Image(
+            reference=whole[:_MAX],
+            registry="",
+            repository="",
+            name="",
+            tag="",
+            digest=whole if _IDENTIFIER.fullmatch(whole) else "",
+            unresolved=True,
+        )
+    return Image(
+        reference=whole,
+        registry=domain,
+        repository=path,
+        name=f"{domain}/{path}",
+        tag=found_tag or ("" if digest else "latest"),
+        digest=digest.lower(),
+        unresolved=False,
+    )
+
+
+def _is_domain(text: str) -> bool:
+    """Whether the first part of a name is a registry, by the engine's rule."""
+    return "." in text or ":" in text or text == "localhost" or text != text.lower()

@@ -1,0 +1,353 @@
+"""An AuthzRequest becomes the one document that a policy decides on.
+
+`to_input` is pure but for `resolve`, which follows the links of host paths. It refuses what the
+daemon could read otherwise (`errors`), and gives everything else under one name each: the fields
+that policies for other plugins know, the action, and views in which every spelling of the same
+power looks the same. docs/docker.md shows each field with an example.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from doorward.docker import limits, mounts, networks, secrets, security
+from doorward.docker.errors import (
+    InvisibleBodyError,
+    OldVersionError,
+)
+from doorward.docker.images import NO_IMAGE, Image, parse_image
+from doorward.docker.mounts import Mount, Resolve
+from doorward.docker.requests import AuthzRequest, Target, parse_target
+from doorward.docker.routes import IMPORT, Route, find_route
+from doorward.docker.schema import canonical, parse_json
+
+__all__ = ["Input", "InputOptions", "resolve_path", "to_input"]
+
+Input: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How requests are read."""
+
+    minimum_version: tuple[int, ...] = (1, 24)
+    """API versions below are refused: a start could carry a HostConfig there."""
+    mask_env: bool = False
+    """Whether values of environment variables are kept from the policy."""
+
+
+def resolve_path(path: str) -> str | None:
+    """`path` with its links followed on this host; None where that fails."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return None
+
+
+def to_input(
+    request: AuthzRequest, options: InputOptions | None = None, resolve: Resolve = resolve_path
+) -> Input:
+    """The document for a request; `RequestError` where no policy may be asked."""
+    options = options or InputOptions()
+    target = parse_target(request.uri)
+    route, name = find_route(request.method, target.route)
+    if route.action == "image.pull" and target.query.get("fromSrc", [""])[0]:
+        route = IMPORT
+    _check_version(target.version, options.minimum_version)
+    visible, trusted = _check_body(request, route)
+    unknown: list[str] = []
+    body = None
+    if request.body is not None:
+        body = canonical(parse_json(request.body), route.schema, unknown)
+    views = _views(route.action, body, target, name, resolve)
+    masked = secrets.mask_body(route.action, body, env=options.mask_env)
+    query = secrets.mask_query(target.query)
+    identified = request.auth_method == "TLS" and bool(request.user)
+    path = request.uri if query == target.query else secrets.mask_path(request.uri, query)
+    return {
+        "User": request.user if identified else "",
+        "AuthMethod": request.auth_method,
+        "Method": request.method,
+        "Path": path,
+        "PathPlain": target.path,
+        "PathArr": target.path.split("/"),
+        "Query": query,
+        "Headers": secrets.mask_headers(request.headers),
+        "Body": masked,
+        "BindMounts": mounts.bind_mounts(views["mounts"]),
+        "phase": "request",
+        "identified": identified,
+        "action": route.action,
+        "api_version": target.version,
+        "target": views.pop("target", name),
+        "body": masked,
+        "body_visible": visible,
+        "query_trusted": trusted,
+        "unknown_fields": unknown,
+        **views,
+    }
+
+
+def _check_version(text: str, minimum: tuple[int, ...]) -> None:
+    if not text:
+        return
+    parts = tuple(int(part) if len(part) < 9 else 10**9 for part in text.split(".") if part)
+    if parts < minimum:
+        shown = ".".join(map(str, minimum))
+        raise OldVersionError(f"API version is below the minimum of {shown}")
+
+
+def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
+    """Whether the body is shown, and whether the query is what the daemon goes by.
+
+    The daemon takes a form in the body of a POST or PUT for its query, and shows no form. What
+    type the body has it shows by the last header of several, and goes by the first itself: only
+    where there is no such header at all, or no body, is there no form.
+    """
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    shown = request.body is not None
+    empty = headers.get("content-length") == "0"
+    trusted = (
+        shown
+        or empty
+        or "content-type" not in headers
+        or request.method not in ("POST", "PUT", "PATCH")
+    )
+    if route.kind == "json" and not shown:
+        raise InvisibleBodyError("body is not visible to the policy")
+    if route.kind in ("none", "optional") and not trusted:
+        raise InvisibleBodyError("body is not visible to the policy, and may replace the query")
+    return shown or empty or route.kind != "stream", trusted
+
+
+_Views: TypeAlias = dict[str, Any]
+_NO_PORTS: Final[dict[str, Any]] = {"published": [], "all": False, "exposed": []}
+_NO_VIEWS: Final[_Views] = {
+    "mounts": [],
+    "security": security.NO_SECURITY,
+    "resources": limits.NO_RESOURCES,
+    "ports": _NO_PORTS,
+    "image": NO_IMAGE,
+    "images": [],
+    "network": networks.NO_NETWORK,
+    "devices": security.device_view({}),
+    "cgroup": security.cgroup_view({}),
+    "unresolved": [],
+}
+
+
+def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) -> _Views:
+    make = _BY_ACTION.get(action)
+    found = dict(_NO_VIEWS)
+    if make is not None:
+        found.update(make(body or {}, target, name, resolve))
+        found["unresolved"] = _unresolved(found)
+    return found
+
+
+def _unresolved(views: _Views) -> list[str]:
+    """Which views hold something that only the daemon knows."""
+    found = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
+    if any(mount["unresolved"] for mount in views["mounts"]):
+        found.append("mounts")
+    if any(image["unresolved"] for image in views["images"]):
+        found.append("images")
+    if any(port["unresolved"] for port in views["ports"]["published"]):
+        found.append("ports")
+    return sorted(found)
+
+
+def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
+    host = body.get("HostConfig") or {}
+    views = _host_views(host, body, body.get("NetworkingConfig") or {}, resolve)
+    image = parse_image(body.get("Image") or "")
+    return {**views, "image": image, "target": target.query.get("name", [""])[0]}
+
+
+def _host_views(
+    host: Mapping[str, Any], config: Mapping[str, Any], net: Mapping[str, Any], resolve: Resolve
+) -> _Views:
+    return {
+        "mounts": mounts.create_mounts(host, config, resolve),
+        "security": security.create_security(host, config),
+        "resources": limits.create_resources(host),
+        "ports": networks.create_ports(host, config),
+        "network": networks.create_network(host, config, net),
+        "devices": security.device_view(host),
+        "cgroup": security.cgroup_view(host),
+    }
+
+
+def _start(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
+    return _host_views(body, {}, {}, resolve) if body else {}
+
+
+def _update(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    return {
+        "resources": limits.create_resources(body),
+        "devices": security.device_view(body),
+        "cgroup": security.cgroup_view(body),
+    }
+
+
+def _exec(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    return {"security": security.exec_security(body)}
+
+
+def _commit(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    query = target.query
+    image = _named(query, "repo", "tag")
+    return {"image": image, "target": query.get("container", [""])[0]}
+
+
+def _named(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
+    reference = query.get(name, [""])[0]
+    return parse_image(reference, query.get(tag, [""])[0]) if reference else NO_IMAGE
+
+
+def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    query = target.query
+    if query.get("fromSrc", [""])[0]:
+        image = _named(query, "repo", "tag")
+        return {"image": image, "target": image["reference"]}
+    image = _named(query, "fromImage", "tag")
+    if not query.get("tag", [""])[0] and ":" not in image["reference"].rpartition("/")[2]:
+        # Without a tag the daemon may pull every one.
+        image = Image(**{**image, "tag": ""})
+    if not image["reference"]:
+        image = parse_image("")
+    return {"image": image, "target": image["reference"]}
+
+
+def _push(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    return {"image": parse_image(name, target.query.get("tag", [""])[0])}
+
+
+def _tag(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    return {"image": _named(target.query, "repo", "tag")}
+
+
+def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    return {"image": parse_image(name)}
+
+
+def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    query = target.query
+    images = [parse_image(name) for name in query.get("t", [])]
+    mode = query.get("networkmode", [""])[0] or "default"
+    container = mode.removeprefix("container:") if mode.startswith("container:") else ""
+    return {
+        "images": images,
+        "target": query.get("t", [""])[0],
+        "resources": limits.build_resources(query),
+        "cgroup": security.cgroup_view({"CgroupParent": query.get("cgroupparent", [""])[0]}),
+        "security": {
+            **security.NO_SECURITY,
+            "host_namespaces": ["network"] if mode == "host" else [],
+            "joined_containers": [container] if container else [],
+            "options": _words(query.get("securityopt", [""])[0]),
+        },
+        "network": {
+            **networks.NO_NETWORK,
+            "mode": mode,
+            "container": container,
+            "unresolved": bool(container),
+        },
+    }
+
+
+def _words(text: str) -> list[str]:
+    return [text] if text else []
+
+
+def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    names = target.query.get("names", []) if not name else [name]
+    return {"images": [parse_image(each) for each in names], "target": name or ",".join(names)}
+
+
+def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
+    found = mounts.volume_mounts(
+        body.get("Driver") or "local", body.get("DriverOpts") or {}, "", resolve
+    )
+    return {"mounts": found, "target": body.get("Name") or ""}
+
+
+def _network(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    config = (body.get("ConfigFrom") or {}).get("Network") or ""
+    driver = body.get("Driver") or "bridge"
+    network = {
+        **networks.NO_NETWORK,
+        "driver": driver,
+        "names": [body.get("Name") or ""],
+        "unresolved": bool(config),
+    }
+    return {"network": network, "target": body.get("Name") or ""}
+
+
+def _connect(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    endpoints = {"EndpointsConfig": {name: body.get("EndpointConfig")}}
+    network = networks.create_network({"NetworkMode": name}, {}, endpoints)
+    return {"network": {**network, "container": body.get("Container") or ""}}
+
+
+def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
+    task = body.get("TaskTemplate") or {}
+    spec = task.get("ContainerSpec") or {}
+    network = networks.service_network(body)
+    # The task runs on some node, whose links are not those of this host.
+    found = [
+        Mount(**{**mount, "unresolved": True}) if mount["type"] in ("bind", "device") else mount
+        for mount in mounts.mount_list(spec.get("Mounts") or (), resolve)
+    ]
+    return {
+        "mounts": found,
+        "security": security.service_security(spec, network["names"]),
+        "resources": limits.service_resources(task),
+        "ports": networks.service_ports((body.get("EndpointSpec") or {}).get("Ports") or ()),
+        "image": parse_image(spec.get("Image") or ""),
+        "network": network,
+        "target": name or body.get("Name") or "",
+    }
+
+
+def _secret(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    return {"target": name or body.get("Name") or ""}
+
+
+def _plugin(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
+    remote = target.query.get("remote", [""])[0]
+    return {"image": parse_image(remote) if remote else NO_IMAGE, "target": name or remote}
+
+
+_BY_ACTION: Final[Mapping[str, Callable[[Any, Target, str, Resolve], _Views]]] = {
+    "container.create": _create,
+    "container.start": _start,
+    "container.update": _update,
+    "container.exec": _exec,
+    "container.commit": _commit,
+    "image.import": _pull,
+    "image.pull": _pull,
+    "image.push": _push,
+    "image.tag": _tag,
+    "image.delete": _of_name,
+    "image.inspect": _of_name,
+    "image.history": _of_name,
+    "image.distribution": _of_name,
+    "image.build": _build,
+    "image.save": _save,
+    "volume.create": _volume,
+    "network.create": _network,
+    "network.connect": _connect,
+    "service.create": _service,
+    "service.update": _service,
+    "secret.create": _secret,
+    "secret.update": _secret,
+    "config.create": _secret,
+    "config.update": _secret,
+    "plugin.pull": _plugin,
+    "plugin.upgrade": _plugin,
+    "plugin.privileges": _plugin,
+}

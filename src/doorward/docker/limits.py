@@ -1,0 +1,120 @@
+"""What a container may use up: one set of names for containers, services and builds.
+
+Zero means "no limit" for `memory`, `cpus` and `pids`, as it does to the daemon; -1 stays -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.numbers import from_fraction
+
+__all__ = ["NO_RESOURCES", "Resources", "build_resources", "create_resources", "service_resources"]
+
+Resources: TypeAlias = dict[str, Any]
+
+_FIELDS: Final = {
+    "memory": "Memory",
+    "memory_swap": "MemorySwap",
+    "memory_reservation": "MemoryReservation",
+    "cpu_shares": "CpuShares",
+    "cpu_quota": "CpuQuota",
+    "cpu_period": "CpuPeriod",
+    "nano_cpus": "NanoCpus",
+    "pids": "PidsLimit",
+    "shm_size": "ShmSize",
+    "oom_score_adj": "OomScoreAdj",
+    "blkio_weight": "BlkioWeight",
+    "cpu_realtime_runtime": "CpuRealtimeRuntime",
+}
+NO_RESOURCES: Final[Resources] = {
+    **dict.fromkeys(_FIELDS, 0),
+    "cpus": 0,
+    "cpuset_cpus": "",
+    "cpuset_mems": "",
+    "oom_kill_disable": False,
+    "ulimits": [],
+    "storage": {},
+    "restart": "",
+    "log_driver": "",
+}
+_DEFAULT_PERIOD: Final = 100_000
+_BILLION: Final = 1_000_000_000
+
+
+def create_resources(host: Mapping[str, Any]) -> Resources:
+    """Of a HostConfig, or of an update."""
+    found = dict(NO_RESOURCES)
+    for name, field in _FIELDS.items():
+        found[name] = host.get(field) or 0
+    found["cpus"] = _cpus(found["nano_cpus"], found["cpu_quota"], found["cpu_period"])
+    found["cpuset_cpus"] = host.get("CpusetCpus") or ""
+    found["cpuset_mems"] = host.get("CpusetMems") or ""
+    found["oom_kill_disable"] = bool(host.get("OomKillDisable"))
+    found["ulimits"] = _ulimits(host)
+    found["storage"] = host.get("StorageOpt") or {}
+    found["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
+    found["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
+    return found
+
+
+def _cpus(nano: int, quota: int, period: int) -> Any:
+    """Whole processors: what a policy compares a ceiling with."""
+    if nano:
+        return from_fraction(Fraction(nano, _BILLION))
+    if quota > 0:
+        return from_fraction(Fraction(quota, period or _DEFAULT_PERIOD))
+    return 0
+
+
+def _ulimits(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": item.get("Name") or "",
+            "soft": item.get("Soft") or 0,
+            "hard": item.get("Hard") or 0,
+        }
+        for item in spec.get("Ulimits") or ()
+        if item is not None
+    ]
+
+
+def service_resources(task: Mapping[str, Any]) -> Resources:
+    """Of the tasks of a swarm service."""
+    asked = task.get("Resources") or {}
+    limits = asked.get("Limits") or {}
+    nano = limits.get("NanoCPUs") or 0
+    return {
+        **NO_RESOURCES,
+        "memory": limits.get("MemoryBytes") or 0,
+        "memory_swap": asked.get("SwapBytes") or 0,
+        "nano_cpus": nano,
+        "cpus": _cpus(nano, 0, 0),
+        "pids": limits.get("Pids") or 0,
+        "memory_reservation": (asked.get("Reservations") or {}).get("MemoryBytes") or 0,
+        "ulimits": _ulimits(task.get("ContainerSpec") or {}),
+        "log_driver": (task.get("LogDriver") or {}).get("Name") or "",
+    }
+
+
+def build_resources(query: Mapping[str, list[str]]) -> Resources:
+    """Of a build, whose options stand in the query."""
+
+    def number(name: str) -> int:
+        text = query.get(name, ["0"])[0]
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+    quota, period = number("cpuquota"), number("cpuperiod")
+    return {
+        **NO_RESOURCES,
+        "memory": number("memory"),
+        "memory_swap": number("memswap"),
+        "cpu_shares": number("cpushares"),
+        "cpu_quota": quota,
+        "cpu_period": period,
+        "cpus": _cpus(0, quota, period),
+        "shm_size": number("shmsize"),
+        "cpuset_cpus": query.get("cpusetcpus", [""])[0],
+    }

@@ -1,0 +1,120 @@
+"""Networks that a request joins, and ports that it opens on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = [
+    "NO_NETWORK",
+    "create_network",
+    "create_ports",
+    "service_network",
+    "service_ports",
+]
+
+NO_NETWORK: Final[dict[str, Any]] = {
+    "mode": "",
+    "names": [],
+    "container": "",
+    "driver": "",
+    "addresses": [],
+    "mac_address": "",
+    "links": [],
+    "dns": [],
+    "extra_hosts": [],
+    "disabled": False,
+    "unresolved": False,
+}
+
+
+def create_network(
+    host: Mapping[str, Any], config: Mapping[str, Any], networking: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Of a container that is created."""
+    mode = host.get("NetworkMode") or "default"
+    container = mode.removeprefix("container:") if mode.startswith("container:") else ""
+    endpoints = networking.get("EndpointsConfig") or {}
+    names = {mode} if not container and mode not in ("default", "none") else set()
+    addresses: list[str] = []
+    links = list(host.get("Links") or ())
+    for name, endpoint in endpoints.items():
+        names.add(name)
+        addresses += _addresses(endpoint or {})
+        links += (endpoint or {}).get("Links") or ()
+    macs = [config.get("MacAddress"), *[(e or {}).get("MacAddress") for e in endpoints.values()]]
+    return {
+        **NO_NETWORK,
+        "mode": mode,
+        "names": sorted(names),
+        "container": container,
+        "addresses": addresses,
+        "mac_address": next((mac for mac in macs if mac), ""),
+        "links": links,
+        "dns": host.get("Dns") or [],
+        "extra_hosts": host.get("ExtraHosts") or [],
+        "disabled": bool(config.get("NetworkDisabled")) or mode == "none",
+        "unresolved": bool(container),
+    }
+
+
+def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
+    ipam = endpoint.get("IPAMConfig") or {}
+    found = [ipam.get("IPv4Address"), ipam.get("IPv6Address"), *(ipam.get("LinkLocalIPs") or ())]
+    return [address for address in found if address]
+
+
+def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a swarm service: networks by name or identifier."""
+    task = spec.get("TaskTemplate") or {}
+    wanted = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
+    names = sorted({(item or {}).get("Target") or "" for item in wanted})
+    return {**NO_NETWORK, "names": names, "mode": "host" if "host" in names else ""}
+
+
+def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """`published`: one entry for each host port; `all`: whether every exposed port is published."""
+    published = [
+        _port(key, (binding or {}).get("HostIp") or "", (binding or {}).get("HostPort") or "")
+        for key, bindings in (host.get("PortBindings") or {}).items()
+        for binding in bindings or ()
+    ]
+    return {
+        "published": published,
+        "all": bool(host.get("PublishAllPorts")),
+        "exposed": sorted(config.get("ExposedPorts") or ()),
+    }
+
+
+def _port(key: str, host_ip: str, host_port: str) -> dict[str, Any]:
+    container, _, protocol = key.partition("/")
+    first, last = _range(host_port)
+    return {
+        "container": container,
+        "protocol": protocol or "tcp",
+        "host_ip": host_ip,
+        "host": host_port,
+        "first": first,
+        "last": last,
+        # An empty host port is one that the daemon chooses.
+        "unresolved": first == 0,
+    }
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    parts = [first, last if dash else first]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in parts):
+        return 0, 0
+    return int(parts[0]), int(parts[1])
+
+
+def service_ports(ports: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Of a swarm service: a port that is published is published on every node."""
+    published = []
+    for item in ports:
+        if item is not None:
+            number = item.get("PublishedPort") or 0
+            key = f"{item.get('TargetPort') or 0}/{item.get('Protocol') or 'tcp'}"
+            published.append(_port(key, "", str(number) if number else ""))
+    return {"published": published, "all": False, "exposed": []}

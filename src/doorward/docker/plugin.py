@@ -1,0 +1,178 @@
+"""The bytes of a call of the daemon become the bytes of the answer.
+
+`Plugin.answer` knows no transport. Whatever the bytes are, it answers, and whatever fails is
+denied: a reply that the daemon could take for "allow" is written in one place, for a verdict that
+allows. Requests that ask only whether the daemon is alive are answered without a policy, because
+clients that are refused them speak another version of the API.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Final, NamedTuple, Protocol
+
+from doorward.docker.audit import AuditLog
+from doorward.docker.errors import RequestError
+from doorward.docker.inputs import Input, InputOptions, resolve_path, to_input
+from doorward.docker.mounts import Resolve
+from doorward.docker.remote import Answer, PdpError
+from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
+from doorward.docker.requests import AuthzRequest, parse_request
+from doorward.pdp.decision import FAULTS, new_decision_id
+
+__all__ = ["PROBE_HEADER", "Decider", "Plugin", "PluginOptions", "Response"]
+
+_log: Final = logging.getLogger(__name__)
+
+PROBE_HEADER: Final = "X-Doorward-Probe"
+"""A request with this header is remembered, so that the installer can tell whether one arrived."""
+
+_ACTIVATION: Final = b'{"Implements":["authz"]}'
+_PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
+_MAX_PROBES: Final = 32
+_MAX_PROBE: Final = 64
+
+
+class Decider(Protocol):
+    """Who decides: `RemotePdp`, or the engine in this process (`embedded.EmbeddedPdp`)."""
+
+    def decide(self, input: Any, /) -> Answer: ...
+
+
+class Response(NamedTuple):
+    """Status and body."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOptions:
+    """How calls are answered."""
+
+    inputs: InputOptions = field(default_factory=InputOptions)
+    authorize_responses: bool = False
+    allow_on_failure: bool = False
+    """Allow where the decision point gives no decision. Opens the daemon to whoever stops it."""
+
+
+class Plugin:
+    """One authorization plugin. Safe in any number of threads."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        options: PluginOptions | None = None,
+        *,
+        audit: AuditLog | None = None,
+        resolve: Resolve = resolve_path,
+    ) -> None:
+        self._decider = decider
+        self._options = options or PluginOptions()
+        self._audit = audit
+        self._resolve = resolve
+        self._probes: deque[str] = deque(maxlen=_MAX_PROBES)
+        self._calls: dict[str, Callable[[bytes], Response]] = {
+            "/Plugin.Activate": self._activate,
+            "/AuthZPlugin.AuthZReq": self._request,
+            "/AuthZPlugin.AuthZRes": self._response,
+            "/Doorward.Probe": self._probe,
+        }
+
+    def answer(self, path: str, body: bytes) -> Response:
+        """The answer to one call."""
+        call = self._calls.get(path)
+        if call is None:
+            return Response(404, b'{"Err":"no such call"}')
+        return call(body)
+
+    def _activate(self, _body: bytes) -> Response:
+        return Response(200, _ACTIVATION)
+
+    def _probe(self, body: bytes) -> Response:
+        """Whether a request with this nonce has arrived."""
+        seen = body.decode("ascii", errors="replace") in self._probes
+        return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
+
+    def _request(self, body: bytes) -> Response:
+        return self._decide(body, "request")
+
+    def _response(self, body: bytes) -> Response:
+        # Whatever was asked for has happened: a denial would only hide the answer.
+        if not self._options.authorize_responses:
+            return Response(200, ALLOWED)
+        return self._decide(body, "response")
+
+    def _decide(self, body: bytes, phase: str) -> Response:
+        started = perf_counter()
+        decision_id = new_decision_id()
+        found: Input | None = None
+        method = user = ""
+        try:
+            request = parse_request(body)
+            method = request.method
+            user = request.user if request.auth_method == "TLS" else ""
+            if self._is_ping(request):
+                return Response(200, ALLOWED)
+            found = to_input(request, self._options.inputs, self._resolve)
+            if phase == "response":
+                found["phase"] = "response"
+                found["status"] = request.status
+            verdict, decision_id = self._ask(found, decision_id)
+        except RequestError as error:
+            verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)
+        except FAULTS as error:
+            verdict = _fault(error, decision_id)
+        self._record(verdict, found, decision_id, phase, method, user, perf_counter() - started)
+        return Response(200, to_reply(verdict))
+
+    def _is_ping(self, request: AuthzRequest) -> bool:
+        path = request.uri.partition("?")[0]
+        if request.method not in ("GET", "HEAD") or not _PING.fullmatch(path):
+            return False
+        nonce = request.headers.get(PROBE_HEADER)
+        if nonce is not None and len(nonce) <= _MAX_PROBE:
+            self._probes.append(nonce)
+        return True
+
+    def _ask(self, found: Input, decision_id: str) -> tuple[Verdict, str]:
+        try:
+            answer = self._decider.decide(found)
+        except PdpError as error:
+            if self._options.allow_on_failure:
+                _log.warning("No decision: allowed all the same", extra={"reason": str(error)})
+                return Verdict(True, str(error), "doorward:allow-on-failure"), decision_id
+            return Verdict(False, str(error), "doorward:pdp"), decision_id
+        return to_verdict(answer.result), answer.decision_id or decision_id
+
+    def _record(
+        self,
+        verdict: Verdict,
+        found: Input | None,
+        decision_id: str,
+        phase: str,
+        method: str,
+        user: str,
+        seconds: float,
+    ) -> None:
+        if self._audit is not None:
+            self._audit.write(
+                verdict,
+                found,
+                decision_id=decision_id,
+                phase=phase,
+                method=method,
+                seconds=seconds,
+                user=user,
+            )
+
+
+def _fault(error: BaseException, decision_id: str) -> Verdict:
+    extra = {"decision-id": decision_id, "fault": type(error).__name__}
+    _log.error("Decision failed: denied", extra=extra, exc_info=error)
+    return Verdict(False, f"internal error ({decision_id})", "doorward:fault")

@@ -1,0 +1,209 @@
+"""A decision point behind a URL, asked over HTTP: one deadline for everything, no redirects.
+
+Connections are kept and used again. Only a kept connection that the other side had closed meanwhile
+is replaced, once, within the same deadline: nothing is ever asked again because an answer was bad
+or late. What is answered is read up to a limit and taken literally.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from doorward.rego.values import UNDEFINED, Undefined, Value, from_json, to_json
+
+__all__ = ["Answer", "PdpError", "RemotePdp", "UrlError", "check_url"]
+
+DEADLINE: Final = 3.0
+MAX_ANSWER: Final = 1 << 20
+MAX_IDLE: Final = 64
+_STALE: Final = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+
+
+class PdpError(Exception):
+    """The decision point gave no decision; the message says how, and nothing of its answer."""
+
+
+class UrlError(ValueError):
+    """The address of a decision point is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was decided, and the id under which the decision point logged it."""
+
+    result: Value | Undefined
+    decision_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Url:
+    secure: bool
+    host: str
+    port: int
+    target: str
+
+
+def check_url(text: str) -> _Url:
+    """The parts of an http or https URL; UrlError says what is wrong with it."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise UrlError("not a URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UrlError("not a URL of the form http://HOST:PORT/v1/data/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise UrlError("a URL with a password would show it to everyone who sees the process")
+    if parts.fragment or any(c <= " " or c == "\x7f" for c in text):
+        raise UrlError("a URL with a fragment or spaces")
+    secure = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return _Url(secure, parts.hostname, port or (443 if secure else 80), target)
+
+
+class RemotePdp:
+    """Asks one URL. Safe in any number of threads."""
+
+    def __init__(
+        self, url: str, *, deadline: float = DEADLINE, context: ssl.SSLContext | None = None
+    ) -> None:
+        self._url = check_url(url)
+        self._deadline = deadline
+        self._context = None
+        if self._url.secure:
+            self._context = context or ssl.create_default_context()
+            self._context.sslsocket_class = _TimedTlsSocket
+        self._idle: deque[_Connection] = deque()
+
+    def decide(self, input: Value) -> Answer:
+        """The decision on `input`; PdpError where there is none in time."""
+        body = b'{"input":' + to_json(input).encode("utf-8", errors="replace") + b"}"
+        until = time.monotonic() + self._deadline
+        try:
+            status, content = self._ask(body, until)
+        except TimeoutError:
+            raise PdpError("policy server did not answer in time") from None
+        except http.client.HTTPException:
+            raise PdpError("policy server did not answer with HTTP") from None
+        except ssl.SSLError:
+            raise PdpError("policy server has no certificate that is trusted here") from None
+        except OSError:
+            raise PdpError("policy server cannot be reached") from None
+        return _read(status, content)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _ask(self, body: bytes, until: float) -> tuple[int, bytes]:
+        with contextlib.suppress(IndexError):
+            kept = self._idle.pop()
+            try:
+                return self._exchange(kept, body, until)
+            except _STALE:
+                pass  # closed while nobody used it; nothing of an answer was seen
+        return self._exchange(_Connection(self._url, self._context, until), body, until)
+
+    def _exchange(self, connection: _Connection, body: bytes, until: float) -> tuple[int, bytes]:
+        keep = False
+        try:
+            status, content, keep = connection.ask(self._url.target, body, until)
+        finally:
+            if keep and len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+        return status, content
+
+
+class _Connection:
+    """One connection; every wait on it ends at the deadline of the request."""
+
+    def __init__(self, url: _Url, context: ssl.SSLContext | None, until: float) -> None:
+        plain = socket.create_connection((url.host, url.port), timeout=_left(until))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock: _TimedSocket | _TimedTlsSocket
+        try:
+            if context is None:
+                self._sock = _TimedSocket(fileno=plain.detach())
+            else:
+                wrapped = context.wrap_socket(plain, server_hostname=url.host)
+                assert isinstance(wrapped, _TimedTlsSocket)
+                self._sock = wrapped
+        except OSError:
+            plain.close()
+            raise
+        self._http = http.client.HTTPConnection(url.host, url.port)
+        self._http.sock = self._sock
+
+    def ask(self, target: str, body: bytes, until: float) -> tuple[int, bytes, bool]:
+        """Status, body (one byte more than may be, if there is more) and whether to keep it."""
+        self._sock.until = until
+        self._sock.settimeout(_left(until))
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._http.request("POST", target, body, headers)
+        response = self._http.getresponse()
+        content = response.read(MAX_ANSWER + 1)
+        keep = not response.will_close and response.isclosed() and len(content) <= MAX_ANSWER
+        return response.status, content, keep
+
+    def close(self) -> None:
+        self._http.close()
+        self._sock.close()
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class _TimedSocket(socket.socket):
+    """A socket whose every read ends at `until`, however slowly the bytes come."""
+
+    until = 0.0
+
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        self.settimeout(_left(self.until))
+        return super().recv_into(*args, **kwargs)
+
+
+class _TimedTlsSocket(ssl.SSLSocket):
+    """The same with TLS."""
+
+    until = 0.0
+
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        if self.until:
+            self.settimeout(_left(self.until))
+        return super().recv_into(*args, **kwargs)
+
+
+def _read(status: int, content: bytes) -> Answer:
+    if 300 <= status < 400:
+        raise PdpError("policy server answered with a redirect")
+    if status != 200:
+        raise PdpError(f"policy server answered {status}")
+    if len(content) > MAX_ANSWER:
+        raise PdpError("policy server's answer is too large")
+    try:
+        document = from_json(content, unique_keys=True)
+    except ValueError:
+        raise PdpError("policy server's answer is not JSON") from None
+    if type(document) is not dict:
+        return Answer(document)
+    decision_id = document.get("decision_id")
+    found = decision_id if type(decision_id) is str else ""
+    if "result" in document:
+        return Answer(document["result"], found)
+    # OPA leaves `result` out when the decision is undefined.
+    return Answer(document if "allow" in document else UNDEFINED, found)

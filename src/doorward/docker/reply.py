@@ -1,0 +1,90 @@
+"""A decision becomes the daemon's reply, and a reason one clean line.
+
+The daemon reads `Allow` and `Msg` of a reply with status 200 and nothing else of it; a text goes to
+the client's terminal as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any, Final, NamedTuple
+
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["ALLOWED", "Verdict", "clean", "to_reply", "to_verdict"]
+
+MAX_REASON: Final = 1000
+_MAX_MESSAGES: Final = 20
+
+
+class Verdict(NamedTuple):
+    """What is answered and why. `rule` names the rule of a policy, or the part of us, that said it.
+
+    `asked` is false where no policy was asked.
+    """
+
+    allow: bool
+    reason: str = ""
+    rule: str = ""
+    asked: bool = True
+
+
+ALLOWED: Final = b'{"Allow":true}'
+
+
+def to_reply(verdict: Verdict) -> bytes:
+    """The body of the reply. A denial always has a reason."""
+    if verdict.allow:
+        return ALLOWED
+    return json.dumps({"Allow": False, "Msg": verdict.reason or "denied by policy"}).encode()
+
+
+def to_verdict(result: Value | Undefined) -> Verdict:
+    """The verdict in a policy's result: a boolean, or an object with `allow` and `messages`.
+
+    Whatever is neither denies, each with a reason of its own.
+    """
+    if result is True:
+        return Verdict(True)
+    if result is False:
+        return Verdict(False, "denied by policy")
+    if isinstance(result, Undefined):
+        return Verdict(False, "policy decision is undefined", "doorward:undefined")
+    if type(result) is not dict:
+        return Verdict(False, "policy decision has no `allow`", "doorward:result")
+    allow: Any = result.get("allow", UNDEFINED)
+    if allow is UNDEFINED:
+        return Verdict(False, "policy decision has no `allow`", "doorward:result")
+    if type(allow) is not bool:
+        return Verdict(False, "`allow` of the policy decision is no boolean", "doorward:result")
+    rule = result.get("rule")
+    name = clean(rule)[:200] if type(rule) is str else ""
+    if allow:
+        return Verdict(True, rule=name)
+    return Verdict(False, _reason(result.get("messages")) or "denied by policy", name)
+
+
+def _reason(messages: Any) -> str:
+    if isinstance(messages, frozenset):
+        messages = sorted(each for each in messages if type(each) is str)
+    if type(messages) is str:
+        messages = [messages]
+    if type(messages) is not list:
+        return ""
+    texts = [each for each in messages[:_MAX_MESSAGES] if type(each) is str and each]
+    return clean("; ".join(texts))
+
+
+def clean(text: str) -> str:
+    """`text` as one line of printable characters, at most `MAX_REASON` bytes of it."""
+    text = text[:MAX_REASON]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join([c if _prints(c) else " " for c in text])
+    text = " ".join(text.split())
+    return text.encode()[:MAX_REASON].decode(errors="ignore")
+
+
+def _prints(char: str) -> bool:
+    # Format characters turn the direction of what follows them on a terminal.
+    return char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co")

@@ -1,0 +1,164 @@
+"""The bytes of an AuthZReq or AuthZRes become an `AuthzRequest`, and its target its parts.
+
+Reading is strict: the daemon writes this JSON itself, so whatever is not as it writes it comes from
+someone else, or was cut on the way (a daemon that is cut off repeats its call without a body).
+Nothing is decided and nothing is read into the engine API here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.rego.values import from_json
+
+__all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*")
+_VERSION: Final = re.compile(r"/v([0-9.]+)(?=/)")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "cachefrom"})
+"""Parameters that the daemon reads as lists; of any other it reads the first."""
+
+MAX_TARGET: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AuthzRequest:
+    """What the daemon says about one request. `body` is None where it shows none."""
+
+    method: str
+    uri: str
+    user: str = ""
+    auth_method: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    status: int | None = None
+    """The status of the answer, in the response phase, where the daemon says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request target, decoded once."""
+
+    path: str
+    """The whole path, decoded: what other plugins call `PathPlain`."""
+    route: str
+    """The path without its version."""
+    version: str
+    query: dict[str, list[str]]
+
+
+def parse_request(content: bytes) -> AuthzRequest:
+    """The request in the body of a call. MalformedRequestError for anything else."""
+    try:
+        document = from_json(content, unique_keys=True)
+    except ValueError:
+        raise MalformedRequestError("call is not one JSON value") from None
+    if type(document) is not dict:
+        raise MalformedRequestError("call is not a JSON object")
+    method, uri = _text(document, "RequestMethod"), _text(document, "RequestUri")
+    if not method or not uri:
+        raise MalformedRequestError("call names no method and target")
+    headers = document.get("RequestHeaders") or {}
+    if type(headers) is not dict or not all(type(v) is str for v in headers.values()):
+        raise MalformedRequestError("call has headers that are no texts")
+    status = document.get("ResponseStatusCode")
+    return AuthzRequest(
+        method,
+        uri,
+        _text(document, "User"),
+        _text(document, "UserAuthNMethod"),
+        headers,  # type: ignore[arg-type]  # checked above
+        _body(document),
+        status if type(status) is int else None,
+    )
+
+
+def _text(document: dict[Any, Any], name: str) -> str:
+    value = document.get(name, "")
+    if type(value) is not str:
+        raise MalformedRequestError(f"call has a {name} that is no text")
+    return value
+
+
+def _body(document: dict[Any, Any]) -> bytes | None:
+    text = _text(document, "RequestBody")
+    if not text:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedRequestError("call has a body that is not base64") from None
+
+
+def parse_target(uri: str) -> Target:
+    """The parts of a raw request target, as the daemon's router sees them."""
+    if len(uri) > MAX_TARGET:
+        raise MalformedRequestError("request target is too long")
+    rest, _, query = uri.partition("?")
+    scheme = _SCHEME.match(rest)
+    if scheme:
+        rest = rest[scheme.end() :] or "/"
+    path = _decode(rest, "path")
+    if not path.startswith("/"):
+        return Target(path, "", "", {})
+    if "//" in path or re.search(r"/\.\.?(?:/|\Z)", path):
+        # The daemon answers these with a redirect and asks nobody: this is not the daemon.
+        raise AmbiguousRequestError("path has empty or dot segments")
+    version = _VERSION.match(path)
+    return Target(
+        path,
+        path[version.end() :] if version else path,
+        version[1] if version else "",
+        _query(query),
+    )
+
+
+def _decode(text: str, what: str) -> str:
+    if _BAD_ESCAPE.search(text):
+        raise MalformedRequestError(f"{what} has a broken escape")
+    if "%" in text:
+        try:
+            text = unquote_to_bytes(text).decode()
+        except UnicodeDecodeError:
+            raise MalformedRequestError(f"{what} is not UTF-8") from None
+    if not text.isprintable() and any(c < " " or c == "\x7f" for c in text):
+        raise AmbiguousRequestError(f"{what} has control characters")
+    return text
+
+
+def _query(text: str) -> dict[str, list[str]]:
+    """Every value of every parameter, blank ones included, in order."""
+    found: dict[str, list[str]] = {}
+    if not text:
+        return found
+    if ";" in text:
+        raise AmbiguousRequestError("query has a semicolon")
+    for pair in text.split("&"):
+        if not pair:
+            continue
+        name, _, value = pair.partition("=")
+        found.setdefault(_form(name), []).append(_form(value))
+    for name, values in found.items():
+        if len(values) > 1 and name not in _REPEATED:
+            raise AmbiguousRequestError("query names a parameter twice")
+    return found
+
+
+def _form(text: str) -> str:
+    if "+" in text:
+        text = text.replace("+", " ")
+    if _BAD_ESCAPE.search(text):
+        raise MalformedRequestError("query has a broken escape")
+    if "%" not in text:
+        return text
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise MalformedRequestError("query is not UTF-8") from None

@@ -1,0 +1,238 @@
+"""The types of the engine API's bodies, and JSON brought into them the way Go's decoder reads it.
+
+Go finds a struct's field by folding the case of the key (ASCII letters, and U+017F and U+212A,
+which fold to `s` and `k`); the keys of a map stay as they are. `canonical` renames keys to Go's
+field names, checks types as Go would, and refuses what two readers could read differently. What a
+type does not know is kept under its own name and reported, since a newer daemon may know it.
+
+Values are never interpreted here: that is for the views.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.rego.values import Value, from_json
+
+__all__ = [
+    "BOOLEAN",
+    "INTEGER",
+    "LOOSE",
+    "STRING",
+    "WORDS",
+    "Array",
+    "Map",
+    "Struct",
+    "Type",
+    "canonical",
+    "fold",
+    "parse_json",
+    "struct",
+]
+
+MAX_DEPTH: Final = 64
+"""Deeper than any body of the engine API, and shallow enough for every reader."""
+
+Scalar: TypeAlias = Literal["string", "boolean", "integer", "words", "loose"]
+STRING: Final = "string"
+BOOLEAN: Final = "boolean"
+INTEGER: Final = "integer"
+WORDS: Final = "words"
+"""An array of strings that may be given as one string."""
+LOOSE: Final = "loose"
+"""Whatever it is: kept as it stands, after a check that no reader could confuse two of its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A JSON array of one type."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """An object whose keys are the user's: kept as they are."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """An object whose keys are field names; `fields` maps Go's name to the field's type.
+
+    `refused` are names, folded, that the daemon reads at a place where no policy looks.
+    """
+
+    name: str
+    fields: Mapping[str, Type]
+    refused: frozenset[str] = frozenset()
+    by_fold: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_fold", {fold(name): name for name in self.fields})
+
+
+Type: TypeAlias = Scalar | Array | Map | Struct
+
+_FOLD: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
+_ZERO: Final[Mapping[str, Value]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
+_CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def struct(
+    name: str,
+    *,
+    strings: str = "",
+    booleans: str = "",
+    integers: str = "",
+    lists: str = "",
+    maps: str = "",
+    **others: Type,
+) -> Struct:
+    """A struct from the names of its fields; `lists` are arrays of strings, `maps` of strings."""
+    fields: dict[str, Type] = dict.fromkeys(strings.split(), STRING)
+    fields |= dict.fromkeys(booleans.split(), BOOLEAN)
+    fields |= dict.fromkeys(integers.split(), INTEGER)
+    fields |= dict.fromkeys(lists.split(), Array(STRING))
+    fields |= dict.fromkeys(maps.split(), Map(STRING))
+    return Struct(name, fields | others)
+
+
+def fold(key: str) -> str:
+    """The key as Go's decoder compares it."""
+    if key.isascii():
+        return key.lower()
+    return "".join([c.lower() if c.isascii() else c for c in key.translate(_FOLD)])
+
+
+def parse_json(body: bytes) -> Value:
+    """The one JSON value that `body` is, in strict UTF-8, with no key named twice."""
+    try:
+        value = from_json(body, unique_keys=True)
+        if _SURROGATE.search(body):
+            # A lone surrogate is no character: Go puts a mark in its place, others fail.
+            json.dumps(json.loads(body), ensure_ascii=False).encode()
+        return value
+    except UnicodeError:
+        raise MalformedRequestError("body is not UTF-8") from None
+    except ValueError as error:
+        if "duplicate key" in str(error):
+            raise AmbiguousRequestError("body names a key twice") from None
+        raise MalformedRequestError("body is not one JSON value") from None
+
+
+def canonical(value: Value, type_: Type, unknown: list[str], path: str = "", depth: int = 0) -> Any:
+    """`value` with Go's field names; the paths of fields that are not known go into `unknown`."""
+    if depth > MAX_DEPTH:
+        raise MalformedRequestError("body is nested too deeply")
+    if isinstance(type_, Struct):
+        return _struct(value, type_, unknown, path, depth)
+    if isinstance(type_, Array):
+        return _array(value, type_, unknown, path, depth)
+    if isinstance(type_, Map):
+        return _map(value, type_, unknown, path, depth)
+    if type_ == WORDS:
+        return [value] if type(value) is str else _array(value, _STRINGS, unknown, path, depth)
+    if type_ == LOOSE:
+        _check_loose(value, path, depth)
+        return value
+    if type(value) is not _CLASS[type_] and value is not None:
+        raise _mismatch(path, f"must be a {type_}")
+    if type_ == INTEGER and value is not None and not -(2**63) <= value < 2**64:  # type: ignore[operator]  # an int by the line above
+        raise _mismatch(path, "is out of range")
+    return value
+
+
+_STRINGS: Final = Array(STRING)
+
+
+def _mismatch(path: str, why: str) -> MalformedRequestError:
+    return MalformedRequestError(f"body field {path or '(whole)'} {why}")
+
+
+def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: int) -> Any:
+    if value is None:
+        return None
+    if type(value) is not dict:
+        raise _mismatch(path, "must be an object")
+    found: dict[str, Any] = {}
+    seen: set[str] = set()
+    for key, item in value.items():
+        assert type(key) is str
+        known = key if key in type_.fields else type_.by_fold.get(fold(key))
+        name = known or fold(key)
+        if name in seen:
+            raise AmbiguousRequestError(f"body names the field {_at(path, known)} twice")
+        seen.add(name)
+        if known is None:
+            if name in type_.refused:
+                raise AmbiguousRequestError("body has a HostConfig field outside of HostConfig")
+            _check_loose(item, _at(path, None), depth + 1)
+            unknown.append(_at(path, key[:80]))
+            found[key] = item
+            continue
+        wanted = type_.fields[known]
+        if item is None and isinstance(wanted, str) and wanted in _ZERO:
+            continue  # to Go, null leaves a field as it is
+        found[known] = canonical(item, wanted, unknown, _at(path, known), depth + 1)
+    return found
+
+
+def _at(path: str, name: str | None) -> str:
+    name = name or "(unknown)"
+    return f"{path}.{name}" if path else name
+
+
+def _array(value: Value, type_: Array, unknown: list[str], path: str, depth: int) -> Any:
+    if value is None:
+        return None
+    if type(value) is not list:
+        raise _mismatch(path, "must be an array")
+    item_type = type_.item
+    if item_type == STRING:
+        for item in value:
+            if type(item) is not str and item is not None:
+                raise _mismatch(path, "must hold strings only")
+        return ["" if item is None else item for item in value] if None in value else value
+    return [
+        canonical(item, item_type, unknown, f"{path}[{n}]", depth + 1)
+        for n, item in enumerate(value)
+    ]
+
+
+def _map(value: Value, type_: Map, unknown: list[str], path: str, depth: int) -> Any:
+    if value is None:
+        return None
+    if type(value) is not dict:
+        raise _mismatch(path, "must be an object")
+    item_type = type_.item
+    zero = _ZERO.get(item_type) if isinstance(item_type, str) else None
+    found = {}
+    for key, item in value.items():
+        inner = canonical(item, item_type, unknown, f"{path}[]", depth + 1)
+        found[key] = zero if inner is None else inner
+    return found
+
+
+def _check_loose(value: Value, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise MalformedRequestError("body is nested too deeply")
+    if type(value) is dict:
+        folded = {fold(key) for key in value if type(key) is str}
+        if len(folded) != len(value):
+            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+        for item in value.values():
+            _check_loose(item, path, depth + 1)
+    elif type(value) is list:
+        for item in value:
+            _check_loose(item, path, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MalformedRequestError("body has a number that is out of range")

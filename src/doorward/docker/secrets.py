@@ -1,0 +1,238 @@
+"""Secrets taken out of a request before anyone sees it: the decision point, a log, an error.
+
+Headers that carry credentials, passwords of registries, tokens and keys of a swarm, the data of
+secrets and configs, build arguments and passwords inside of URLs and driver options become `MASK`.
+Values are never changed in place; the parts that are masked are made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+__all__ = ["MASK", "mask_body", "mask_env", "mask_headers", "mask_path", "mask_query"]
+
+MASK: Final = "***"
+
+_HEADERS: Final = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "set-cookie",
+        "x-auth-token",
+        "x-registry-auth",
+        "x-registry-config",
+    }
+)
+_HEADER: Final = re.compile(r"token|secret|passw|api-?key|credential|auth", re.IGNORECASE)
+_WORD: Final = re.compile(
+    r"pass(?:wd|word|phrase)?$|secret|token|api-?key|access-?key|private-?key|credential|^key$",
+    re.IGNORECASE,
+)
+_OPTION: Final = re.compile(
+    r"((?:^|,)\s*(?:pass(?:wd|word)?|secret|token|key)\s*=)[^,]*", re.IGNORECASE
+)
+_USERINFO: Final = re.compile(r"(://[^/@?#]*@)")
+_URLS: Final = ("remote", "fromSrc", "fromImage", "repo")
+
+
+def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers without the values of those that hold a credential by their name."""
+    return {
+        name: MASK if name.lower() in _HEADERS or _HEADER.search(name) else value
+        for name, value in headers.items()
+    }
+
+
+def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The query without build arguments' values, and without passwords in addresses."""
+    found = dict(query)
+    if "buildargs" in query:
+        found["buildargs"] = [_build_arguments(text) for text in query["buildargs"]]
+    for name in _URLS:
+        if name in query:
+            found[name] = [_USERINFO.sub(f"://{MASK}@", text) for text in query[name]]
+    for name in query:
+        if name not in ("buildargs", *_URLS) and _WORD.search(name):
+            found[name] = [MASK for _ in query[name]]
+    if "changes" in query:
+        found["changes"] = [_change(text) for text in query["changes"]]
+    return found
+
+
+def _build_arguments(text: str) -> str:
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
+        return MASK
+    if not isinstance(arguments, dict):
+        return MASK
+    return json.dumps(dict.fromkeys(arguments, MASK), separators=(",", ":"))
+
+
+def _change(text: str) -> str:
+    """`ENV NAME=value` of an import or a commit."""
+    word = text.split(maxsplit=1)
+    if word and word[0].upper() == "ENV" and len(word) == 2:
+        name = re.split(r"[=\s]", word[1], maxsplit=1)[0]
+        return f"{word[0]} {name}={MASK}"
+    return text
+
+
+def mask_path(path: str, query: Mapping[str, list[str]]) -> str:
+    """The path as sent; with its query written anew from `query`, where that was masked."""
+    parts = [f"{quote(k)}={quote(v, safe='*')}" for k, vs in query.items() for v in vs]
+    return f"{path.partition('?')[0]}?{'&'.join(parts)}"
+
+
+def mask_env(entries: list[str]) -> list[str]:
+    """`NAME=value` without the value."""
+    return [f"{name}={MASK}" if eq else name for name, eq, _ in (e.partition("=") for e in entries)]
+
+
+def mask_body(action: str, body: Any, *, env: bool) -> Any:
+    """The body without secrets; with `env`, without the values of environment variables too."""
+    mask = _BY_ACTION.get(action)
+    if mask is None or body is None:
+        return body
+    return mask(body, env)
+
+
+def _drop(_body: Any, _env: bool) -> Any:
+    return {}
+
+
+def _secret(body: Any, _env: bool) -> Any:
+    masked = {**body, **({"Data": MASK} if "Data" in body else {})}
+    for name in ("Driver", "Templating"):
+        driver = masked.get(name)
+        if isinstance(driver, dict) and driver.get("Options"):
+            masked[name] = {**driver, "Options": _options(driver["Options"])}
+    return masked
+
+
+def _create(body: Any, env: bool) -> Any:
+    masked = dict(body)
+    if env and body.get("Env"):
+        masked["Env"] = mask_env(body["Env"])
+    host = body.get("HostConfig")
+    if host:
+        masked["HostConfig"] = _host(host)
+    return masked
+
+
+def _start(body: Any, _env: bool) -> Any:
+    return _host(body)
+
+
+def _host(host: dict[str, Any]) -> dict[str, Any]:
+    log = host.get("LogConfig")
+    masked = host
+    if log and log.get("Config"):
+        masked = {**masked, "LogConfig": {**log, "Config": _options(log["Config"])}}
+    if host.get("Mounts"):
+        masked = {**masked, "Mounts": _mounts(host["Mounts"])}
+    return masked
+
+
+def _mounts(mounts: list[Any]) -> list[Any]:
+    return [_mount(item) if item and item.get("VolumeOptions") else item for item in mounts]
+
+
+def _mount(item: dict[str, Any]) -> dict[str, Any]:
+    options = item["VolumeOptions"]
+    driver = options.get("DriverConfig")
+    if not driver or not driver.get("Options"):
+        return item
+    driver = {**driver, "Options": _options(driver["Options"])}
+    return {**item, "VolumeOptions": {**options, "DriverConfig": driver}}
+
+
+def _options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a driver: those that are secret by their name, and passwords among `o=`."""
+    return {
+        name: MASK
+        if _WORD.search(name)
+        else _USERINFO.sub(f"://{MASK}@", _OPTION.sub(rf"\g<1>{MASK}", value))
+        for name, value in options.items()
+    }
+
+
+def _exec(body: Any, env: bool) -> Any:
+    return {**body, "Env": mask_env(body["Env"])} if env and body.get("Env") else body
+
+
+def _volume(body: Any, _env: bool) -> Any:
+    return {**body, "DriverOpts": _options(body["DriverOpts"])} if body.get("DriverOpts") else body
+
+
+def _network(body: Any, _env: bool) -> Any:
+    return {**body, "Options": _options(body["Options"])} if body.get("Options") else body
+
+
+def _service(body: Any, env: bool) -> Any:
+    task = body.get("TaskTemplate")
+    if not task:
+        return body
+    masked = dict(task)
+    spec = task.get("ContainerSpec")
+    if spec:
+        inner = dict(spec)
+        if env and spec.get("Env"):
+            inner["Env"] = mask_env(spec["Env"])
+        if spec.get("Mounts"):
+            inner["Mounts"] = _mounts(spec["Mounts"])
+        masked["ContainerSpec"] = inner
+    log = task.get("LogDriver")
+    if log and log.get("Options"):
+        masked["LogDriver"] = {**log, "Options": _options(log["Options"])}
+    return {**body, "TaskTemplate": masked}
+
+
+_SWARM_KEY: Final = re.compile(r"token|key|secret|cert", re.IGNORECASE)
+
+
+def _swarm(body: Any, _env: bool) -> Any:
+    """Tokens, keys and certificates by their names, at any depth."""
+    if isinstance(body, dict):
+        return {
+            key: MASK
+            if item and not isinstance(item, bool) and _SWARM_KEY.search(key)
+            else _swarm(item, _env)
+            for key, item in body.items()
+        }
+    if isinstance(body, list):
+        return [_swarm(item, _env) for item in body]
+    return body
+
+
+def _settings(body: Any, env: bool) -> Any:
+    return mask_env(body) if env else body
+
+
+_BY_ACTION: Final[Mapping[str, Callable[[Any, bool], Any]]] = {
+    "system.auth": _drop,
+    "image.push": _drop,
+    "plugin.push": _drop,
+    "secret.create": _secret,
+    "secret.update": _secret,
+    "config.create": _secret,
+    "config.update": _secret,
+    "container.create": _create,
+    "container.start": _start,
+    "container.commit": _create,
+    "container.exec": _exec,
+    "volume.create": _volume,
+    "network.create": _network,
+    "service.create": _service,
+    "service.update": _service,
+    "swarm.init": _swarm,
+    "swarm.join": _swarm,
+    "swarm.update": _swarm,
+    "swarm.unlock": _swarm,
+    "plugin.set": _settings,
+}

@@ -1,0 +1,195 @@
+"""How far a container is let out of its box: one spelling for each of the many on the wire.
+
+Capabilities are in capitals without `CAP_`; security options are `key=value`; a namespace is
+shared with the host, with another container (whose own reach is unresolved), or its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+__all__ = [
+    "NO_SECURITY",
+    "Security",
+    "cgroup_view",
+    "create_security",
+    "device_view",
+    "exec_security",
+    "service_security",
+]
+
+Security: TypeAlias = dict[str, Any]
+
+_NAMESPACES: Final = {
+    "NetworkMode": "network",
+    "PidMode": "pid",
+    "IpcMode": "ipc",
+    "UTSMode": "uts",
+    "UsernsMode": "user",
+    "CgroupnsMode": "cgroup",
+}
+
+
+def _security(**found: Any) -> Security:
+    return {
+        "privileged": False,
+        "cap_add": [],
+        "cap_drop": [],
+        "options": [],
+        "seccomp": "default",
+        "apparmor": "default",
+        "no_new_privileges": False,
+        "label_disabled": False,
+        "masked_paths": "default",
+        "readonly_paths": "default",
+        "host_namespaces": [],
+        "joined_containers": [],
+        "user": "",
+        "groups": [],
+        "readonly_rootfs": False,
+        "runtime": "",
+        "sysctls": {},
+        "unresolved": False,
+        **found,
+    }
+
+
+NO_SECURITY: Final = _security()
+
+
+def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Security:
+    """Of the body of a creation."""
+    shared, joined = _namespaces(host)
+    options = [_option(text) for text in host.get("SecurityOpt") or ()]
+    added = [*(host.get("CapAdd") or ()), *(host.get("Capabilities") or ())]
+    found = _security(
+        privileged=bool(host.get("Privileged")),
+        cap_add=_capabilities(added),
+        cap_drop=_capabilities(host.get("CapDrop") or ()),
+        options=[f"{key}={value}" if value else key for key, value in options],
+        host_namespaces=shared,
+        joined_containers=joined,
+        user=config.get("User") or "",
+        groups=host.get("GroupAdd") or [],
+        readonly_rootfs=bool(host.get("ReadonlyRootfs")),
+        runtime=host.get("Runtime") or "",
+        sysctls=host.get("Sysctls") or {},
+        masked_paths=_paths(host.get("MaskedPaths")),
+        readonly_paths=_paths(host.get("ReadonlyPaths")),
+        unresolved=bool(joined),
+    )
+    for key, value in options:
+        _apply(found, key, value)
+    return found
+
+
+def _apply(found: Security, key: str, value: str) -> None:
+    if key in ("seccomp", "apparmor"):
+        # A profile is a whole file; that it is not the default is what counts.
+        found[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
+    elif key == "no-new-privileges":
+        found["no_new_privileges"] = value in ("", "true", "1", "t", "T", "TRUE", "True")
+    elif key == "label" and value == "disable":
+        found["label_disabled"] = True
+    elif key == "systempaths" and value == "unconfined":
+        found["masked_paths"] = found["readonly_paths"] = "none"
+
+
+def _option(text: str) -> tuple[str, str]:
+    """`key=value` or the older `key:value`."""
+    equals = text.partition("=")
+    colon = text.partition(":")
+    key, _, value = equals if equals[1] else colon
+    return key.strip(), value.strip()
+
+
+def _capabilities(names: Iterable[str]) -> list[str]:
+    return sorted({name.strip().upper().removeprefix("CAP_") for name in names})
+
+
+def _paths(value: list[str] | None) -> str:
+    if value is None:
+        return "default"
+    return "custom" if value else "none"
+
+
+def _namespaces(host: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    shared, joined = [], []
+    for field, name in _NAMESPACES.items():
+        mode = host.get(field) or ""
+        if mode == "host":
+            shared.append(name)
+        elif mode.startswith("container:"):
+            joined.append(mode.removeprefix("container:"))
+    # The volumes of another container are among the mounts; its cgroup is not.
+    cgroup = host.get("Cgroup") or ""
+    if cgroup.startswith("container:"):
+        joined.append(cgroup.removeprefix("container:"))
+    return shared, joined
+
+
+def exec_security(body: Mapping[str, Any]) -> Security:
+    """Of a program that is started in a container, whose own reach is not known here."""
+    return _security(
+        privileged=bool(body.get("Privileged")), user=body.get("User") or "", unresolved=True
+    )
+
+
+def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Security:
+    """Of the container of a swarm service."""
+    privileges = spec.get("Privileges") or {}
+    seccomp = (privileges.get("Seccomp") or {}).get("Mode") or "default"
+    apparmor = (privileges.get("AppArmor") or {}).get("Mode") or "default"
+    return _security(
+        cap_add=_capabilities(spec.get("CapabilityAdd") or ()),
+        cap_drop=_capabilities(spec.get("CapabilityDrop") or ()),
+        user=spec.get("User") or "",
+        groups=spec.get("Groups") or [],
+        readonly_rootfs=bool(spec.get("ReadOnly")),
+        sysctls=spec.get("Sysctls") or {},
+        seccomp=seccomp,
+        apparmor="unconfined" if apparmor == "disabled" else apparmor,
+        no_new_privileges=bool(privileges.get("NoNewPrivileges")),
+        label_disabled=bool((privileges.get("SELinuxContext") or {}).get("Disable")),
+        host_namespaces=["network"] if "host" in networks else [],
+    )
+
+
+def device_view(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Devices by path, by cgroup rule and by request to a driver."""
+    devices = [
+        {
+            "host": item.get("PathOnHost") or "",
+            "container": item.get("PathInContainer") or "",
+            "permissions": item.get("CgroupPermissions") or "",
+        }
+        for item in host.get("Devices") or ()
+        if item is not None
+    ]
+    rules = host.get("DeviceCgroupRules") or []
+    requests = [
+        {
+            "driver": item.get("Driver") or "",
+            "count": item.get("Count") or 0,
+            "ids": item.get("DeviceIDs") or [],
+            "capabilities": item.get("Capabilities") or [],
+        }
+        for item in host.get("DeviceRequests") or ()
+        if item is not None
+    ]
+    return {
+        "devices": devices,
+        "cgroup_rules": rules,
+        "requests": requests,
+        "any": bool(devices or rules or requests),
+    }
+
+
+def cgroup_view(host: Mapping[str, Any]) -> dict[str, Any]:
+    """The control group above the container's, and who sees it."""
+    return {
+        "parent": host.get("CgroupParent") or "",
+        "namespace": host.get("CgroupnsMode") or "",
+        "cgroup": host.get("Cgroup") or "",
+    }

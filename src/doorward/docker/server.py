@@ -1,0 +1,261 @@
+"""The socket that the daemon calls: HTTP/1.1, one call a connection, as many at once as threads.
+
+Threads wait in `accept` for the next connection and handle it whole, so nothing is handed from one
+thread to another. Every answer closes its connection: a daemon that meets a kept connection which
+is just being closed repeats its call without the body. A call has a limit in size and time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import ssl
+import stat
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import httptools
+
+from doorward.docker.plugin import Response
+
+__all__ = ["BindError", "PluginServer", "bind_tcp", "bind_unix", "inherited"]
+
+THREADS: Final = 256
+BACKLOG: Final = 1024
+READ_TIMEOUT: Final = 10.0
+"""Seconds in which a call must have been read; the decision has a deadline of its own."""
+MAX_HEAD: Final = 64 * 1024
+MAX_BODY: Final = 8 << 20
+"""Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
+_FIRST_INHERITED: Final = 3
+
+_log: Final = logging.getLogger(__name__)
+
+
+class BindError(Exception):
+    """A place that cannot be listened on; the message says which and why."""
+
+
+def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
+    """A listening socket at `path`, readable by its owner only from the moment that it exists.
+
+    A socket that nobody listens on any more is replaced; one that answers, or a file, is not.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_stale(path)
+        os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+        umask = os.umask(0o177)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(umask)
+        os.chmod(path, mode)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except BindError:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(path: str) -> None:
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise BindError(f"{path}: there is something that is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except FileNotFoundError:
+            return
+    raise BindError(f"{path}: another plugin answers there")
+
+
+def bind_tcp(
+    address: str, *, certificate: str, key: str, authority: str
+) -> tuple[socket.socket, ssl.SSLContext]:
+    """A listening socket at `host:port` for clients whom `authority` certifies, and no others."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise BindError(f"{address}: expected HOST:PORT")
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_cert_chain(certificate, key)
+        listener = socket.create_server((host.strip("[]"), int(port)), backlog=BACKLOG)
+    except OSError as error:
+        raise BindError(f"{address}: {(error.strerror or str(error)).lower()}") from None
+    return listener, context
+
+
+def inherited() -> socket.socket | None:
+    """The socket that the service manager listens on for us, if there is one."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    if os.environ.get("LISTEN_FDS") != "1":
+        raise BindError("expected one socket from the service manager")
+    return socket.socket(fileno=_FIRST_INHERITED)
+
+
+class PluginServer:
+    """Serves one listening socket with `answer`. `start`, then `close` to drain and end."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        answer: Callable[[str, bytes], Response],
+        *,
+        context: ssl.SSLContext | None = None,
+        threads: int = THREADS,
+        unlink: bool = True,
+    ) -> None:
+        self._listener = listener
+        self._answer = answer
+        self._context = context
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"plugin-{n}", daemon=True)
+            for n in range(threads)
+        ]
+        name = listener.getsockname()
+        self._file = (name, os.stat(name).st_ino) if unlink and isinstance(name, str) else None
+
+    def start(self) -> None:
+        self._listener.settimeout(None)
+        for thread in self._threads:
+            thread.start()
+
+    def close(self, grace: float = 10.0) -> None:
+        """Take no more calls, and let those under way end within `grace` seconds.
+
+        The name goes first, so that the daemon waits for a successor instead of calling us.
+        """
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                if os.stat(self._file[0]).st_ino == self._file[1]:
+                    address = self._file[0] + ".closing"
+                    os.rename(self._file[0], address)
+                    self._wake(address, grace)
+                    os.unlink(address)
+                    self._listener.close()
+                    return
+        self._wake(self._listener.getsockname(), grace)
+        self._listener.close()
+
+    def _wake(self, address: object, grace: float) -> None:
+        # Threads that wait in `accept` wake for a connection each, and end; closing the socket
+        # under them would leave them there, and shutting it down would end the service manager's.
+        self._stop.set()
+        for _ in self._threads:
+            with socket.socket(self._listener.family, socket.SOCK_STREAM) as knock:
+                knock.settimeout(1.0)
+                with contextlib.suppress(OSError):
+                    knock.connect(address)  # type: ignore[arg-type]  # what getsockname gave
+        share = max(grace, 0.0) / max(len(self._threads), 1)
+        for thread in self._threads:
+            thread.join(share)
+        for thread in [each for each in self._threads if each.is_alive()]:
+            thread.join(0.5)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                _log.error("accept failed", extra={"error": error.strerror})
+                self._stop.wait(0.1)  # out of descriptors: others are about to end
+                continue
+            with contextlib.suppress(OSError):
+                self._serve(connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(connection)
+            connection.settimeout(READ_TIMEOUT)
+            if self._context is not None:
+                connection = self._context.wrap_socket(connection, server_side=True)
+                stack.enter_context(connection)
+            call = _read(connection)
+            if call is None:
+                return
+            connection.settimeout(READ_TIMEOUT)
+            connection.sendall(_written(self._reply(call)))
+
+    def _reply(self, call: _Call) -> Response:
+        if call.problem:
+            return Response(call.problem, b'{"Err":"the call cannot be read"}')
+        if call.method != b"POST":
+            return Response(405, b'{"Err":"only POST is answered"}')
+        return self._answer(call.path, bytes(call.body))
+
+
+class _Call:
+    """One request as the parser meets it."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.body = bytearray()
+        self.method = b""
+        self.problem = 0
+        self.done = False
+
+    def on_url(self, url: bytes) -> None:
+        self.path += url.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.done = True
+
+
+def _read(connection: socket.socket) -> _Call | None:
+    """The call on a connection; None where the other side has gone without one."""
+    call = _Call()
+    parser = httptools.HttpRequestParser(call)
+    size = 0
+    until = time.monotonic() + READ_TIMEOUT
+    while not call.done:
+        if size:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
+        data = connection.recv(65536)
+        if not data:
+            return None if not size else _broken(call, HTTPStatus.BAD_REQUEST)
+        size += len(data)
+        if size > MAX_HEAD + MAX_BODY or size - len(call.body) > MAX_HEAD + len(data):
+            return _broken(call, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserError:
+            return _broken(call, HTTPStatus.BAD_REQUEST)
+    call.method = parser.get_method()
+    return call
+
+
+def _broken(call: _Call, status: int) -> _Call:
+    call.problem = int(status)
+    return call
+
+
+def _written(response: Response) -> bytes:
+    phrase = HTTPStatus(response.status).phrase
+    head = (
+        f"HTTP/1.1 {response.status} {phrase}\r\n"
+        "Content-Type: application/vnd.docker.plugins.v1.2+json\r\n"
+        f"Content-Length: {len(response.body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + response.body

@@ -1,0 +1,102 @@
+"""The running plugin: its parts put together, started in order, and ended together."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.docker.audit import AuditLog
+from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.remote import DEADLINE, RemotePdp
+from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
+
+__all__ = ["Service", "ServiceOptions"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How `doorward docker serve` was called."""
+
+    socket: str = ""
+    """Where to listen; "" for the socket of the service manager."""
+    listen: str = ""
+    """`host:port` for a plugin on another machine; needs the three files."""
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+    url: str = ""
+    policies: Sequence[str] = (str(PACK),)
+    decision: str = DECISION
+    deadline: float = DEADLINE
+    audit_log: str = "-"
+    audit_input: bool = False
+    threads: int = THREADS
+    plugin: PluginOptions = field(default_factory=PluginOptions)
+
+
+class Service:
+    """One plugin. Everything that can fail does so when it is made or started."""
+
+    def __init__(self, options: ServiceOptions) -> None:
+        self._stop = threading.Event()
+        self._decider: RemotePdp | EmbeddedPdp
+        if options.url:
+            self._decider = RemotePdp(options.url, deadline=options.deadline)
+        else:
+            self._decider = EmbeddedPdp(
+                options.policies, path=options.decision, deadline=options.deadline
+            )
+        self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
+        if options.plugin.allow_on_failure:
+            _log.warning(
+                "DANGER: --allow-on-failure allows whatever nobody decides"
+            )
+        self.plugin = Plugin(self._decider, options.plugin, audit=self._audit)
+        listener, context, ours = _listener(options)
+        self._server = PluginServer(
+            listener, self.plugin.answer, context=context, threads=options.threads, unlink=ours
+        )
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._server.start()
+        _log.info("Docker plugin serves.")
+
+    def stop(self) -> None:
+        """Ask `run` to end; may be called from a signal handler."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Wait until told to stop, then let what is under way end."""
+        self._stop.wait()
+        _log.info("Docker plugin ends.")
+        self.close()
+
+    def close(self) -> None:
+        self._server.close()
+        self._decider.close()
+        self._audit.close()
+
+
+def _listener(options: ServiceOptions) -> tuple[socket.socket, ssl.SSLContext | None, bool]:
+    """The socket, its TLS context, and whether its file is ours to remove."""
+    if options.listen:
+        listener, context = bind_tcp(
+            options.listen,
+            certificate=options.certificate,
+            key=options.key,
+            authority=options.authority,
+        )
+        return listener, context, False
+    given = inherited()
+    if given is not None:
+        return given, None, False
+    return bind_unix(options.socket), None, True
