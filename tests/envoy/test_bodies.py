@@ -9,7 +9,7 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.envoy.bodies import MAX_DEPTH, parse_body, parse_json
+from doorward.envoy.bodies import MAX_DEPTH, MAX_EXPLAINED, parse_body, parse_json
 from doorward.envoy.descriptors import Services, load_services
 from doorward.envoy.errors import RequestParseError
 from doorward.envoy.gojson import end_of_value
@@ -137,3 +137,26 @@ def test_a_text_that_is_no_descriptor_set_is_an_error() -> None:
         load_services("base64:!")
     with pytest.raises(OSError, match="No such file"):
         load_services("/no/such/file")
+
+
+def test_long_texts_are_refused_without_an_explanation() -> None:
+    with pytest.raises(RequestParseError, match=r"^invalid JSON$"):
+        parse_json('["' + "x" * MAX_EXPLAINED)
+
+
+def test_a_multipart_body_without_a_boundary_is_not_read() -> None:
+    assert parse_body({"content-type": "multipart/form-data"}, "x", b"", [""], None) == (
+        None,
+        False,
+    )
+
+
+def test_go_follows_ten_thousand_levels_and_no_more() -> None:
+    assert end_of_value(b"[" * 10_000 + b"]" * 10_000) == 20_000
+    with pytest.raises(ValueError, match=r"invalid character '\[' exceeded max depth"):
+        end_of_value(b"[" * 10_001)
+    assert end_of_value(b"[[],{},-0,1E+2]") == 15
+
+
+def test_an_empty_grpc_body_is_not_read() -> None:
+    assert Services(descriptor_set()).read(["t.S", "Do"], b"") == (None, False)

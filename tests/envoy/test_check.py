@@ -17,7 +17,7 @@ from doorward.envoy.errors import CallFailedError
 from doorward.envoy.metrics import Metrics
 from doorward.envoy.options import Options
 from doorward.rego.errors import EvalError
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego.values import UNDEFINED, Undefined, Value, from_json
 
 JSON = {"content-type": "application/json"}
 STRICT = Options(strict=True)
@@ -228,3 +228,9 @@ def test_metrics_count_answers_and_errors() -> None:
     assert 'grpc_request_duration_seconds_count{handler="check"} 1.0' in text
     assert 'error_counter{reason="request_parse_error"} 1.0' in text
     assert 'error_counter{reason="envoyauth_result_error"} 1.0' in text
+
+
+def test_a_number_that_no_double_can_hold_is_no_metadata() -> None:
+    number = from_json("1e400")
+    result: Value = {"allowed": True, "dynamic_metadata": {"n": number}}
+    assert answer(Fixed(result)).status.code == 7

@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.envoy.deciders import Fixed, request
 
+from doorward.envoy.addresses import parse_address
 from doorward.envoy.options import Options
 from doorward.envoy.server import Server, StartError, make_server
 from doorward.pdp.decision import Decision
@@ -224,3 +225,32 @@ def test_a_server_that_did_not_start_can_be_stopped(tmp_path: Path) -> None:
     with pytest.raises(StartError):
         (failed := make_server(Fixed(True), options)).start()
     failed.stop(grace=0)
+
+
+@pytest.mark.parametrize(
+    ("addr", "target", "local"),
+    [
+        ("localhost:1", "localhost:1", True),
+        ("127.0.0.1:1", "127.0.0.1:1", True),
+        ("[::1]:1", "[::1]:1", True),
+        ("10.0.0.1:1", "10.0.0.1:1", False),
+        ("pdp.example:1", "pdp.example:1", False),
+        ("unix://relative.sock", "unix:relative.sock", True),
+    ],
+)
+def test_addresses(addr: str, target: str, *, local: bool) -> None:
+    address = parse_address(addr)
+    assert (address.target, address.local) == (target, local)
+
+
+def test_a_port_alone_is_every_address() -> None:
+    address = parse_address(":1")
+    assert address.target in ("[::]:1", "0.0.0.0:1")
+    assert not address.local
+
+
+def test_a_listener_that_others_reach_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    server = make_server(Fixed(True), Options(addr=":0"))
+    server.start()
+    server.stop(grace=0)
+    assert "other machines can reach it" in caplog.text

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
+from google.protobuf import descriptor_pb2
 from tests.envoy.deciders import request
 
 from doorward.envoy.descriptors import Services
@@ -283,3 +284,31 @@ def test_every_reason_is_documented_and_every_documented_reason_is_tested(root: 
     # These two cannot be met before another reason is: they guard what is checked first.
     shadowed = {"NUL in the name of a query parameter", "NUL in the name of a JSON key"}
     assert documented - shadowed == given
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        post("[" * 5000, "text/plain"),
+        post('{"a":"\\ud800\\ud800"}'),
+        post('{"a":"\\ud800\\n"}'),
+    ],
+)
+def test_more_that_can_be_read_in_two_ways(raw: bytes) -> None:
+    with pytest.raises(AmbiguousRequestError):
+        to_input(raw, STRICT)
+
+
+def test_a_grpc_frame_that_is_cut_is_refused() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="t.proto", package="t", syntax="proto3")
+    file.message_type.add(name="M")
+    file.service.add(name="S").method.add(name="Do", input_type=".t.M", output_type=".t.M")
+    services = Services(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    raw = request("/t.S/Do", "POST", {"content-type": "application/grpc"}, raw_body=b"\0\0\0\0\1")
+    with pytest.raises(AmbiguousRequestError, match="body is cut"):
+        to_input(raw, STRICT, services)
+
+
+def test_names_that_json_does_not_have_are_refused_as_in_compatible_mode() -> None:
+    with pytest.raises(RequestParseError, match="invalid character 'N'"):
+        to_input(post('{"a":NaN}'), STRICT)
