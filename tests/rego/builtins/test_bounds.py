@@ -43,6 +43,12 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
         ['{{define "t"}}{{template "t"}}{{end}}{{template "t"}}', {}],
         "depth",
     ),
+    ("strings.render_template", [LONG, {}], "longer than"),
+    ("strings.render_template", ["{{range 100000}}" + "x" * 1000 + "{{end}}", {}], "longer than"),
+    ("strings.render_template", ["{{" + "1" * 500 + "}}", {}], "number"),
+    ("strings.replace_n", [{"": "b" * 40, "q": ""}, LONG], "longer than"),
+    ("regex.match", [r"(\pL{100}){10}" * 10, "a"], "too large"),
+    ("plus", [float("inf"), 1], "finite"),
     ("time.format", [[0, "UTC", LONG]], "longer than"),
     ("units.parse", ["1e99999"], "exponent too large"),
     ("to_number", ["1" * 5000], "too many digits"),
@@ -73,6 +79,14 @@ def test_hard_cases_take_no_time(name: str, operands: list[Value], want: Value) 
     start = time.monotonic()
     assert REGISTRY[name].call(*operands) == want
     assert time.monotonic() - start < 5
+
+
+def test_a_long_replacement_is_read_each_time() -> None:
+    assert REGISTRY["regex.replace"].call("ab", "b", "$0" * 5000) == "a" + "b" * 5000
+
+
+def test_print_is_true_by_itself() -> None:
+    assert REGISTRY["print"].call("anything", 1) is True
 
 
 def test_walk_follows_any_depth() -> None:

@@ -268,6 +268,8 @@ class _Parser:
             name, rest = _name(tokens)
             call = Call(name, self.pipeline(rest) if rest else None)
             if word == "block":
+                if not rest:
+                    raise _fail("missing value for block clause")
                 self.define(name, depth)
             return call
         if word == "define" and top:
@@ -481,7 +483,7 @@ def _closing(tokens: list[_Token], at: int) -> int:
 
 def _number(text: str) -> int | float:
     plain = text.replace("_", "")
-    if len(plain) > 400:
+    if len(plain) > 400 or text.endswith("_") or "__" in text:
         raise _fail("bad number syntax")
     try:
         if re.fullmatch(r"[+-]?0\d+", plain):
