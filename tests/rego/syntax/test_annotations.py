@@ -82,6 +82,14 @@ def test_fields_have_opas_forms() -> None:
     }
 
 
+def test_empty_fields_say_nothing() -> None:
+    yaml = "title: ~\nauthors: ~\ncustom: ~\nlabels: x\nentrypoint: no\ncompile: {unknowns: 1}"
+    assert fields(yaml) == {}
+    assert fields("{}") == {}
+    assert fields("# a YAML comment alone") == {}
+    assert fields("title: !!binary YQ==") == {"title": "a"}
+
+
 def test_scopes_follow_from_what_comes_next() -> None:
     found = module(
         """\
@@ -146,6 +154,20 @@ def test_annotations_are_read_only_when_asked_for() -> None:
         ("related_resources: ['http://[']", "2: invalid related-resource definition http://[: "
          'parse "http://[": Invalid IPv6 URL'),
         ("schemas: [{}]", "2: invalid document reference"),
+        ("schemas: [{'[': a}]", "2: invalid document reference"),
+        ("schemas: [{input: '['}]", "2: invalid schema reference"),
+        ("authors: [[a, ~, no, true]]", "2: invalid author definition [a %!s(<nil>) no "
+         "%!s(bool=true)]: invalid value type, must be string or map"),
+        ("entrypoint: []", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into "
+         "bool"),
+        ("entrypoint: ~\nentrypoint: 1.5", '4: yaml: unmarshal errors:\n  line 2: mapping key '
+         '"entrypoint" already defined at line 1'),
+        ("entrypoint: 1.5", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!float "
+         "`1.5` into bool"),
+        ("authors: true", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!bool `true` "
+         "into []interface {}"),
+        ("title: !!binary x", "3: yaml: !!binary value contains invalid base64 data"),
+        ("title: \x07", "3: yaml: control characters are not allowed"),
         ("compile: {unknowns: ['1']}", '2: invalid unknowns element "1": expected ref but got 1'),
         ("compile: {mask_rule: '[]'}", '2: invalid mask_rule annotation type "[]": string'),
     ],

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from tests.rego.syntax.differences import FORMAT
 
 from doorward.rego.errors import ParseError
 from doorward.rego.source import Source
-from doorward.rego.syntax.format import Target, format_source
+from doorward.rego.syntax.format import Target, format_module, format_source
+from doorward.rego.syntax.lexer import EOF, Lexer
 from doorward.rego.syntax.nodes import Call, Expr, Module, Ref, Rule, Scalar, Var
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.walk import Node, rewrite
@@ -150,7 +152,73 @@ def test_a_comment_without_a_place_leaves_the_rule_as_it_was() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "package # a\np # b",
+        "package p\nimport # a\ndata.x # b\nimport data.a",
+        "package p\np := # a\n[1, # b\n2] # c",
+        "package p\np # a\n:= # b\n1 # c\nq := 1",
+        "package p\np[ # a\n1] := 2 # b",
+        "package p\np if { x[{ # a\n1: # b\n2 # c\n}] # d\n}",
+        "package p\np if { x == (y # a\n| # b\nz) # c\n}",
+        "package p\np if x # a\nelse := 1 # b\nif y # c",
+        "package p\np if { some {1 # a\n: x # b\n} in y }",
+        "package p\nf(x, # a\n# b\ny) := 1 if { x }",
+        "package p\n# METADATA\n# title: a\n# METADATA\n# title: b\np := 1",
+        "package p\np contains x # a\nif { # b\n  x }",
+        "package p\np := [ # a\nx # b\n| x # c\n]",
+    ],
+)
+def test_comments_in_odd_places_are_kept(text: str) -> None:
+    assert check(text, v0=False) == []
+
+
+@pytest.mark.property
+def test_comments_anywhere_are_kept(shared: Path) -> None:
+    chance = Random(1)
+    cases = [c for c in rows(shared / "data/golden/fmt.jsonl.gz") if not c.get("flags")]
+    for _ in range(2000):
+        text = chance.choice(cases)["source"]
+        lexer = Lexer(Source("", text))
+        token = lexer.first()
+        places = [token.start]
+        while token.kind not in (EOF, "illegal"):
+            token = lexer.after(token.end)
+            places.append(token.start)
+        for place in sorted(chance.sample(places, min(4, len(places))), reverse=True):
+            comment = chance.choice(["\n", f"# {place}\n", f"\n# {place}\n"])
+            text = text[:place] + comment + text[place:]
+        try:
+            found = check(text, v0=False)
+        except ParseError:
+            continue
+        assert not found, text
+
+
+def test_v0_keeps_its_forms() -> None:
+    text = 'package p\n\np["x"] {\n\tinput.x\n}\n\np[x] = y {\n\tinput.x\n}\n\nq.a.b\n'
+    assert format_source(Source("", text), v0=True, target="v0") == text.replace(
+        "q.a.b", "q.a.b = true"
+    ).replace('p["x"] {', 'p["x"] {')
+
+
+def test_imports_are_dropped_where_they_say_nothing() -> None:
+    text = "package p\nimport rego.v1\nimport future.keywords.not\nimport future.keywords.if\n"
+    assert format_source(Source("", text), drop_v0_imports=True) == (
+        "package p\n\nimport future.keywords.not\n"
+    )
+
+
 def test_v0_gets_the_imports_that_it_needs() -> None:
     text = "package p\nimport future.keywords.every\np { every x in y { x } }\n"
     found = format_source(Source("", text), v0=True, target="v0v1")
     assert found == "package p\n\nimport rego.v1\n\np if every x in y { x }\n"
+    text = "package p\nimport future.keywords\np { x in y }\nq { every z in y { z } }\n"
+    module = parse_module(Source("", text), v0=True)
+    bare = replace(module, imports=())
+    found = format_module(bare, target="v0")
+    assert "import future.keywords.every\n" in found
+    assert "import future.keywords.in\n" not in found
+    bare = replace(bare, rules=bare.rules[:1])
+    assert "import future.keywords.in\n" in format_module(bare, target="v0")

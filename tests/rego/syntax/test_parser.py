@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -320,6 +322,72 @@ def test_refusals(text: str, errors: list[str]) -> None:
         parse_module(Source("p.rego", f"package p\n\n{text}\n"), builtins={"count"})
     found = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
     assert found == errors
+
+
+def chunks() -> Iterator[tuple[str, list[str]]]:
+    for chunk in (Path(__file__).parent / "errors.rego").read_text().split("---\n"):
+        lines = chunk.splitlines()
+        errors = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
+        yield "\n".join(line for line in lines if not line.startswith("### ")), errors
+
+
+@pytest.mark.parametrize(("text", "errors"), list(chunks()))
+def test_errors_have_opas_places_and_words(text: str, errors: list[str]) -> None:
+    """Each chunk of `errors.rego` is what follows a package line and a blank one."""
+    assert errors
+    with pytest.raises(ParseError) as caught:
+        parse_module(Source("p.rego", f"package p\n\n{text}\n"))
+    found = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
+    assert found == errors
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("import future.keywords.or\np if { x or ) }", "4:13: unexpected ) token"),
+        ("import future.keywords.not\np if { not some x }", "4:12: unexpected some keyword: "
+         "illegal negation of 'some'"),
+        ("import future.keywords.not\np if not { ) }", "4:12: unexpected ) token"),
+        ("import future.keywords.not\np if { $\"{not x}\" }", "4:11: unexpected negation ('not') "
+         "in template-string expression"),
+        ("import future.keywords.and\nx and y", "4:1: expression cannot be used for rule head"),
+        ("import future.keywords.and\np if { x := 1 and y }", "4:15: unexpected assignment (':=') "
+         "outside `{ ... }` in `and` or `or`"),
+        ("import future.keywords.in as x", "3:8: `future` imports cannot be aliased"),
+        ("import future", "3:8: invalid import, must be `future.keywords`"),
+    ],
+)  # fmt: skip
+def test_errors_with_imported_words(text: str, error: str) -> None:
+    assert refused(text)[0] == error
+
+
+def test_v0_errors() -> None:
+    assert refused("import rego.v1 as x", v0=True) == ["3:8: `rego` imports cannot be aliased"]
+    assert refused('p { $"" }', v0=True) == [
+        "3:5: template strings are not supported by current capabilities"
+    ]
+
+
+def test_names_may_be_keywords_where_a_path_goes_on() -> None:
+    first, second = module("package.x := 1\nimport[y] := 2 if y := 3").rules
+    assert first.head.ref == ref("package", "x")
+    assert second.head.ref == ref("import", Y)
+    assert query("not.x; some.y")[1].term == ref("some", "y")
+
+
+def test_more_bodies_get_wildcards_of_their_own() -> None:
+    first, second = module("f(_, x) if { x } { not x }").rules
+    assert first.head.args == (Var("$0"), X)
+    assert second.head.args == (Var("$1"), X)
+
+
+def test_a_term_from_a_source() -> None:
+    assert parse_term(Source("", "x")) == X
+
+
+def test_true_is_not_one() -> None:
+    assert Scalar(True) != Scalar(1)
+    assert len({Scalar(True), Scalar(1), Scalar(Number("1.0")), Scalar("1")}) == 3
 
 
 def test_v0_hints_at_the_import() -> None:

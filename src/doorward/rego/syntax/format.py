@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.format_terms import MEMBERS, TermWriter
-from doorward.rego.syntax.layout import UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.layout import Mark, UnexpectedComment, closing_row, last_row
 from doorward.rego.syntax.nodes import (
     Call,
     Every,
@@ -40,6 +40,8 @@ __all__ = ["Target", "format_module", "format_source"]
 Target: TypeAlias = Literal["v0", "v0v1", "v1"]
 """The syntax to write: v0, v0 and v1 at once (`import rego.v1`), or v1."""
 
+MAX_ROUNDS: Final = 5
+"""How often a text is formatted again: a comment that moved may move other rows."""
 _TRUE_BODY: Final = (Expr(Scalar(True)),)
 _OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
 """Keywords that stay imports in v1."""
@@ -53,8 +55,14 @@ def format_source(
     drop_v0_imports: bool = False,
 ) -> str:
     """The formatted text of a policy, read as v0 if said so; ParseError if it is none."""
-    module = parse_module(source, v0=v0)
-    return format_module(module, target=target, drop_v0_imports=drop_v0_imports)
+    text = source.text
+    for _ in range(MAX_ROUNDS):
+        module = parse_module(Source(source.name, text), v0=v0)
+        formatted = format_module(module, target=target, drop_v0_imports=drop_v0_imports)
+        if formatted == text:
+            break
+        text, v0 = formatted, target != "v1"
+    return text
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
@@ -95,26 +103,39 @@ class _ModuleWriter(TermWriter):
         return self.text()
 
     def package(self, package: Package) -> None:
+        inside = self.comments_in(package.span)
+        self.comments = tuple(c for c in self.comments if c not in inside)
         self.pass_row(package.span.row)
+        for comment in inside[:-1]:
+            self.write_line(f"#{comment.text}")
         self.start_line()
         terms = package.terms or tuple(Scalar(name) for name in package.path)
         self.write("package ")
         self.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
+        for comment in inside[-1:]:
+            self.write(f" #{comment.text}")
         self.blank_line()
 
     # Imports
 
     def imports(self, imports: Sequence[Import]) -> None:
-        rows = {i.span.row for i in imports}
-        beside = {c.span.row: c for c in self.comments if c.span.row in rows}
-        self.comments = tuple(c for c in self.comments if c.span.row not in rows)
+        inside = {
+            id(found): [
+                c for c in self.comments if found.span.row <= c.span.row <= last_row(found.span)
+            ]
+            for found in imports
+        }
+        taken = {id(comment) for comments in inside.values() for comment in comments}
+        self.comments = tuple(c for c in self.comments if id(c) not in taken)
         for group in _groups(imports):
             self.pass_row(group[0].span.row)
             for found in sorted(group, key=_import_rank):
+                comments = inside[id(found)]
+                for comment in comments[:-1]:
+                    self.write_line(f"#{comment.text}")
                 self.start_line()
                 self.imported(found)
-                comment = beside.pop(found.span.row, None)
-                if comment is not None:
+                for comment in comments[-1:]:
                     self.write(f" #{comment.text}")
                 self.end_line()
             self.blank_line()
@@ -146,22 +167,31 @@ class _ModuleWriter(TermWriter):
         """The rule, or its text as it was if a comment in it would get lost."""
         with suppress(UnexpectedComment):
             self.pass_row(rule.span.row)
-        mark, beside = self.mark(), self.beside
-        self.rule(rule)
-        written = self.written(mark)
-        waiting = (*self.comments, *((self.beside,) if self.beside else ()))
-        due = [c for c in mark.comments if c not in waiting]
-        if all(written.count(f"#{c.text}") >= sum(o.text == c.text for o in due) for c in due):
-            return
+        mark = self.mark()
+        try:
+            self.rule(rule)
+        except UnexpectedComment:
+            pass
+        else:
+            if self.has_all(mark):
+                return
         self.back(mark)
-        self.beside = beside
         self.start_line()
         self.write(rule.span.text)
         end = last_row(rule.span)
         self.comments = tuple(c for c in self.comments if c.span.row >= end)
+        if self.beside is not None and self.beside.span.row < end:
+            self.beside = None
         with suppress(UnexpectedComment):
             self.pass_row(end)
         self.end_line()
+
+    def has_all(self, mark: Mark) -> bool:
+        """Whether every comment that was due since `mark` ends one line of what was written."""
+        waiting = (*self.comments, self.beside)
+        due = [f"#{c.text}" for c in (*mark.comments, mark.beside) if c and c not in waiting]
+        lines = self.written(mark).split("\n")
+        return all(sum(line.endswith(c) for line in lines) == due.count(c) for c in due)
 
     def is_one_line(self, rule: Rule) -> bool:
         if len(rule.body) > 1 or rule.default or rule.else_rule is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Comment
 
-__all__ = ["Layout", "Mark", "UnexpectedComment", "closing_row", "last_row"]
+__all__ = ["Layout", "Mark", "UnexpectedComment", "closing_row", "first_row", "last_row"]
 
 _INDENT = "\t"
 
@@ -30,6 +30,7 @@ class Mark:
     level: int
     inline: bool
     comments: tuple[Comment, ...]
+    beside: Comment | None
 
 
 class Layout:
@@ -55,11 +56,12 @@ class Layout:
     # Going back
 
     def mark(self) -> Mark:
-        return Mark(len(self._out), self.level, self.inline, self.comments)
+        return Mark(len(self._out), self.level, self.inline, self.comments, self.beside)
 
     def back(self, mark: Mark) -> None:
         del self._out[mark.length :]
-        self.level, self.inline, self.comments = mark.level, mark.inline, mark.comments
+        self.level, self.inline = mark.level, mark.inline
+        self.comments, self.beside = mark.comments, mark.beside
 
     def written(self, mark: Mark) -> str:
         """What was written since `mark`."""
@@ -117,7 +119,6 @@ class Layout:
         if not at:
             return
         if self.beside is not None:
-            self.beside = None
             raise UnexpectedComment
         self.beside = at[-1]
 
@@ -137,6 +138,10 @@ class Layout:
             self.write_line(f"#{comment.text}")
             last = comment
 
+    def comments_in(self, span: Span) -> list[Comment]:
+        """The waiting comments in the rows of a span."""
+        return [c for c in self.comments if span.row <= c.span.row <= last_row(span)]
+
     def check_rows(self, rows: range, taken: Container[int]) -> None:
         """UnexpectedComment if a comment waits in one of `rows` beside nothing that is `taken`."""
         if any(c.span.row in rows and c.span.row not in taken for c in self.comments):
@@ -145,15 +150,15 @@ class Layout:
     def write_as_is(self, span: Span, mark: Mark) -> None:
         """Go back to `mark` and write the text as it was, with the comments inside it."""
         self.back(mark)
-        end = last_row(span)
-        if self.beside is not None and span.row <= self.beside.span.row <= end:
+        start, end = first_row(span), last_row(span)
+        if self.beside is not None and start <= self.beside.span.row <= end:
             self.beside = None
         self.write(span.text)
         left = []
         for comment in self.comments:
-            if self.keep_final_comment and comment.span.row == end:
+            if self.keep_final_comment and comment.span.row == end and self.beside is None:
                 self.write(f" #{comment.text}")
-            elif comment.span.row >= end or comment.span.row < span.row:
+            elif comment.span.row >= end or comment.span.row < start:
                 left.append(comment)
         self.comments = tuple(left)
 
@@ -163,9 +168,16 @@ def _distance(first: Comment, second: Comment) -> int:
     return rows or second.span.col - first.span.col
 
 
+def first_row(span: Span) -> int:
+    """The row in which a span's text begins; its `row` is that of what the parentheses hold."""
+    if not span.text.startswith("("):
+        return span.row
+    return span.source.text.count("\n", 0, span.start) + 1
+
+
 def last_row(span: Span) -> int:
     """The row in which a span ends."""
-    return span.row + span.text.count("\n")
+    return first_row(span) + span.text.count("\n")
 
 
 def closing_row(span: Span, pair: str, skip: str = "") -> int:

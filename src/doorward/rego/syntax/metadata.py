@@ -174,8 +174,8 @@ def _compose(text: str) -> Node | None:
                     line = mark.line + isinstance(error, yaml.scanner.ScannerError)
         place = f"line {line}: " if line else ""
         raise YamlError(f"yaml: {place}{message}") from None
-    except yaml.YAMLError as error:
-        raise YamlError(f"yaml: {error}") from None
+    except yaml.reader.ReaderError:
+        raise YamlError("yaml: control characters are not allowed") from None
 
 
 def _tag(node: Node) -> str:
