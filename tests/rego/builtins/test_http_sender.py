@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from threading import Thread
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from doorward.rego.builtins.http_message import Certificates, HTTPRequest, SendError, Source
 from doorward.rego.builtins.http_sender import HTTPXSender
@@ -155,3 +163,101 @@ def test_an_error_shows_no_password(sender: HTTPXSender) -> None:
         sender.send(HTTPRequest("GET", "http://bob:geheim@127.0.0.1:1/"), None)
     assert "geheim" not in str(caught.value)
     assert "bob:***@127.0.0.1:1" in str(caught.value)
+
+
+def self_signed() -> tuple[str, str]:
+    """A certificate for 127.0.0.1 and `inner.example` that is its own authority, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    names = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("inner.example")]
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM).decode(), pem.decode()
+
+
+CERTIFICATE, KEY = self_signed()
+
+
+@pytest.fixture(scope="module")
+def tls_base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that wants a client certificate of the same authority."""
+    pem = tmp_path_factory.mktemp("tls") / "server.pem"
+    pem.write_text(CERTIFICATE + KEY)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    context.load_verify_locations(cadata=CERTIFICATE)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = Server(("127.0.0.1", 0), Echo)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def trusting(**options: object) -> Certificates:
+    chosen: dict[str, object] = {
+        "authorities": (Source("text", CERTIFICATE),),
+        "system_authorities": False,
+        "client_certificate": Source("text", CERTIFICATE),
+        "client_key": Source("text", KEY),
+    }
+    return Certificates(**{**chosen, **options})  # type: ignore[arg-type] # of many types
+
+
+def ask(sender: HTTPXSender, url: str, certificates: Certificates) -> int:
+    return sender.send(HTTPRequest("GET", url, certificates=certificates), None).status_code
+
+
+def test_tls_is_spoken_with_what_is_trusted(tls_base: str, sender: HTTPXSender) -> None:
+    assert ask(sender, tls_base, trusting()) == 200
+    assert ask(sender, tls_base, trusting(server_name="inner.example")) == 200
+    assert ask(sender, tls_base, trusting(authorities=(), verify=False)) == 200
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"authorities": ()},
+        {"authorities": (), "system_authorities": True},
+        {"server_name": "other.example"},
+        {"client_certificate": None, "client_key": None},
+        {"client_key": Source("text", self_signed()[1])},
+    ],
+)
+def test_tls_is_refused_otherwise(
+    options: dict[str, object], tls_base: str, sender: HTTPXSender
+) -> None:
+    with pytest.raises(SendError):
+        ask(sender, tls_base, trusting(**options))
+
+
+def test_certificates_come_from_files_and_the_environment(
+    tls_base: str, sender: HTTPXSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text(CERTIFICATE)
+    monkeypatch.setenv("TEST_CLIENT_KEY", KEY)
+    chosen = trusting(
+        authorities=(Source("file", str(path)),), client_key=Source("variable", "TEST_CLIENT_KEY")
+    )
+    assert ask(sender, tls_base, chosen) == 200
+
+
+def test_a_unix_socket_is_asked_by_its_url(tmp_path: Path, sender: HTTPXSender) -> None:
+    with pytest.raises(SendError, match="does not exist"):
+        ask(sender, f"unix://localhost/a?socket={tmp_path}/x.sock", Certificates())
