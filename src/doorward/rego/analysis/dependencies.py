@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from doorward.rego.analysis.calls import Callees, call_path
-from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Call, Ref, Rule, Scalar, Term, Var, With
 from doorward.rego.syntax.walk import Node, children
 from doorward.rego.values import to_key
 
-__all__ = ["Dependencies", "build_dependencies", "check_recursion", "constant_nodes"]
+__all__ = ["Dependencies", "branches", "build_dependencies", "check_recursion", "constant_nodes"]
 
 
 @dataclass(slots=True)
@@ -52,23 +52,28 @@ def _asked(node: RuleNode, callees: Callees, found: Dependencies) -> Iterator[Ru
 
 
 def _parts(rule: Rule) -> Iterator[object]:
-    """Every node of a rule but the name it defines and what `with` replaces."""
-    branch: Rule | None = rule
-    while branch is not None:
-        head = branch.head
-        for top in (*head.ref.args, *(head.args or ()), head.key, head.value, *branch.body):
-            if top is not None:
-                yield from _without_targets(top)
-        branch = branch.else_rule
+    """Every node of a rule and its `else`, but the name it defines."""
+    for branch in branches(rule):
+        yield from _branch_parts(branch)
 
 
-def _without_targets(top: Node) -> Iterator[Node]:
+def _branch_parts(rule: Rule) -> Iterator[Node]:
+    head = rule.head
+    for top in (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body):
+        if top is not None:
+            yield from _below(top)
+
+
+def _below(top: Node) -> Iterator[Node]:
     waiting: list[Node] = [top]
     while waiting:
         node = waiting.pop()
         yield node
         if isinstance(node, With):
             waiting.append(node.value)
+            # What is replaced counts as asked for, as in OPA; replacing the input reads nothing.
+            if isinstance(node.target, Ref) or node.target.name == "data":
+                waiting.append(node.target)
         elif isinstance(node, Ref) and isinstance(node.head, Var):
             waiting += node.args
         else:
@@ -130,28 +135,63 @@ def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
     return frozenset(graph.asks.keys() - tainted)
 
 
-def check_recursion(root: RuleNode, graph: Dependencies) -> list[Diagnostic]:
-    """One error for each node that can come to ask itself."""
+def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> list[Diagnostic]:
+    """One error for each rule that can come to ask itself."""
     errors: list[Diagnostic] = []
-    for node in root.walk():
-        if node.definitions:
-            path = _cycle(node, graph)
-            if path:
-                names = " -> ".join(_name(n) for n in path)
-                message = f"rule {_name(node)} is recursive: {names}"
-                span = node.definitions[0].rule.span
-                errors.append(Diagnostic(RECURSION_ERROR, message, span))
+    for node in _cyclic(root, graph):
+        for definition in node.definitions:
+            for branch in branches(definition.rule):
+                asked = {id(t) for part in _branch_parts(branch) for t in _targets(part, callees)}
+                path = _way(node, asked, graph)
+                if path is not None:
+                    name = ref_text(branch.head.ref)
+                    between = (ref_text(n.definitions[0].rule.head.ref) for n in path)
+                    message = f"rule {name} is recursive: {' -> '.join([name, *between, name])}"
+                    errors.append(Diagnostic(RECURSION_ERROR, message, branch.span))
     return errors
 
 
-def _cycle(start: RuleNode, graph: Dependencies) -> list[RuleNode]:
-    """A shortest way from `start` back to itself; [] if there is none."""
-    came: dict[int, RuleNode | None] = {id(start): None}
-    waiting = [start]
+def branches(rule: Rule) -> Iterator[Rule]:
+    """A rule, and each `else` behind it."""
+    branch: Rule | None = rule
+    while branch is not None:
+        yield branch
+        branch = branch.else_rule
+
+
+def _cyclic(root: RuleNode, graph: Dependencies) -> list[RuleNode]:
+    """The nodes left when those are gone, again and again, that ask nobody who is left."""
+    nodes = [node for node in root.walk() if node.definitions]
+    asked_by: dict[int, list[int]] = {}
+    count = {}
+    for asker, targets in graph.asks.items():
+        count[asker] = len(targets)
+        for target in targets:
+            asked_by.setdefault(id(target), []).append(asker)
+    waiting = [node for node, asks in count.items() if not asks]
+    for node in waiting:
+        for asker in asked_by.get(node, ()):
+            count[asker] -= 1
+            if not count[asker]:
+                waiting.append(asker)
+    gone = set(waiting)
+    return [node for node in nodes if id(node) not in gone]
+
+
+def _way(start: RuleNode, asked: set[int], graph: Dependencies) -> list[RuleNode] | None:
+    """The nodes on a shortest way from `start` back to it; None if there is no way.
+
+    The first step is to one of the nodes in `asked`.
+    """
+    if id(start) in asked:
+        return []
+    first = [n for n in graph.asks.get(id(start), ()) if id(n) in asked]
+    came: dict[int, RuleNode | None] = {id(n): None for n in first}
+    waiting = list(first)
     for node in waiting:
         for target in graph.asks.get(id(node), ()):
             if target is start:
-                way: list[RuleNode] = [start]
+                way: list[RuleNode] = []
                 back: RuleNode | None = node
                 while back is not None:
                     way.append(back)
@@ -160,16 +200,4 @@ def _cycle(start: RuleNode, graph: Dependencies) -> list[RuleNode]:
             if id(target) not in came:
                 came[id(target)] = node
                 waiting.append(target)
-    return []
-
-
-def _name(node: RuleNode) -> str:
-    """The node's name with the open places of its first rule: `data.p[x]`."""
-    tail = "".join(_operand(t) for t in node.definitions[0].tail)
-    return node.name + tail
-
-
-def _operand(term: Term) -> str:
-    if isinstance(term, Scalar) and isinstance(term.value, str):
-        return f".{term.value}"
-    return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"
+    return None

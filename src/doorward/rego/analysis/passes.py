@@ -121,7 +121,7 @@ def recursion(program: Program) -> list[Diagnostic]:
     """Before types, whose order of work is that of the graph."""
     program.graph = build_dependencies(program.root, program.callees)
     program.constant = constant_nodes(program.root, program.graph)
-    return check_recursion(program.root, program.graph)
+    return check_recursion(program.root, program.graph, program.callees)
 
 
 def types(program: Program) -> list[Diagnostic]:
