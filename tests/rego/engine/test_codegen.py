@@ -1,0 +1,100 @@
+"""What the generated Python looks like where somebody relies on it."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from doorward.rego import Engine, EvalError
+from doorward.rego.runtime.exports import EXPORTS
+
+
+def emitted(text: str) -> str:
+    return Engine({"p.rego": text}).emit()["p.rego"]
+
+
+def test_emitted_code_is_the_same_every_time() -> None:
+    text = "package a\n\np contains x if { some x in input.xs; not x in input.ys }\n"
+    assert emitted(text) == emitted(text)
+
+
+def test_a_body_is_a_nest_of_tests_and_walks() -> None:
+    text = 'package a\n\np if {\n\tinput.x == "y"\n\tsome z in input.zs\n\tz > 1\n}\n'
+    code = emitted(text)
+    assert "for z in rt.values(" in code
+    assert "z > 1 if rt.type(z) is rt.int else rt.less(1, z)" in code
+
+
+def test_a_path_is_read_once() -> None:
+    code = emitted('package a\n\np if { input.a.b != "x"; input.a.b != "y" }\n')
+    assert code.count("input['a']['b']") == 1
+
+
+def test_many_constant_tests_become_a_table() -> None:
+    rules = "\n".join(f'p := {n} if input.x == "{n}"' for n in range(20))
+    engine = Engine({"p.rego": f"package a\n\n{rules}\n"})
+    assert "rt.candidates(table.data.a.p" in engine.emit()["p.rego"]
+    query = engine.prepare("data.a.p")
+    assert [query.value({"x": str(n)}) for n in (0, 7, 19)] == [0, 7, 19]
+    assert query.results({"x": "20"}) == []
+    assert query.results({}) == []
+
+
+def test_table_keeps_definitions_that_test_nothing() -> None:
+    rules = "\n".join(f'p contains {n} if input.x == "{n}"' for n in range(20))
+    text = f"package a\n\n{rules}\n\np contains 100\n\np contains 101 if input.y\n"
+    query = Engine({"p.rego": text}).prepare("data.a.p")
+    assert query.value({"x": "3", "y": 1}) == frozenset({3, 100, 101})
+    assert query.value({"x": "none"}) == frozenset({100})
+
+
+def test_table_over_a_parameter() -> None:
+    rules = "\n".join(f'f("{n}") := {n}' for n in range(20))
+    text = f"package a\n\n{rules}\n\np := f(input.x)\n"
+    query = Engine({"p.rego": text}).prepare("data.a.p")
+    assert query.value({"x": "11"}) == 11
+
+
+@pytest.mark.parametrize("walks", [5, 17, 40])
+def test_nests_deeper_than_python_allows_go_on_in_functions(walks: int) -> None:
+    body = "\n".join(f"\tx{n} := input[_]" for n in range(walks))
+    text = f"package a\n\np contains x{walks - 1} if {{\n{body}\n}}\n"
+    assert Engine({"p.rego": text}).prepare("data.a.p").value([7]) == frozenset({7})
+
+
+def test_many_conditions_in_one_body() -> None:
+    body = "\n".join(f"\tcount(input.x{n}) == {n % 3}" for n in range(400))
+    text = f"package a\n\ndefault p := false\n\np if {{\n{body}\n}}\n"
+    query = Engine({"p.rego": text}).prepare("data.a.p")
+    full = {f"x{n}": [0] * (n % 3) for n in range(400)}
+    assert query.value(full) is True
+    assert query.value({**full, "x399": [1, 2, 3]}) is False
+
+
+def test_first_success_ends_a_deep_search() -> None:
+    text = (
+        "package a\n\np if {\n\tevery x in input {\n\t\tsome y in input\n\t\ty == x\n\t}\n"
+        "\tnot equal_all\n}\n\n"
+        "equal_all if {\n\tsome x in input\n\tevery y in input { y == x }\n}\n"
+    )
+    query = Engine({"p.rego": text}).prepare("data.a.p")
+    assert query.results([1, 2]) != []
+    assert query.results([1, 1]) == []
+
+
+def test_traceback_shows_the_line_of_the_policy() -> None:
+    text = "package a\n\np := 1\n\np := 2 if input.x\n"
+    with pytest.raises(EvalError) as caught:
+        Engine({"some/p.rego": text}).prepare("data.a.p").value({"x": 1})
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert any(f.filename == "some/p.rego" and f.name == "data.a.p" for f in frames)
+
+
+def test_generated_code_reaches_nothing_but_the_exports() -> None:
+    engine = Engine({"p.rego": "package a\n\np := count(input.x)\n"})
+    namespace = engine.prepare("data.a.p")._value.__globals__  # type: ignore[union-attr]
+    assert namespace["__builtins__"] == {}
+    own = ("k.", "at.", "fn.", "body.", "path.", "data.", "query", "table.")
+    rest = {n for n in namespace if not n.startswith(own)} - {"__builtins__"}
+    assert rest == set(EXPORTS)

@@ -1,0 +1,246 @@
+"""The public API of the engine: what an application calls, and what it gets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Engine,
+    Environment,
+    EvalError,
+    Number,
+    Registry,
+    parse_term,
+    to_json,
+)
+from doorward.rego.builtins.registry import REGISTRY
+from doorward.rego.builtins.signature import number
+
+POLICY = """package authz
+
+default allow := false
+
+allow if {
+	input.method == "GET"
+	some role in data.roles[input.user]
+	role == "reader"
+}
+
+names contains name if some name, _ in data.roles
+"""
+
+
+def engine(text: str = POLICY, data: Any = None, **options: Any) -> Engine:
+    roles = {"roles": {"bob": ["reader"], "eve": []}}
+    return Engine({"authz.rego": text}, roles if data is None else data, **options)
+
+
+def value(expression: str, input_: Any = UNDEFINED, **options: Any) -> Any:
+    return Engine(**options).prepare(expression).value(input_)
+
+
+def test_value_of_a_rule() -> None:
+    query = engine().prepare("data.authz.allow")
+    assert query.value({"method": "GET", "user": "bob"}) is True
+    assert query.value({"method": "GET", "user": "eve"}) is False
+    assert query.value() is False
+
+
+def test_missing_value_is_undefined() -> None:
+    assert engine().prepare("data.authz.nobody").value() is UNDEFINED
+    assert engine().prepare("input.x").value({}) is UNDEFINED
+
+
+def test_results_name_variables_and_leave_wildcards_out() -> None:
+    query = engine().prepare("some user; data.roles[user][_] = role")
+    assert query.results() == [{"user": "bob", "role": "reader"}]
+
+
+def test_results_are_ready_for_json() -> None:
+    found = engine().prepare("x := {data.authz.names, {1: 2}}").results()
+    assert found == [{"x": [{"1": 2}, ["bob", "eve"]]}]
+
+
+def test_false_and_undefined_have_no_results() -> None:
+    assert engine().prepare("data.authz.allow").results() == []
+    assert engine().prepare("input.x").results() == []
+
+
+def test_input_given_as_a_rego_term() -> None:
+    query = Engine().prepare("count(input.a) = n")
+    assert query.results(parse_term('{"a": {1, 2}}')) == [{"n": 2}]
+
+
+def test_value_of_several_expressions_is_refused() -> None:
+    with pytest.raises(ValueError, match="several expressions"):
+        Engine().prepare("x := 1; y := 2").value()
+
+
+def test_with_data_shares_the_compiled_policies() -> None:
+    first = engine()
+    second = first.with_data({"roles": {"eve": ["reader"]}})
+    request = {"method": "GET", "user": "eve"}
+    assert first.prepare("data.authz.allow").value(request) is False
+    assert second.prepare("data.authz.allow").value(request) is True
+    assert second.emit() == first.emit()
+
+
+def test_with_modules_keeps_the_data() -> None:
+    changed = engine().with_modules({"a.rego": "package a\n\nusers := count(data.roles)"})
+    assert changed.prepare("data.a.users").value() == 2
+
+
+def test_answers_on_data_alone_are_kept_for_that_data_only() -> None:
+    first = engine()
+    query = first.prepare("data.authz.names")
+    assert query.value() is query.value()
+    assert first.with_data({"roles": {}}).prepare("data.authz.names").value() == frozenset()
+
+
+def test_compile_error_carries_every_diagnostic() -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"a.rego": "package a\n\np := x\nq := y\n", "b.rego": "package b\n\np := z\n"})
+    places = [(d.span.file, d.span.row, d.message) for d in caught.value.diagnostics]
+    assert places == [
+        ("a.rego", 3, "var x is unsafe"),
+        ("a.rego", 4, "var y is unsafe"),
+        ("b.rego", 3, "var z is unsafe"),
+    ]
+    assert "p := x" in caught.value.render()
+    assert "^" in caught.value.render()
+
+
+def test_ten_errors_at_most() -> None:
+    rules = "\n".join(f"p{n} := x{n}" for n in range(15))
+    with pytest.raises(CompileError) as caught:
+        Engine({"a.rego": f"package a\n\n{rules}\n"})
+    assert len(caught.value.diagnostics) == 11
+    assert caught.value.diagnostics[-1].message == "error limit reached"
+
+
+def test_conflict_is_an_error_with_its_place() -> None:
+    query = Engine({"a.rego": "package a\n\np := 1\n\np := 2 if input.x\n"}).prepare("data.a.p")
+    assert query.value({}) == 1
+    with pytest.raises(EvalError) as caught:
+        query.value({"x": True})
+    assert caught.value.code == "eval_conflict_error"
+    assert str(caught.value.span).startswith("a.rego:")
+
+
+def test_failed_builtin_is_undefined_unless_errors_are_strict() -> None:
+    assert value("1 / input.n", {"n": 0}) is UNDEFINED
+    query = Engine().prepare("1 / input.n", strict_builtin_errors=True)
+    with pytest.raises(EvalError, match="divide by zero"):
+        query.value({"n": 0})
+
+
+def test_deadline_ends_an_evaluation() -> None:
+    digits = list(range(60))
+    query = Engine().prepare(
+        "count([1 | input[_] >= 0; input[_] >= 0; input[_] >= 0; input[_] < 0])", deadline=0.05
+    )
+    start = time.monotonic()
+    with pytest.raises(EvalError) as caught:
+        query.value(digits)
+    assert caught.value.code == "eval_cancel_error"
+    assert time.monotonic() - start < 5
+
+
+def test_one_time_in_one_decision() -> None:
+    ticks = iter(range(100))
+    frozen = Environment(clock=lambda: next(ticks))
+    query = Engine(environment=frozen).prepare("x := time.now_ns(); y := time.now_ns()")
+    assert query.results() == [{"x": 0, "y": 0}]
+    assert query.results(now_ns=7) == [{"x": 7, "y": 7}]
+
+
+def test_print_reaches_the_environment_and_nobody_else() -> None:
+    heard: list[str] = []
+    told = Environment(on_print=lambda text, _: heard.append(text))
+    text = 'package a\n\np if print("user", input.user, input.nobody)\n'
+    assert Engine({"a.rego": text}, environment=told).prepare("data.a.p").value({"user": "x"})
+    assert heard == ["user x <undefined>"]
+    assert Engine({"a.rego": text}).prepare("data.a.p").value({}) is True
+
+
+def test_own_builtins_in_an_own_registry() -> None:
+    registry = Registry(REGISTRY)
+
+    @registry.builtin("acme.double", number, returns=number)
+    def acme_double(x: int) -> int:
+        return 2 * x
+
+    assert Engine(registry=registry).prepare("acme.double(21)").value() == 42
+    with pytest.raises(CompileError, match=r"undefined function acme\.double"):
+        Engine().prepare("acme.double(21)")
+
+
+def test_v0_is_read_when_asked_for() -> None:
+    old = "package a\n\np[x] { x := input.xs[_] }\n"
+    found = Engine({"a.rego": old}, v0=True).prepare("data.a.p").value({"xs": [1, 1]})
+    assert found == frozenset({1})
+    with pytest.raises(CompileError):
+        Engine({"a.rego": old})
+
+
+def test_decisions_in_many_threads_agree() -> None:
+    query = engine().prepare("data.authz.allow")
+    wrong: list[object] = []
+
+    def ask(user: str, want: bool) -> None:
+        for _ in range(300):
+            got = query.value({"method": "GET", "user": user})
+            if got is not want:
+                wrong.append(got)
+
+    threads = [
+        threading.Thread(target=ask, args=("bob" if n % 2 else "eve", bool(n % 2)))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        ("true == 1", "false"),
+        ("{1, true, 1.0}", "[true,1]"),
+        ('{"a": 1, 1: 2, true: 3}', '{"true":3,"1":2,"a":1}'),
+        ("1 == 1.0", "true"),
+        ("[true, 1] == [1, 1]", "false"),
+        ("0.1 + 0.2", "0.3"),
+        ("1 / 3", "0.33333333333333333334"),
+        ("123456789012345678901234567890 + 1", "123456789012345678901234567891"),
+        ("1.50", "1.50"),
+        ("[x | some x in {3, 1, 2}]", "[1,2,3]"),
+        ('{"x": 1}.x', "1"),
+        ("-5 % 3", "-2"),
+        ("{1, 2} | {3}", "[1,2,3]"),
+        ("[1, 2][_] == 2", "true"),
+    ],
+)
+def test_values_are_rego_values(expression: str, want: str) -> None:
+    rows = Engine().prepare(f"x := {expression}").rows()
+    found = [row[0] for row in rows if row[0] is not False] or [row[0] for row in rows]
+    assert to_json(found[0]) == want
+
+
+def test_number_keeps_its_text_until_computed_with() -> None:
+    query = Engine().prepare("x := input")
+    assert to_json(query.rows(Number("1.50"))[0][0]) == "1.50"
+    assert Engine().prepare("input + 0").value(Number("1.50")) == Number("1.5")
+
+
+def test_floats_and_integers_of_python_are_numbers() -> None:
+    assert value("input.a < input.b", {"a": 1, "b": 1.5}) is True
+    assert value("input.a == 2", {"a": 2.0}) is True

@@ -1,0 +1,165 @@
+"""Values: equality, order, keys, and JSON in and out."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doorward.rego.numbers import MAX_DIGITS, Number, exact, from_fraction, parse_number
+from doorward.rego.values import (
+    UNDEFINED,
+    compare,
+    equal,
+    from_json,
+    from_key,
+    from_python,
+    make_set,
+    sorted_values,
+    to_json,
+    to_key,
+    to_python,
+    to_rego,
+)
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (1, Number("1.0"), True),
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        (None, False, False),
+        ([1], [True], False),
+        ({"a": 1}, {"a": Number("1e0")}, True),
+        ({"a": [True]}, {"a": [1]}, False),
+        (make_set([1, True]), make_set([True, 1]), True),
+        (make_set([1]), make_set([True]), False),
+        ([], {}, False),
+        ("1", 1, False),
+    ],
+)
+def test_equality_is_regos(a: Any, b: Any, same: bool) -> None:
+    assert equal(a, b) is same
+    assert equal(b, a) is same
+    assert (to_key(a) == to_key(b)) is same
+    assert (compare(a, b) == 0) is same
+
+
+def test_order_goes_by_kind_then_value() -> None:
+    ordered: list[Any] = [
+        None,
+        False,
+        True,
+        -1,
+        1.5,
+        2,
+        "",
+        "a",
+        [],
+        [1],
+        {},
+        {"a": 1},
+        make_set([]),
+        make_set([0]),
+    ]
+    assert sorted_values([to_key(v) for v in reversed(ordered)]) == ordered
+
+
+@given(JSON)
+def test_json_there_and_back(value: Any) -> None:
+    assert equal(from_json(to_json(value)), value)
+    assert json.loads(to_json(value)) == value
+    assert to_python(value) == value
+
+
+@given(JSON, JSON, JSON)
+def test_order_is_total(a: Any, b: Any, c: Any) -> None:
+    assert compare(a, b) == -compare(b, a)
+    if compare(a, b) <= 0 and compare(b, c) <= 0:
+        assert compare(a, c) <= 0
+    assert (compare(a, b) == 0) == equal(a, b)
+
+
+@given(JSON)
+def test_keys_there_and_back(value: Any) -> None:
+    assert equal(from_key(to_key(value)), value)
+    assert hash(to_key(value)) == hash(to_key(from_json(to_json(value))))
+
+
+@given(st.fractions(min_value=-(10**9), max_value=10**9))
+def test_computed_numbers_read_back_as_themselves(value: Fraction) -> None:
+    number = from_fraction(value)
+    text = number.text if isinstance(number, Number) else str(number)
+    assert exact(parse_number(text)) == exact(number)
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "-0", "1.0", "1.50", "1E5", "1e400", "123456789012345678901234567890"]
+)
+def test_number_text_is_kept(text: str) -> None:
+    assert to_json(from_json(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "nul",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1 2",
+        "{'a': 1}",
+        "1" * (MAX_DIGITS + 1),
+        "1e99999",
+    ],
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        from_json(text)
+
+
+def test_nesting_beyond_what_python_follows_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        from_json("[" * 100_000)
+
+
+def test_duplicate_keys_are_refused_when_asked() -> None:
+    assert from_json('{"a": 1, "a": 2}') == {"a": 2}
+    with pytest.raises(ValueError, match='duplicate key "a"'):
+        from_json('{"a": 1, "a": 2}', unique_keys=True)
+
+
+def test_bytes_that_are_no_utf8_are_refused() -> None:
+    with pytest.raises(ValueError, match="utf-8"):
+        from_json(b'"\xff"')
+
+
+def test_python_data_becomes_values() -> None:
+    found = from_python({"t": (1, 2), True: {3}})
+    assert to_rego(found) == '{true: {3}, "t": [1, 2]}'
+    with pytest.raises(TypeError, match="object has no Rego value"):
+        from_python(object())
+    with pytest.raises(ValueError, match="not finite"):
+        from_python(float("nan"))
+
+
+def test_undefined_is_falsy_and_itself() -> None:
+    assert not UNDEFINED
+    assert repr(UNDEFINED) == "UNDEFINED"
