@@ -234,3 +234,14 @@ def test_a_number_that_no_double_can_hold_is_no_metadata() -> None:
     number = from_json("1e400")
     result: Value = {"allowed": True, "dynamic_metadata": {"n": number}}
     assert answer(Fixed(result)).status.code == 7
+
+
+def test_a_failing_policy_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    check = make_check(Fixed(UNDEFINED), Options())
+    for _ in range(100):
+        check(request())
+    check(b"\xff")
+    assert [record.message for record in caplog.records] == [
+        "Decision failed",
+        "Malformed CheckRequest",
+    ]

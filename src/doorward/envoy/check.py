@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
 from google.protobuf import message
@@ -24,9 +24,12 @@ from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_
 from doorward.rego.errors import RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
-__all__ = ["Check", "Decider", "Observer", "make_check"]
+__all__ = ["QUIET", "Check", "Decider", "Observer", "make_check"]
 
 Check: TypeAlias = Callable[[bytes], bytes]
+
+QUIET: Final = 1.0
+"""Seconds between two lines in the log about the same reason; `more` counts those left out."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -93,6 +96,7 @@ class _Checker:
         self._path = "/".join([part for part in options.path.split("/") if part])
         self._decide = pdp.decide_query if options.query else pdp.decide
         self._subject = options.query or options.path
+        self._complaints: dict[str, tuple[float, int]] = {}
 
     def check(self, request: bytes) -> bytes:
         """The answer to a serialized CheckRequest."""
@@ -100,8 +104,7 @@ class _Checker:
             return self._check(request)
         except _FAULTS as error:
             decision_id = new_decision_id()
-            extra = {"decision-id": decision_id, "fault": type(error).__name__}
-            _log.error("Check failed", extra=extra)
+            self._complain("Check failed", type(error).__name__, decision_id)
             self._count("internal_error")
             if self._fails_calls:
                 raise CallFailedError("UNKNOWN", "internal error") from None
@@ -137,6 +140,17 @@ class _Checker:
         if self._observer is not None:
             self._observer.count_error(reason)
 
+    def _complain(self, what: str, reason: str, decision_id: str) -> None:
+        """One line per second and reason: whoever sends requests must not fill the log."""
+        now = monotonic()
+        quiet_until, hushed = self._complaints.get(reason, (0.0, 0))
+        if now < quiet_until:
+            self._complaints[reason] = (quiet_until, hushed + 1)
+            return
+        self._complaints[reason] = (now + QUIET, 0)
+        extra = {"reason": reason, "decision-id": decision_id, "more": hushed}
+        _log.error(what, extra=extra)
+
     def _record(self, decision: Decision, found: Input | Undefined, started: int) -> None:
         if self._pdp.logs_decisions:
             self._pdp.record(decision, found, handler_ns=perf_counter_ns() - started)
@@ -151,7 +165,7 @@ class _Checker:
             query=self._options.query or None,
         )
         if isinstance(error, MalformedRequestError):
-            _log.error("Malformed CheckRequest", extra={"decision-id": decision.decision_id})
+            self._complain("Malformed CheckRequest", error.code, decision.decision_id)
             if self._fails_calls:
                 raise CallFailedError("INTERNAL", str(error))
         self._record(decision, UNDEFINED, started)
@@ -167,8 +181,7 @@ class _Checker:
         # An answer that cannot be sent is, to OPA-Envoy, a decision that was made.
         logged = decision._replace(error=None) if code == "INTERNAL" else decision
         self._record(logged, found, started)
-        extra = {"decision-id": decision.decision_id, "reason": reason}
-        _log.warning("Decision failed: denied", extra=extra)
+        self._complain("Decision failed", reason, decision.decision_id)
         if self._fails_calls:
             raise CallFailedError(code, str(decision.error))
         return to_denial(reason, decision.decision_id, self._version)
