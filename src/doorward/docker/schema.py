@@ -49,6 +49,11 @@ LOOSE: Final = "loose"
 """Whatever it is: kept as it stands, after a check that no reader could confuse two of its keys."""
 
 
+_CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
+_MIN: Final = -(2**63)
+_MAX: Final = 2**64
+
+
 @dataclass(frozen=True, slots=True)
 class Array:
     """A JSON array of one type."""
@@ -74,8 +79,12 @@ class Struct:
     fields: Mapping[str, Type]
     refused: frozenset[str] = frozenset()
     by_fold: Mapping[str, str] = field(init=False)
+    classes: Mapping[str, type] = field(init=False)
+    """What a value of each scalar field must be."""
 
     def __post_init__(self) -> None:
+        scalars = {name: _CLASS.get(t) for name, t in self.fields.items() if isinstance(t, str)}
+        object.__setattr__(self, "classes", {n: c for n, c in scalars.items() if c})
         object.__setattr__(self, "by_fold", {fold(name): name for name in self.fields})
 
 
@@ -83,7 +92,6 @@ Type: TypeAlias = Scalar | Array | Map | Struct
 
 _FOLD: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 _ZERO: Final[Mapping[str, Value]] = {STRING: "", BOOLEAN: False, INTEGER: 0}
-_CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -146,7 +154,7 @@ def canonical(value: Value, type_: Type, unknown: list[str], path: str = "", dep
         return value
     if type(value) is not _CLASS[type_] and value is not None:
         raise _mismatch(path, f"must be a {type_}")
-    if type_ == INTEGER and value is not None and not -(2**63) <= value < 2**64:  # type: ignore[operator]  # an int by the line above
+    if type_ == INTEGER and value is not None and not _MIN <= value < _MAX:  # type: ignore[operator]  # an int by the line above
         raise _mismatch(path, "is out of range")
     return value
 
@@ -163,27 +171,53 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
         return None
     if type(value) is not dict:
         raise _mismatch(path, "must be an object")
+    keyed: dict[str, Any] = value  # type: ignore[assignment]  # JSON's keys are texts
     found: dict[str, Any] = {}
-    seen: set[str] = set()
-    for key, item in value.items():
-        assert type(key) is str
-        known = key if key in type_.fields else type_.by_fold.get(fold(key))
-        name = known or fold(key)
-        if name in seen:
-            raise AmbiguousRequestError(f"body names the field {_at(path, known)} twice")
-        seen.add(name)
-        if known is None:
-            if name in type_.refused:
-                raise AmbiguousRequestError("body has a HostConfig field outside of HostConfig")
-            _check_loose(item, _at(path, None), depth + 1)
-            unknown.append(_at(path, key[:80]))
+    folded: list[str] = []
+    unknown_here: list[str] = []
+    fields, classes = type_.fields, type_.classes
+    for key, item in keyed.items():
+        name = key if key in fields else type_.by_fold.get(fold(key))
+        if name is None:
+            _unknown(key, item, type_, path, depth)
+            unknown_here.append(key)
             found[key] = item
             continue
-        wanted = type_.fields[known]
-        if item is None and isinstance(wanted, str) and wanted in _ZERO:
-            continue  # to Go, null leaves a field as it is
-        found[known] = canonical(item, wanted, unknown, _at(path, known), depth + 1)
+        if key != name:
+            folded.append(name)
+        class_ = classes.get(name)
+        if class_ is not None:
+            if item is None:
+                continue  # to Go, null leaves a field as it is
+            if type(item) is not class_ or (class_ is int and not _in_range(item)):
+                raise _mismatch(_at(path, name), f"must be a {fields[name]} in range")
+            found[name] = item
+        else:
+            found[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
+    if folded:
+        _check_twice(value, type_, folded, path)
+    if unknown_here:
+        if len({fold(key) for key in unknown_here}) != len(unknown_here):
+            raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
+        unknown += [_at(path, key[:80]) for key in unknown_here]
     return found
+
+
+def _in_range(number: Any) -> bool:
+    return bool(_MIN <= number < _MAX)
+
+
+def _check_twice(value: Mapping[Any, Any], type_: Struct, folded: list[str], path: str) -> None:
+    """No key was there twice as it stands, so only one that was renamed can meet another."""
+    for name in folded:
+        if name in value or folded.count(name) > 1:
+            raise AmbiguousRequestError(f"body names the field {_at(path, name)} twice")
+
+
+def _unknown(key: str, item: Value, type_: Struct, path: str, depth: int) -> None:
+    if fold(key) in type_.refused:
+        raise AmbiguousRequestError("body has a HostConfig field outside of HostConfig")
+    _check_loose(item, _at(path, None), depth + 1)
 
 
 def _at(path: str, name: str | None) -> str:

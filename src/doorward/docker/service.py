@@ -56,9 +56,7 @@ class Service:
             )
         self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
         if options.plugin.allow_on_failure:
-            _log.warning(
-                "DANGER: --allow-on-failure allows whatever nobody decides"
-            )
+            _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         self.plugin = Plugin(self._decider, options.plugin, audit=self._audit)
         listener, context, ours = _listener(options)
         self._server = PluginServer(
