@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 from google.protobuf import descriptor_pb2
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.envoy.deciders import request
 
 from doorward.envoy.descriptors import Services
@@ -312,3 +315,18 @@ def test_a_grpc_frame_that_is_cut_is_refused() -> None:
 def test_names_that_json_does_not_have_are_refused_as_in_compatible_mode() -> None:
     with pytest.raises(RequestParseError, match="invalid character 'N'"):
         to_input(post('{"a":NaN}'), STRICT)
+
+
+NAMES = st.text(alphabet="aAkK\u212a\u017fsS\u00e9\u00c9e\u0301", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans()), max_size=4))
+def test_an_object_that_passes_is_the_same_to_every_reader(pairs: list[tuple[str, bool]]) -> None:
+    body = "{" + ",".join(f"{json.dumps(name)}:{json.dumps(flag)}" for name, flag in pairs) + "}"
+    try:
+        built = to_input(post(body), STRICT)
+    except AmbiguousRequestError:
+        return
+    assert built["parsed_body"] == dict(reversed(pairs)) == dict(pairs)
+    for fold in (str.lower, str.upper, str.casefold):
+        assert len({fold(name) for name, _ in pairs}) == len(pairs)
