@@ -20,7 +20,14 @@ from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
-from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic, ParseError
+from doorward.rego.errors import (
+    COMPILE_ERROR,
+    INTERNAL_ERROR,
+    CompileError,
+    Diagnostic,
+    EvalError,
+    ParseError,
+)
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
@@ -255,7 +262,10 @@ class Query:
         """
         if self._value is None:
             raise ValueError("the query has several expressions: use results()")
-        return self._value(self.evaluation(input, now_ns=now_ns))
+        try:
+            return self._value(self.evaluation(input, now_ns=now_ns))
+        except RecursionError:
+            raise _too_deep() from None
 
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
         """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
@@ -273,8 +283,15 @@ class Query:
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
         """The same for an evaluation made before, whose `errors` can be read afterwards."""
-        rows: list[tuple[Any, ...]] = self._bindings(evaluation)
+        try:
+            rows: list[tuple[Any, ...]] = self._bindings(evaluation)
+        except RecursionError:
+            raise _too_deep() from None
         return rows
+
+
+def _too_deep() -> EvalError:
+    return EvalError(INTERNAL_ERROR, "evaluation nests too deeply")
 
 
 def _parse_query(text: str, *, v0: bool) -> Body:

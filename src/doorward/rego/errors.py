@@ -17,6 +17,7 @@ __all__ = [
     "CANCEL_ERROR",
     "COMPILE_ERROR",
     "CONFLICT_ERROR",
+    "INTERNAL_ERROR",
     "PARSE_ERROR",
     "RECURSION_ERROR",
     "TYPE_ERROR",
@@ -45,6 +46,7 @@ BUILTIN_ERROR: Final = "eval_builtin_error"
 CANCEL_ERROR: Final = "eval_cancel_error"
 CONFLICT_ERROR: Final = "eval_conflict_error"
 EVAL_TYPE_ERROR: Final = "eval_type_error"
+INTERNAL_ERROR: Final = "eval_internal_error"
 WITH_MERGE_ERROR: Final = "eval_with_merge_error"
 
 

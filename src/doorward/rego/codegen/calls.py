@@ -186,6 +186,9 @@ def _arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast
     tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
     if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
         return direct
+    # The built-in bounds the product of two numbers that are both the input's choice.
+    if name == "mul" and len(tests) == 2:
+        return direct
     a, b = (o.code for o in operands)
     test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
     return ast.IfExp(test=test, body=ast.BinOp(left=a, op=operator, right=b), orelse=direct)
