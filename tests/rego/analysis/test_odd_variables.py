@@ -16,6 +16,10 @@ from doorward.rego import CompileError, Engine
         ("[x | x][x]", "var x is unsafe"),
         ("[[x]][0][x]", "var x is unsafe"),
         ("some x in [x]", "var x is unsafe"),
+        ("walk({x}, [x, _])", "var x is unsafe"),
+        ("count([x], x)", "var x is unsafe"),
+        ("input.a[x] with data.d as [x]", "var x is unsafe"),
+        ('input.a[x] with data.d as $"{x}"', "var x is unsafe"),
         ("some x, y in {y: 1}", "var y is unsafe"),
     ],
 )

@@ -166,12 +166,20 @@ class Binding:
     arity: Arity
     needs: dict[str, Var] = field(default_factory=dict)
     binds: set[str] = field(default_factory=set)
+    before: set[str] = field(default_factory=set)
+    """What must be bound before the expression, whatever it binds itself."""
 
     def missing(self) -> list[Var]:
         """What must be bound elsewhere first, in the order of the text."""
         return [
-            v for name, v in self.needs.items() if name not in self.binds and name not in self.bound
+            v
+            for name, v in self.needs.items()
+            if name not in self.bound and (name in self.before or name not in self.binds)
         ]
+
+    def settle(self) -> None:
+        """What is missing now cannot be bound by what comes later in the expression."""
+        self.before.update([var.name for var in self.missing()])
 
     def _is_bound(self, name: str) -> bool:
         return name in self.bound or name in self.binds
@@ -323,6 +331,7 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     for item in expr.withs:
         if not names_function(item, arity):
             binding.value(item.value)
+    binding.settle()
     if expr.negated:
         positive = Expr(expr.term, span=expr.span)
         binding.need(expr_vars(positive, closures=False))
@@ -366,6 +375,7 @@ def _call(binding: Binding, call: Call) -> None:
         inputs = call.args[:-1]
         for arg in inputs:
             binding.value(arg)
+        binding.settle()
         binding.pattern(call.args[-1])
     else:
         binding.value(call)
