@@ -96,7 +96,7 @@ def test_the_request_says_what_the_object_says() -> None:
 
 @pytest.mark.parametrize(
     ("timeout", "seconds"),
-    [(None, 5.0), (2_000_000_000, 2.0), ("500ms", 0.5), ("1h", 600.0), (0, 5.0)],
+    [(None, 5.0), (10**400, 600.0), (2_000_000_000, 2.0), ("500ms", 0.5), ("1h", 600.0), (0, 5.0)],
 )
 def test_timeouts(timeout: Any, seconds: float) -> None:
     sender = Answers(json_response())
@@ -260,3 +260,11 @@ def test_headers_that_are_ignored_share_a_response() -> None:
     send(environment, headers={"x-id": "1", "x-a": "1"}, **ignoring)
     send(environment, headers={"x-id": "2", "x-a": "1"}, **ignoring)
     assert send(environment, headers={"x-id": "2", "x-a": "2"}, **ignoring)["body"] == 2
+
+
+def test_a_request_nested_too_deeply_is_an_error() -> None:
+    body: Any = []
+    for _ in range(5000):
+        body = [body]
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        send(Environment(http=Answers()), method="post", body=body)

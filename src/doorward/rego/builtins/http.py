@@ -95,7 +95,10 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
 
     The same request has the same response throughout a decision.
     """
-    key = ("http.send", to_key(request))
+    try:
+        key = ("http.send", to_key(request))
+    except RecursionError:
+        raise BuiltinError("request is nested too deeply") from None
     if key in context.cache:
         return context.cache[key]
     options = _options(request)
@@ -302,7 +305,7 @@ def _timeout(given: Value) -> float:
             raise BuiltinError("invalid `timeout`")
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(given))
     elif isinstance(given, (int, float)) and not isinstance(given, bool):
-        seconds = float(given) / 1e9
+        seconds = min(exact(given), 10**18) / 1e9
     elif given is not None:
         raise BuiltinError("`timeout` must be a string or a number")
     if seconds < 0:
