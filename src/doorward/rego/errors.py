@@ -163,4 +163,4 @@ class OperandError(BuiltinError):
 
 
 class HaltError(BuiltinError):
-    """A built-in error that stops the whole evaluation even when errors are not strict."""
+    """A built-in error that stops the whole evaluation, strict or not; its text is the whole text."""

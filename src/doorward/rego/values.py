@@ -188,7 +188,8 @@ def compare(a: Value, b: Value) -> int:
 
 
 def _compare_plain(a: Any, b: Any) -> int:
-    return (a > b) - (a < b)
+    order: int = (a > b) - (a < b)
+    return order
 
 
 def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:

@@ -224,7 +224,7 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
         return sender.send(request, deadline)
     except SendError as error:
         if error.timed_out and context.deadline is not None and deadline == context.deadline:
-            halt = HaltError("timed out (context deadline exceeded)")
+            halt = HaltError("http.send: timed out (context deadline exceeded)")
             halt.code = CANCEL_ERROR
             raise halt from None
         raise

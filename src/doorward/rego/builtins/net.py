@@ -255,7 +255,7 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     try:
         found = context.environment.lookup(name, limit)
     except TimeoutError:
-        halt = HaltError("timed out")
+        halt = HaltError("net.lookup_ip_addr: timed out")
         halt.code = CANCEL_ERROR
         raise halt from None
     except OSError as error:

@@ -113,7 +113,7 @@ class Evaluation:
     def failed(self, error: BuiltinError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
         if isinstance(error, HaltError):
-            raise EvalError(error.code, f"{site.name}: {error}", site.span)
+            raise EvalError(error.code, str(error), site.span)
         failure = EvalError(error.code, f"{site.name}: {error}", site.span)
         if self.strict:
             raise failure
