@@ -1,11 +1,11 @@
 """One CheckRequest, many times -> CPU microseconds per Check in the server process.
 
-Two server processes with the same transport: one decides, the other answers a constant. A third
+Two server processes with the same transport: one decides, the other answers a constant. This
 process keeps so many calls outstanding, to each server in turn, round by round. What the first
 costs more than the second is Doorward's own part: decode, input, decision, encode. The decision
 log is off.
 
-    python benchmarks/check_server.py [--callers 16] [--calls 4000] [--rounds 5] [--json]
+    python benchmarks/check_server.py [--callers 16] [--calls 400] [--rounds 50] [--json]
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES, Case
 from benchmarks.contenders import Missing
+from benchmarks.http2_load import Connection
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
 STOP_SECONDS = 10
@@ -141,38 +142,29 @@ def started(kind: str, folder: Path) -> Iterator[Process]:
             server.process.wait()
 
 
-def call(socket: Path, request: bytes, calls: int, callers: int) -> None:
-    """`calls` calls over one connection, as from one Envoy worker, `callers` outstanding."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import grpc
-
-    with grpc.insecure_channel(f"unix:{socket}") as channel, ThreadPoolExecutor(callers) as pool:
-        check = channel.unary_unary(METHOD, request_serializer=bytes, response_deserializer=bytes)
-
-        def caller(share: int) -> None:
-            for _ in range(share):
-                check(request, timeout=5)
-
-        for done in [pool.submit(caller, calls // callers) for _ in range(callers)]:
-            done.result()
-
-
 def measure(calls: int, rounds: int, callers: int) -> dict[str, list[float]]:
-    """CPU microseconds per Check of each round, by kind of server."""
+    """CPU microseconds per Check of each round, by kind of server.
+
+    The calls of a round go over one connection, as from one Envoy worker. Many short rounds in
+    turn find a quiet moment for both servers on a machine that does other things as well.
+    """
     request = request_bytes(CASES["people"]())
     costs: dict[str, list[float]] = {"doorward": [], "constant": []}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {kind: stack.enter_context(started(kind, folder)) for kind in costs}
-        for number in range(rounds + 1):
+        connections = {
+            kind: stack.enter_context(closing(Connection(server.socket, METHOD, request)))
+            for kind, server in servers.items()
+        }
+        for connection in connections.values():
+            if not allowed(connection.run(calls * 5, callers)):  # this warms up, too
+                raise Missing("the request is denied")
+        for _ in range(rounds):
             for kind, server in servers.items():
                 before = server.cpu_ns()
-                call(server.socket, request, calls, callers)
-                if number:  # the first round only warms up
-                    costs[kind].append(
-                        (server.cpu_ns() - before) / (calls - calls % callers) / 1000
-                    )
+                connections[kind].run(calls, callers)
+                costs[kind].append((server.cpu_ns() - before) / calls / 1000)
     return costs
 
 
@@ -201,8 +193,8 @@ def report(costs: dict[str, list[float]], alone: float, callers: int) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="CPU time per Check in the gRPC server")
     parser.add_argument("--callers", type=int, default=16)
-    parser.add_argument("--calls", type=int, default=4000, help="calls in a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=400, help="calls in a round")
+    parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--serve", choices=["constant", "doorward"], help=argparse.SUPPRESS)
     parser.add_argument("--socket", help=argparse.SUPPRESS)
@@ -213,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
             constant = options.serve == "constant"
             serve(constant_check() if constant else doorward_check(case), options.socket)
             return 0
-        alone = in_process(doorward_check(case), request_bytes(case), options.calls)
+        alone = in_process(doorward_check(case), request_bytes(case), options.calls * 10)
         costs = measure(options.calls, options.rounds, options.callers)
     except (Missing, ImportError) as reason:
         print(f"cannot be measured: {reason}", flush=True)
