@@ -37,3 +37,8 @@ def test_the_runtime_is_what_the_caller_told() -> None:
 
 def test_a_note_is_true() -> None:
     assert REGISTRY["trace"].call("here") is True
+
+
+def test_bytes_that_are_no_text_are_read_as_the_replacement_character() -> None:
+    module = parse_module("a.rego", 'package a\n# \udcff\np := "\udcff"')
+    assert module["rules"][0]["head"]["value"]["value"] == "\ufffd"

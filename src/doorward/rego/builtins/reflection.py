@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.octets import scrub
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string
 from doorward.rego.errors import BuiltinError, Diagnostic, ParseError
@@ -31,7 +32,7 @@ def rego_parse_module(filename: str, rego: str) -> Value:
     if len(rego) > MAX_TEXT:
         raise BuiltinError(f"module is longer than {MAX_TEXT} characters")
     try:
-        return from_python(module_to_json(parse_module(Source(filename, rego))))
+        return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
     except ParseError as error:
         raise BuiltinError(_shown(error.diagnostics)) from None
     except RecursionError:
