@@ -6,8 +6,7 @@ Everything that going back must restore is in `State`. Productions live elsewher
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Source, Span
@@ -61,8 +60,7 @@ class TooDeep(Exception):
         self.errors = tuple(errors)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """A place to come back to."""
 
     token: Token

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Comment
@@ -34,10 +33,13 @@ _GAP: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")
 _TOKEN: Final = re.compile(
     r"""
+    (?>(?:[ \t\r\n]+|\#[^\n]*)*)
+    (?:
       (?P<identifier>[A-Za-z_](?:[A-Za-z_]|\d)*)
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z_.]|[0-9]))
     | (?P<string>"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|`[^`]*`)
     | (?P<mark>:=|==|>=|<=|!=|[\[\]{}(),:+\-*/%&|=><;.])
+    )
     """,
     re.VERBOSE,
 )
@@ -52,8 +54,7 @@ _FORBIDDEN: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Token:
+class Token(NamedTuple):
     """One token: its kind, its text without the gap, and what the gap before it held.
 
     `kind` is the mark itself for operators and brackets. `space` says that blanks stand before it,
@@ -128,9 +129,14 @@ class Lexer:
         )
 
     def _read(self, offset: int) -> Token:
-        gap = _GAP.match(self.text, offset)
-        assert gap is not None
-        start = gap.end()
+        match = _TOKEN.match(self.text, offset)
+        if match is None:
+            gap = _GAP.match(self.text, offset)
+            start = offset if gap is None else gap.end()
+            kind = ""
+        else:
+            kind = match.lastgroup or ""
+            start = match.start(kind)
         newline = space = False
         if start > offset:
             blank = self.text[offset:start]
@@ -140,15 +146,13 @@ class Lexer:
                 self._keep_comments(offset, start)
             if self._odd and (odd := self._odd_gap(offset, start, space, newline)):
                 return odd
-        match = _TOKEN.match(self.text, start)
         if match is None:
             token = self._read_slowly(start, space, newline)
         else:
-            kind = match.lastgroup or ""
-            text = match.group()
-            if kind == "mark":
-                kind = text
-            token = Token(kind, text, start, match.end(), space, newline)
+            text = match[kind]
+            token = Token(
+                text if kind == "mark" else kind, text, start, match.end(), space, newline
+            )
         return self._check(token) if self._odd else token
 
     def _keep_comments(self, start: int, end: int) -> None:

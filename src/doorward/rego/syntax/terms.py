@@ -72,6 +72,8 @@ AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
 _FAR_TOO_BIG: Final = re.compile(r"[eE][+-]?\d{10}")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOT_REF_HEADS: Final = (Scalar, TemplateString)
+_CHEAP: Final = (Scalar, Var)
+"""Terms that are read again faster than they are remembered."""
 
 
 def value_name(term: Term) -> str:
@@ -199,7 +201,8 @@ class TermParser(Cursor, ABC):
 
     def place(self, first: Term, start: int) -> Span:
         """A call's place: row and column of its first operand, text from `start` on."""
-        return replace(first.span, start=start, end=max(start, self.end))
+        span = first.span
+        return Span(span.source, start, max(start, self.end), span.row, span.col)
 
     # Terms
 
@@ -223,7 +226,8 @@ class TermParser(Cursor, ABC):
             if term is not None:
                 term = self._parse_suffix(term, start)
         self.depth = depth
-        self._remember(start, term)
+        if not isinstance(term, _CHEAP):
+            self._remember(start, term)
         return term
 
     def _remember(self, start: int, term: Term | None) -> None:
