@@ -86,6 +86,8 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
         yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span)
         return
     arity, given = callee.arity, len(call.args)
+    if is_value and name == "eq":
+        return  # OPA appends the result and finds the equation unsafe, if it has three sides
     if arity is None or given == arity or (given == arity + 1 and not is_value):
         return
     if callee.builtin is not None:

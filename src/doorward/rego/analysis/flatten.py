@@ -43,7 +43,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 
-__all__ = ["FlatRule", "Flattener", "flatten_body", "flatten_rule"]
+__all__ = ["FlatRule", "Flattener"]
 
 ROOTS = frozenset({"input", "data"})
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
@@ -59,16 +59,6 @@ class FlatRule:
     rule: Rule
 
 
-def flatten_rule(rule: Rule) -> FlatRule:
-    """`rule` without its `else`."""
-    return Flattener(unify_equals=True).rule(rule)
-
-
-def flatten_body(body: Body) -> Body:
-    """A query's body. Unlike in modules, `==` stays a comparison that can be false."""
-    return Flattener(unify_equals=False).body(body)
-
-
 def _equation(left: Term, right: Term, span: Span) -> Expr:
     return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
 
@@ -76,20 +66,20 @@ def _equation(left: Term, right: Term, span: Span) -> Expr:
 class Flattener:
     """Takes terms apart.
 
-    `unify_equals`: `==` between expressions is read as `=`. `bind`: references and comprehensions
-    inside terms are bound to variables; without, only calls are. `arity` tells which values of
-    `with` are functions. `captured` are the expressions made of what print and template strings
-    hold: variables must be bound outside of them.
+    `arity` tells which values of `with` are functions. `unify_equals`: `==` between expressions is
+    read as `=`, as in modules; in queries it can be false. `bind`: references and comprehensions
+    inside terms are bound to variables; without, only calls are. `captured` are the expressions
+    made of what print and template strings hold, `templates` the latter's comprehensions:
+    variables must be bound outside of them.
     """
 
-    def __init__(
-        self, *, unify_equals: bool, bind: bool = True, arity: Arity | None = None
-    ) -> None:
+    def __init__(self, arity: Arity, *, unify_equals: bool, bind: bool = True) -> None:
         self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
         self.bind = bind
         self.arity = arity
         self.count = 0
         self.captured: dict[int, Span] = {}
+        self.templates: set[int] = set()
         self.place: Span | None = None
 
     def rule(self, rule: Rule) -> FlatRule:
@@ -164,19 +154,14 @@ class Flattener:
 
     def _with(self, item: With, out: list[Expr]) -> With:
         value = item.value
-        if self.arity is None:
-            value = self.term(value, out)
-            if _is_evaluated(value) and not isinstance(value, Ref):
-                value = self._bind(value, out)
-        elif not names_function(item, self.arity):
-            call = as_call(value)
-            if isinstance(value, Var) and call is not None and self.arity(call) is not None:
-                # The name of a built-in is a reference for OPA, to a variable nobody binds.
-                value = Ref(value, (), value.span)
-            value = self.result(value, out)
-        elif isinstance(value, Var):
+        call = as_call(value)
+        is_function = call is not None and self.arity(call) is not None
+        if names_function(item, self.arity) or (is_function and _is_data(item.target, value)):
+            return replace(item, value=Ref(value, ())) if isinstance(value, Var) else item
+        if is_function and isinstance(value, Var):
+            # The name of a built-in is a reference for OPA, to a variable nobody binds.
             value = Ref(value, (), value.span)
-        return replace(item, value=value)
+        return replace(item, value=self.result(value, out))
 
     def _member(self, domain: Term, key: Term | None) -> Ref:
         place = key if key is not None else self.local(domain.span)
@@ -301,7 +286,16 @@ class Flattener:
         self.emit(_equation(local, self.term(term, inside), span), inside)
         if part is None or not isinstance(term, Var):
             self.captured.update((id(expr), term.span) for expr in inside)
-        return SetComprehension(local, tuple(inside), span)
+        found = SetComprehension(local, tuple(inside), span)
+        if part is not None:
+            self.templates.add(id(found))
+        return found
+
+
+def _is_data(*terms: Term) -> bool:
+    return all(
+        isinstance(t, Ref) and isinstance(t.head, Var) and t.head.name == "data" for t in terms
+    )
 
 
 def _is_evaluated(term: Term) -> bool:

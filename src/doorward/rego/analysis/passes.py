@@ -126,7 +126,7 @@ def recursion(program: Program) -> list[Diagnostic]:
 
 def types(program: Program) -> list[Diagnostic]:
     """Last: a variable's type comes from what binds it, so bodies must be in order."""
-    program.types, errors = check_types(program.root, program.graph, program.registry)
+    program.types, errors = check_types(program.root, program.graph, program.callees)
     return errors
 
 
@@ -178,7 +178,7 @@ def check_query(
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
     if not errors:
-        errors = check_body_types(resolved, program.types)
+        errors = check_body_types(resolved, program.types, callees)
     if errors:
         raise CompileError(report(errors, program.options.max_errors))
     return Query(resolved, _mocked([resolved], callees))

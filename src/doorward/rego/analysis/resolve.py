@@ -272,16 +272,15 @@ class Resolver:
     def _assign(self, call: Call, scope: Scope) -> Call:
         target, value = call.args
         resolved = self.term(value, scope)
+        if isinstance(target, Var) and target.name in ROOTS and not self.may_shadow:
+            message = f"variables must not shadow {target.name} (use a different variable name)"
+            self.names.report(message, target.span, Stage.ROOTS)
         pattern = self._pattern(target, scope)
         return replace(call, args=(pattern, resolved))
 
     def _pattern(self, term: Term, scope: Scope) -> Term:
         """The left side of `:=`, which declares every variable in it."""
         match term:
-            case Var(name) if name in ROOTS and not self.may_shadow:
-                message = f"variables must not shadow {name} (use a different variable name)"
-                self.names.report(message, term.span, Stage.ROOTS)
-                return term
             case Var():
                 return scope.declare(term, "assigned")
             case Array(items):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from doorward.rego.analysis.dependencies import Dependencies
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.dependencies import Dependencies, branches
 from doorward.rego.analysis.environment import Globals, Scope
-from doorward.rego.analysis.flatten import FlatRule, flatten_body, flatten_rule
+from doorward.rego.analysis.flatten import FlatRule, Flattener
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.tree import RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN, Kind
-from doorward.rego.builtins.registry import Registry
 from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type, any_, boolean
 from doorward.rego.errors import Diagnostic
-from doorward.rego.syntax.nodes import Body, Head, Rule, Scalar, Term, Var
+from doorward.rego.syntax.nodes import Body, Head, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Key, to_key
 
@@ -25,23 +25,22 @@ __all__ = ["check_body_types", "check_types"]
 
 
 def check_types(
-    root: RuleNode, graph: Dependencies, registry: Registry
+    root: RuleNode, graph: Dependencies, callees: Callees
 ) -> tuple[Globals, list[Diagnostic]]:
     """What is known of all rules, and the type errors in them."""
-    known = Globals(registry)
+    known = Globals(callees.registry)
     errors: list[Diagnostic] = []
     for node in _in_order(root, graph):
         for definition in node.definitions:
-            rule: Rule | None = definition.rule
-            while rule is not None:
-                errors += _check_rule(flatten_rule(rule), known)
-                rule = rule.else_rule
+            for rule in branches(definition.rule):
+                flat = Flattener(callees.arity, unify_equals=True).rule(rule)
+                errors += _check_rule(flat, known)
     return known, errors
 
 
-def check_body_types(body: Body, known: Globals) -> list[Diagnostic]:
+def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagnostic]:
     """The type errors of a query."""
-    flat = flatten_body(body)
+    flat = Flattener(callees.arity, unify_equals=False).body(body)
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
 
 

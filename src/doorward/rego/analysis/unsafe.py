@@ -62,8 +62,8 @@ def check_safety(modules: Sequence[Module], callees: Callees) -> list[Diagnostic
 
 def check_body_safety(body: Body, callees: Callees) -> list[Diagnostic]:
     """The unsafe variables of a query."""
-    flattener = Flattener(unify_equals=False, bind=False, arity=callees.arity)
-    _, unsafe = _Order(callees.operands).body(flattener.body(body), set(ROOTS))
+    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
+    _, unsafe = _Order(callees.operands, flattener).body(flattener.body(body), set(ROOTS))
     return _undeclared(unsafe, flattener) or _report(unsafe)
 
 
@@ -85,11 +85,11 @@ class _Findings:
 
 
 def _rule(rule: Rule, callees: Callees) -> _Findings:
-    flattener = Flattener(unify_equals=False, bind=False, arity=callees.arity)
+    flattener = Flattener(callees.arity, unify_equals=False, bind=False)
     flat = flattener.rule(rule)
     head = flat.head
     args = [v for arg in head.args or () for v in term_vars(arg, closures=True)]
-    _, unsafe = _Order(callees.operands).body(flat.body, ROOTS | {v.name for v in args})
+    _, unsafe = _Order(callees.operands, flattener).body(flat.body, ROOTS | {v.name for v in args})
     known = ROOTS.union((v.name for v in args), (v.name for e in flat.body for v in expr_vars(e)))
     terms = [t for t in (head.key, head.value, *head.ref.args) if t is not None]
     lacking = [v for t in terms for v in term_vars(t, closures=True) if v.name not in known]
@@ -162,8 +162,9 @@ def _unsafe(name: str, span: Span) -> Diagnostic:
 class _Order:
     """Puts flat bodies in order."""
 
-    def __init__(self, arity: Arity) -> None:
+    def __init__(self, arity: Arity, flattener: Flattener) -> None:
         self.arity = arity
+        self.templates = flattener.templates
 
     def body(self, body: Body, globals_: set[str] | frozenset[str]) -> tuple[list[Expr], Unsafe]:
         """The expressions that can be ordered, in order, and what the others lack."""
@@ -262,6 +263,12 @@ class _Order:
                 unsafe[id(expr)] = expr, known | lacking
             for body in bodies:
                 unsafe.update(self.body(body, around)[1])
+            if id(closure) in self.templates:
+                for inner in bodies[0]:
+                    names = {v.name for v in expr_vars(inner)} - around
+                    free = {name for name in names if not name.startswith("__local")}
+                    if free:
+                        unsafe[id(inner)] = inner, free
 
 
 def _all_vars(closure: object) -> Iterator[Var]:
