@@ -210,3 +210,79 @@ def test_a_key_belongs_to_its_certificate_or_is_refused() -> None:
 def test_what_is_no_der_is_no_certificate(octets: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read(bytes.fromhex(octets))
+
+
+def test_extensions_become_fields() -> None:
+    url = x509.UniformResourceIdentifier
+    point = x509.DistributionPoint([url("http://crl.example/a")], None, None, None)
+    oid = x509.ObjectIdentifier
+    access = x509.AuthorityInformationAccess(
+        [
+            x509.AccessDescription(oid("1.3.6.1.5.5.7.48.1"), url("http://ocsp.example")),
+            x509.AccessDescription(oid("1.3.6.1.5.5.7.48.2"), url("http://ca.example")),
+        ]
+    )
+    extensions: list[tuple[x509.ExtensionType, bool]] = [
+        (x509.CRLDistributionPoints([point]), False),
+        (access, False),
+        (x509.CertificatePolicies([x509.PolicyInformation(oid("1.2.3.4"), None)]), False),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, oid("1.2.3")]), False),
+        (
+            x509.NameConstraints(
+                [x509.DNSName("a.example"), x509.IPAddress(ip_network("10.0.0.0/8"))],
+                [x509.RFC822Name("b.example"), url(".c.example")],
+            ),
+            True,
+        ),
+        (x509.UnrecognizedExtension(oid("1.2.3.5"), b"\5\0"), True),
+    ]
+
+    def change(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical=critical)
+        return builder
+
+    text = certificate("root", "root", change)
+    [found] = REGISTRY["crypto.x509.parse_certificates"].call(text)
+    expected = {
+        "CRLDistributionPoints": ["http://crl.example/a"],
+        "OCSPServer": ["http://ocsp.example"],
+        "IssuingCertificateURL": ["http://ca.example"],
+        "PolicyIdentifiers": [[1, 2, 3, 4]],
+        "Policies": ["1.2.3.4"],
+        "ExtKeyUsage": [1],
+        "UnknownExtKeyUsage": [[1, 2, 3]],
+        "PermittedDNSDomainsCritical": True,
+        "PermittedDNSDomains": ["a.example"],
+        "PermittedIPRanges": [{"IP": "10.0.0.0", "Mask": "/wAAAA=="}],
+        "ExcludedEmailAddresses": ["b.example"],
+        "ExcludedURIDomains": [".c.example"],
+        "UnhandledCriticalExtensions": [[1, 2, 3, 5]],
+        "IsCA": True,
+        "MaxPathLen": -1,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("octets", ["3000", "300630003000", "30093000300003010030"])
+def test_der_that_is_no_certificate_is_refused(octets: str) -> None:
+    text = REGISTRY["base64.encode"].call(REGISTRY["hex.decode"].call(octets))
+    with pytest.raises(BuiltinError):
+        REGISTRY["crypto.x509.parse_certificates"].call(text)
+    with pytest.raises(BuiltinError):
+        REGISTRY["crypto.x509.parse_certificate_request"].call(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"CurrentTime": 1.5}, "'CurrentTime' should be a valid int64 number"),
+        ({"CurrentTime": True}, "'CurrentTime' should be a number"),
+        ({"DNSName": 1}, "'DNSName' should be a string"),
+        ({"KeyUsages": ["x", "y"]}, r"found: \[x y\]"),
+        ({"Roots": ""}, "invalid key option"),
+    ],
+)
+def test_an_option_that_is_none_is_an_error(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(BuiltinError, match=text):
+        verify(ROOT, MIDDLE, leaf(), **options)
