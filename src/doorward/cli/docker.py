@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from doorward.docker.audit import AuditLogError
-from doorward.docker.embedded import DECISION, PACK
+from doorward.docker.certificates import (
+    CertificateError,
+    issue_client,
+    issue_server,
+    make_authority,
+)
+from doorward.docker.daemon import DaemonError
+from doorward.docker.doctor import diagnose, is_in_force
+from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.inputs import InputOptions
+from doorward.docker.installer import Installation, install, uninstall
 from doorward.docker.plugin import PluginOptions
-from doorward.docker.remote import UrlError
+from doorward.docker.remote import RemotePdp, UrlError
+from doorward.docker.replay import ReplayError, replay
 from doorward.docker.server import BindError
 from doorward.docker.service import Service, ServiceOptions
 from doorward.pdp.loader import LoadError
@@ -67,9 +79,7 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         raise click.UsageError("either --pdp or --policy decides")
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if given["listen"] and not all(given[name] for name in files):
-        raise click.UsageError(
-            "--listen needs the three --tls-…-file options"
-        )
+        raise click.UsageError("--listen needs the three --tls-…-file options")
     if not 0 < given["timeout"] <= 60:
         raise click.UsageError("--timeout must be up to 60 seconds")
     if not 1 <= given["threads"] <= 1024:
@@ -100,3 +110,171 @@ def _version(text: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
         raise click.UsageError("--minimum-api-version must be of the form 1.24")
     return tuple(map(int, parts))
+
+
+def _where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which daemon and which plugin."""
+    for option in (
+        click.option("-n", "--name", default="doorward", metavar="NAME", help="The plugin's name."),
+        click.option("--daemon-json", default="/etc/docker/daemon.json", metavar="FILE", type=Path),
+        click.option("--pidfile", default="/var/run/docker.pid", metavar="FILE", type=Path),
+        click.option(
+            "--docker-socket", default="/var/run/docker.sock", metavar="PATH", help="The daemon's."
+        ),
+        click.option("--socket", "plugin_socket", default="", metavar="PATH", help="The plugin's."),
+        click.option("--no-systemd", is_flag=True, help="Start a process instead of units."),
+        click.option("--state", default="/run/doorward", type=Path, hidden=True),
+        click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point."),
+    ):
+        function = option(function)
+    return function
+
+
+def _installation(given: dict[str, Any]) -> Installation:
+    return Installation(
+        name=given["name"],
+        url=given["pdp"],
+        policies=given.get("policy", ()),
+        daemon_json=given["daemon_json"],
+        pidfile=given["pidfile"],
+        socket=given["docker_socket"],
+        plugin_socket=given["plugin_socket"],
+        systemd=not given["no_systemd"],
+        audit_log=given.get("audit_log", ""),
+        state=given["state"],
+        pack_folder=given.get("pack_folder", Path("/etc/doorward/docker")),
+        extra=given.get("serve", ()),
+    )
+
+
+@command.command(
+    "install",
+    epilog="""\b
+Examples:
+  doorward docker install -p http://127.0.0.1:8181/v1/data/policy/docker/authz
+  doorward docker install --policy /etc/doorward/docker
+  doorward docker install --dry-run
+""",
+)
+@_where
+@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
+@click.option("--audit-log", default="", metavar="FILE", help="One line for each decision.")
+@click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
+@click.option("--serve", multiple=True, metavar="OPTION", help="Handed on to `docker serve`.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def install_(**given: Any) -> int:
+    """Put the plugin into force, without a restart of the daemon."""
+    if given["pdp"] and given["policy"]:
+        raise click.UsageError("either --pdp or --policy decides")
+    try:
+        install(_installation(given), click.echo, dry_run=given["dry_run"])
+    except DaemonError as error:
+        raise click.ClickException(str(error)) from None
+    return 0
+
+
+@command.command("uninstall")
+@_where
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def uninstall_(**given: Any) -> int:
+    """Take the plugin out of force, then end it."""
+    try:
+        uninstall(_installation(given), click.echo, dry_run=given["dry_run"])
+    except DaemonError as error:
+        raise click.ClickException(str(error)) from None
+    return 0
+
+
+@command.command("status")
+@_where
+def status(**given: Any) -> int:
+    """Say whether the plugin is in force: 0 if it is, 1 if not."""
+    installed = _installation(given)
+    for finding in diagnose(installed):
+        if finding.level == "ok" or "in force" in finding.what:
+            click.echo(finding.what)
+    return 0 if is_in_force(installed) else 1
+
+
+@command.command("doctor")
+@_where
+def doctor(**given: Any) -> int:
+    """Look at every precondition and danger, and say what to do: 1 if something is wrong."""
+    findings = list(diagnose(_installation(given)))
+    for level, what, advice in findings:
+        click.echo(f"{level:4}  {what}")
+        if advice:
+            click.echo(f"      -> {advice}")
+    return 1 if any(finding.level == "fail" for finding in findings) else 0
+
+
+@command.command("replay")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point.")
+@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
+@click.option("--all", "everything", is_flag=True, help="Show what did not change too.")
+def replay_(files: tuple[Path, ...], pdp: str, policy: tuple[str, ...], everything: bool) -> int:
+    """Decide captured or logged requests again and show what changed: 1 if anything did."""
+    changed = count = 0
+    try:
+        decider = RemotePdp(pdp) if pdp else EmbeddedPdp(policy or (str(PACK),), watch=False)
+        for each in replay(files, decider):
+            count += 1
+            changed += each.changed
+            if everything or each.changed:
+                found = each.input or {}
+                click.echo(
+                    f"{each.past.decision or '?'} -> {each.decision}  "
+                    f"{found.get('action', '-')} {found.get('target', '')}  "
+                    f"{each.verdict.reason}  ({each.past.place})"
+                )
+    except (ReplayError, LoadError, RegoError, UrlError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{count} requests, {changed} changed")
+    return 1 if changed else 0
+
+
+@command.group("cert")
+def cert() -> None:
+    """Certificates for the daemon and for each user of it."""
+
+
+def _folder(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--folder", default="docker-certs", type=Path, metavar="FOLDER")(function)
+
+
+_DAYS: Final = click.option("--days", default=365, type=click.IntRange(1, 3650), metavar="N")
+
+
+@cert.command("ca")
+@_folder
+def ca(folder: Path) -> int:
+    """Make an authority; its key signs for every user, so keep it off the daemon's machine."""
+    return _certify(lambda: make_authority(folder), folder / "ca.pem")
+
+
+@cert.command("server")
+@click.argument("hosts", nargs=-1, required=True)
+@_folder
+@_DAYS
+def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
+    """Certify a daemon for the names and addresses that clients call it by."""
+    return _certify(lambda: issue_server(folder, hosts, days=days), folder / "server-cert.pem")
+
+
+@cert.command("user")
+@click.argument("name")
+@_folder
+@_DAYS
+def user(name: str, folder: Path, days: int) -> int:
+    """Certify a user: whoever has the key is NAME to the daemon and to the policy."""
+    return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")
+
+
+def _certify(make: Callable[[], None], made: Path) -> int:
+    try:
+        make()
+    except CertificateError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(str(made))
+    return 0

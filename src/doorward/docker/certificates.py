@@ -1,0 +1,157 @@
+"""Certificates for a daemon and its users: an authority of one's own, and what it certifies.
+
+The daemon takes the common name of a client's certificate for the user. Keys are readable by their
+owner only; nothing that exists is overwritten. Names that two readers could read differently are
+refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+__all__ = ["CertificateError", "issue_client", "issue_server", "make_authority"]
+
+_USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_AUTHORITY_DAYS: Final = 3650
+_SKEW: Final = timedelta(minutes=5)
+
+
+class CertificateError(Exception):
+    """A certificate that cannot be made; the message says why."""
+
+
+def make_authority(folder: Path) -> None:
+    """`ca.pem` and `ca-key.pem` in `folder`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("Doorward Docker authority")
+    builder = (
+        _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+    )
+    _write(folder, "ca", builder.sign(key, hashes.SHA256()), key)
+
+
+def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None:
+    """`server-cert.pem` and `server-key.pem` for a daemon at these names and addresses."""
+    if not hosts:
+        raise CertificateError("a server needs at least one name or address")
+    names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
+    _issue(folder, "server", hosts[0], ExtendedKeyUsageOID.SERVER_AUTH, days, names)
+
+
+def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
+    """`USER-cert.pem` and `USER-key.pem`: whoever has the key is `user` to the daemon."""
+    if not _USER.fullmatch(user) or user in ("ca", "server"):
+        raise CertificateError("a user's name is letters, digits and .-_@, 64 at most")
+    _issue(folder, user, user, ExtendedKeyUsageOID.CLIENT_AUTH, days, None)
+
+
+def _issue(
+    folder: Path,
+    stem: str,
+    common_name: str,
+    usage: x509.ObjectIdentifier,
+    days: int,
+    names: x509.SubjectAlternativeName | None,
+) -> None:
+    authority, authority_key = _read_authority(folder)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(_name(common_name), authority.subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    )
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    _write(folder, f"{stem}", builder.sign(authority_key, hashes.SHA256()), key)
+
+
+def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+        key = serialization.load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
+    except OSError as error:
+        raise CertificateError(f"no authority in {folder}: {error.strerror}") from None
+    except ValueError:
+        raise CertificateError(f"the authority in {folder} cannot be read") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"the authority in {folder} was not made by this command")
+    return certificate, key
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _write(
+    folder: Path, stem: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    public = certificate.public_bytes(serialization.Encoding.PEM)
+    _create(folder / f"{stem}-key.pem", private, 0o600)
+    _create(folder / ("ca.pem" if stem == "ca" else f"{stem}-cert.pem"), public, 0o644)
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        raise CertificateError(f"{path} is there already") from None
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror}") from None
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)

@@ -1,0 +1,218 @@
+"""The daemon as the installer meets it: its process, its configuration file, its socket.
+
+Nothing here decides or changes policies. The configuration file is changed only by whole, and a
+daemon is only ever told to read it again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from doorward.docker.plugin import PROBE_HEADER
+
+__all__ = ["ConfigFile", "Daemon", "DaemonError", "call_plugin"]
+
+KEY: Final = "authorization-plugins"
+FLAG: Final = "--authorization-plugin"
+_MAX_CONFIG: Final = 1 << 20
+_MAX_ANSWER: Final = 1 << 20
+
+
+class DaemonError(Exception):
+    """What keeps the installer from going on, in words for whoever started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """`daemon.json`. Reading is strict: what the daemon would not load is not touched."""
+
+    path: Path
+
+    def read(self) -> dict[str, Any]:
+        """Its keys in their order; an absent file has none. DaemonError for what is no object."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+        if len(content) > _MAX_CONFIG:
+            raise DaemonError(f"{self.path} is too large")
+        try:
+            found = json.loads(content or b"{}", object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            raise DaemonError(f"{self.path} is no valid JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise DaemonError(f"{self.path} holds no JSON object")
+        plugins = found.get(KEY, [])
+        if not isinstance(plugins, list) or not all(isinstance(each, str) for each in plugins):
+            raise DaemonError(f"{self.path}: {KEY} is no list of names")
+        return found
+
+    def plugins(self) -> list[str]:
+        """The chain, in its order."""
+        return list(self.read().get(KEY, []))
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Replace the file in one step, with its owner and mode; the old one is kept beside it."""
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fd, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.exists():
+                old = self.path.stat()
+                os.chown(name, old.st_uid, old.st_gid)
+                os.chmod(name, old.st_mode & 0o7777)
+                shutil.copy2(self.path, self.backup)
+            else:
+                os.chmod(name, 0o644)
+            # A link is followed: what it points to is replaced, and the link stays.
+            os.replace(name, os.path.realpath(self.path))
+        except OSError as error:
+            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+
+    @property
+    def backup(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.before-doorward")
+
+    def restore(self, content: bytes | None) -> None:
+        """Put back what was there: these bytes, or no file."""
+        if content is None:
+            self.path.unlink(missing_ok=True)
+            return
+        name = self.path.with_name(f".{self.path.name}.restored")
+        name.write_bytes(content)
+        if self.path.exists():
+            shutil.copystat(self.path, name)
+        os.replace(name, os.path.realpath(self.path))
+
+    def content(self) -> bytes | None:
+        """The bytes that are there now; None for no file."""
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running daemon, or the place where one would run."""
+
+    pidfile: Path
+    socket: str
+
+    def pid(self) -> int | None:
+        """The process, if it lives and is a dockerd."""
+        try:
+            pid = int(self.pidfile.read_text())
+        except (OSError, ValueError):
+            return None
+        return pid if "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0]) else None
+
+    def arguments(self) -> list[str]:
+        """How it was started."""
+        pid = self.pid()
+        return self._cmdline(pid) if pid else []
+
+    def _cmdline(self, pid: int) -> list[str]:
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
+        except OSError:
+            return []
+
+    def has_plugin_flag(self) -> bool:
+        """Whether plugins were named on its command line, where a reload silently drops them."""
+        return any(each == FLAG or each.startswith(f"{FLAG}=") for each in self.arguments())
+
+    def config_file(self) -> str:
+        """The `--config-file` it was started with, or ""."""
+        arguments = self.arguments()
+        for number, each in enumerate(arguments):
+            if each.startswith("--config-file="):
+                return each.partition("=")[2]
+            if each == "--config-file" and number + 1 < len(arguments):
+                return arguments[number + 1]
+        return ""
+
+    def reload(self) -> None:
+        """Tell it to read its configuration again."""
+        pid = self.pid()
+        if pid is None:
+            raise DaemonError("dockerd does not run")
+        os.kill(pid, signal.SIGHUP)
+
+    def probe(self, nonce: str) -> int | None:
+        """Send a request that the plugin remembers; the answer's status, None without an answer."""
+        connection = _UnixConnection(self.socket, 20.0)
+        try:
+            connection.request("GET", "/_ping", headers={"Host": "docker", PROBE_HEADER: nonce})
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+    def asks(self, plugin_socket: str) -> bool:
+        """Whether a request to the daemon reaches the plugin at `plugin_socket`, right now."""
+        nonce = secrets.token_hex(16)
+        self.probe(nonce)
+        answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
+        return bool(answer == {"Seen": True})
+
+    def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 20.0) -> bool:
+        """Wait until requests reach the plugin (or do not any more); whether that came true."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.pid() is None:
+                return False
+            if self.asks(plugin_socket) is asked:
+                return True
+            time.sleep(0.1)
+        return False
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0) -> Any:
+    """The JSON that the plugin at the socket `path` answers; None where it does not."""
+    connection = _UnixConnection(path, timeout)
+    try:
+        connection.request("POST", call, body, {"Host": ""})
+        response = connection.getresponse()
+        content = response.read(_MAX_ANSWER)
+        return json.loads(content) if response.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

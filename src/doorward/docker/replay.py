@@ -1,0 +1,131 @@
+"""Requests of the past, decided again: what would another policy have said?
+
+Reads the plugin's own audit log (written with `--audit-input`), lines of AuthZReq as the daemon
+sends them, and captured runs of the command line with the calls in `plugin_calls`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from doorward.docker.errors import RequestError
+from doorward.docker.inputs import Input, InputOptions, to_input
+from doorward.docker.plugin import Decider
+from doorward.docker.remote import PdpError
+from doorward.docker.reply import Verdict, to_verdict
+from doorward.docker.requests import parse_request
+from doorward.rego.values import from_json, to_json
+
+__all__ = ["ReplayError", "Replayed", "read_requests", "replay"]
+
+MAX_FILE: Final = 256 << 20
+
+
+class ReplayError(Exception):
+    """A file that holds no requests; the message says where."""
+
+
+class Past(NamedTuple):
+    """One request of the past: its input (or raw AuthZReq) and what was answered then."""
+
+    place: str
+    input: Input | None
+    raw: bytes | None
+    decision: str
+    """`allow`, `deny`, or "" where nobody knows."""
+
+
+class Replayed(NamedTuple):
+    """What is answered now, beside what was."""
+
+    past: Past
+    input: Input | None
+    verdict: Verdict
+
+    @property
+    def decision(self) -> str:
+        return "allow" if self.verdict.allow else "deny"
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.past.decision) and self.past.decision != self.decision
+
+
+def replay(
+    files: Sequence[Path], decider: Decider, options: InputOptions | None = None
+) -> Iterator[Replayed]:
+    """Every request in the files, decided now."""
+    for past in read_requests(files):
+        found = past.input
+        try:
+            if found is None:
+                found = to_input(parse_request(past.raw or b""), options)
+            verdict = to_verdict(decider.decide(found).result)
+        except RequestError as error:
+            verdict = Verdict(False, str(error), f"doorward:{error.code}")
+        except PdpError as error:
+            verdict = Verdict(False, str(error), "doorward:pdp")
+        yield Replayed(past, found, verdict)
+
+
+def read_requests(files: Sequence[Path]) -> Iterator[Past]:
+    """The requests in the files, in order. ReplayError for what is none."""
+    for path in files:
+        try:
+            if path.stat().st_size > MAX_FILE:
+                raise ReplayError(f"{path} is too large")
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ReplayError(f"{path}: {error}") from None
+        yield from _read(path, text)
+
+
+def _read(path: Path, text: str) -> Iterator[Past]:
+    try:
+        whole = from_json(text)
+    except ValueError:
+        whole = None
+    if isinstance(whole, dict):
+        yield from _of_document(str(path), whole)
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = from_json(line)
+        except ValueError:
+            raise ReplayError(f"{path}:{number}: no JSON") from None
+        if not isinstance(document, dict):
+            raise ReplayError(f"{path}:{number}: no request")
+        yield from _of_document(f"{path}:{number}", document)
+
+
+def _of_document(place: str, document: dict[Any, Any]) -> Iterator[Past]:
+    if "plugin_calls" in document:
+        for number, call in enumerate(document["plugin_calls"]):
+            if call.get("phase") == "AuthZReq":
+                yield Past(f"{place}#{number}", None, _captured(call), _answered(document))
+    elif "RequestMethod" in document:
+        yield Past(place, None, to_json(document).encode(), "")
+    elif "input" in document:
+        yield Past(place, document["input"], None, str(document.get("decision", "")))
+    elif "decision_id" not in document and "level" not in document:
+        raise ReplayError(f"{place}: no request")
+
+
+def _answered(document: dict[Any, Any]) -> str:
+    """Captured runs were all allowed, unless they say so."""
+    return "" if "authorization denied" in str(document.get("stderr")) else "allow"
+
+
+def _captured(call: dict[Any, Any]) -> bytes:
+    sent = dict(call["sent"])
+    if "RequestBody" in sent and "RequestBody_decoded" in call:
+        body = call["RequestBody_decoded"]
+        text = body if isinstance(body, str) else to_json(body)
+        sent["RequestBody"] = base64.b64encode(text.encode()).decode()
+    return json.dumps(sent).encode()

@@ -1,0 +1,243 @@
+"""What keeps the plugin running: systemd's socket and service, or a process of our own.
+
+With systemd the socket is there before the daemon starts and outlives the plugin's process, so a
+plugin that is restarted makes calls wait and none fail. Without it, the plugin is a process in a
+session of its own, and starting it at boot is the machine's business.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from doorward.docker.daemon import DaemonError, call_plugin
+
+__all__ = ["Process", "Supervisor", "Systemd", "has_systemd", "service_unit", "socket_unit"]
+
+_ACTIVE: Final = {"Implements": ["authz"]}
+_START: Final = 15.0
+_START_CODE: Final = "from doorward.cli.main import main; main()"
+UNITS: Final = Path("/etc/systemd/system")
+
+
+class Supervisor(Protocol):
+    """Starts the plugin's service and ends it."""
+
+    def start(self, arguments: Sequence[str]) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def describe(self, arguments: Sequence[str]) -> list[str]: ...
+
+
+def has_systemd() -> bool:
+    """Whether systemd runs this machine."""
+    return Path("/run/systemd/system").is_dir()
+
+
+def wait_for(socket: str, seconds: float = _START) -> bool:
+    """Whether the plugin at `socket` answers within so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if call_plugin(socket, "/Plugin.Activate", timeout=1.0) == _ACTIVE:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def socket_unit(name: str, socket: str) -> str:
+    """The text of the socket unit."""
+    return f"""\
+[Unit]
+Description=Socket of the Docker authorization plugin {name}
+Documentation=https://docs.docker.com/engine/extend/plugins_authorization/
+# The daemon does not start without the plugin that its configuration names.
+Before=docker.service docker.socket
+
+[Socket]
+ListenStream={socket}
+SocketMode=0600
+DirectoryMode=0700
+Backlog=1024
+# A restart of the service must not take the socket away.
+RemoveOnStop=no
+
+[Install]
+WantedBy=sockets.target
+RequiredBy=docker.service
+"""
+
+
+def service_unit(name: str, command: Sequence[str]) -> str:
+    """The text of the service unit."""
+    return f"""\
+[Unit]
+Description=Docker authorization plugin {name}
+Requires=doorward-{name}.socket
+After=doorward-{name}.socket
+Before=docker.service
+
+[Service]
+ExecStart={shlex.join(command)}
+Restart=always
+RestartSec=200ms
+# Calls under way are answered before the process ends.
+KillSignal=SIGTERM
+TimeoutStopSec=15
+NoNewPrivileges=yes
+ProtectSystem=strict
+LogsDirectory=doorward
+# It follows links of host paths, everywhere, and changes nothing.
+ProtectHome=read-only
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+CapabilityBoundingSet=CAP_DAC_READ_SEARCH
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Systemd:
+    """Two units in `folder`, by the plugin's name."""
+
+    name: str
+    socket: str
+    folder: Path = UNITS
+
+    @property
+    def _stem(self) -> str:
+        return f"doorward-{self.name}"
+
+    def describe(self, arguments: Sequence[str]) -> list[str]:
+        return [
+            f"write {self.folder}/{self._stem}.socket and .service",
+            "systemctl daemon-reload",
+            f"systemctl enable --now {self._stem}.socket {self._stem}.service",
+            f"the service runs: {shlex.join(_program(arguments))}",
+        ]
+
+    def start(self, arguments: Sequence[str]) -> None:
+        try:
+            (self.folder / f"{self._stem}.socket").write_text(socket_unit(self.name, self.socket))
+            (self.folder / f"{self._stem}.service").write_text(
+                service_unit(self.name, _program(arguments))
+            )
+        except OSError as error:
+            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
+        _systemctl("daemon-reload")
+        _systemctl("enable", "--now", f"{self._stem}.socket", f"{self._stem}.service")
+        if not wait_for(self.socket):
+            raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
+
+    def stop(self) -> None:
+        for suffix in ("service", "socket"):
+            unit = f"{self._stem}.{suffix}"
+            if (self.folder / unit).exists():
+                _systemctl("disable", "--now", unit)
+                (self.folder / unit).unlink()
+        _systemctl("daemon-reload")
+        Path(self.socket).unlink(missing_ok=True)
+
+
+def _systemctl(*arguments: str) -> None:
+    done = subprocess.run(
+        ["systemctl", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["failed"]
+        raise DaemonError(f"systemctl {arguments[0]}: {said[0]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process in a session of its own, known by a file with its number."""
+
+    name: str
+    socket: str
+    folder: Path = Path("/run/doorward")
+
+    @property
+    def _pidfile(self) -> Path:
+        return self.folder / f"{self.name}.pid"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.name}.log"
+
+    def describe(self, arguments: Sequence[str]) -> list[str]:
+        return [
+            f"start in the background: {shlex.join(_program(arguments))}",
+            f"its log goes to {self.log}; starting it at boot, before dockerd, is up to you",
+        ]
+
+    def start(self, arguments: Sequence[str]) -> None:
+        if self.pid() is not None:
+            self.stop()
+        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            os.chmod(self.log, 0o600)
+            process = subprocess.Popen(
+                _program(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+        until = time.monotonic() + _START
+        while not wait_for(self.socket, 0.5):
+            if process.poll() is not None or time.monotonic() > until:
+                process.kill()
+                process.wait()
+                raise DaemonError(f"the plugin does not start: {self._last_words()}")
+        self._pidfile.write_text(f"{process.pid}\n")
+        # The process outlives us; what it ends with is for the next `stop` to see.
+        process.returncode = 0
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else f"see {self.log}"
+
+    def pid(self) -> int | None:
+        """The process, if it lives and is ours."""
+        try:
+            pid = int(self._pidfile.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\x00")
+        except (OSError, ValueError):
+            return None
+        return pid if b"serve" in command and self.socket.encode() in command else None
+
+    def stop(self) -> None:
+        pid = self.pid()
+        self._pidfile.unlink(missing_ok=True)
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + 15.0
+        while Path(f"/proc/{pid}/cmdline").exists() and time.monotonic() < until:
+            if not Path(f"/proc/{pid}/cmdline").read_bytes():
+                return  # it has ended, and waits for whoever started it
+            time.sleep(0.05)
+
+
+def _program(arguments: Sequence[str]) -> list[str]:
+    """The command of this very installation."""
+    script = Path(sys.executable).with_name("doorward")
+    start = [str(script)] if script.exists() else [sys.executable, "-c", _START_CODE]
+    return [*start, "docker", "serve", *arguments]
