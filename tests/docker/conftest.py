@@ -1,0 +1,45 @@
+"""One private daemon for all tests of the folder; its chain is what each test makes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docker.private import PrivateDaemon, missing
+
+
+@pytest.fixture(scope="session")
+def daemon_started() -> Iterator[PrivateDaemon]:
+    reason = missing()
+    if reason:
+        pytest.skip(f"no daemon of our own: {reason}")
+    # Short, since the path of a socket has at most 108 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="dwd-"))
+    Path("/run/docker/plugins").mkdir(parents=True, exist_ok=True)
+    daemon = PrivateDaemon(folder)
+    daemon.prepare()
+    try:
+        daemon.start()
+        daemon.import_image("img:1")
+        yield daemon
+    finally:
+        daemon.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def daemon(daemon_started: PrivateDaemon) -> Iterator[PrivateDaemon]:
+    """The daemon with no plugin in force, before and after."""
+    yield daemon_started
+    if daemon_started.config.read_text().strip() != "{}":
+        daemon_started.chain()
+
+
+@pytest.fixture(scope="session")
+def unique() -> str:
+    """A name for plugins that nobody else on this machine has."""
+    return f"dwt{os.getpid()}"
