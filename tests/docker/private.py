@@ -223,9 +223,7 @@ class PrivateDaemon:
             # A body that is not wanted is not read to its end.
             with contextlib.suppress(BrokenPipeError):
                 connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
-            content = b""
-            while chunk := connection.recv(65536):
-                content += chunk
+            content = _received(connection)
         head, _, rest = content.partition(b"\r\n\r\n")
         status = int(head.split(b" ", 2)[1])
         return Answer(status, _dechunked(rest) if b"chunked" in head.lower() else rest)
@@ -247,6 +245,23 @@ class PrivateDaemon:
                     tar.addfile(link)
         done = self.docker("import", str(file), name)
         assert done.returncode == 0, done.stderr
+
+
+def _received(connection: socket.socket) -> bytes:
+    content = b""
+    resets = 0
+    while True:
+        try:
+            chunk = connection.recv(65536)
+        except ConnectionResetError:
+            # Once, before what is there to read, when the daemon left some of the body unread.
+            resets += 1
+            if resets > 1:
+                return content
+            continue
+        if not chunk:
+            return content
+        content += chunk
 
 
 def _dechunked(content: bytes) -> bytes:
