@@ -42,7 +42,8 @@ class Engine:
     """Policies and data, ready to be asked.
 
     `modules` maps file names to Rego text; `data` is what `data` holds besides the rules.
-    CompileError carries every diagnostic, parse errors included.
+    CompileError carries every diagnostic, parse errors included. `traced`: evaluations report to
+    their `tracer` each rule and expression they ask, which makes them slower.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Engine:
     registry: Registry = REGISTRY
     environment: Environment = field(default_factory=Environment)
     max_errors: int = 10
+    traced: bool = False
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +61,9 @@ class Engine:
         options = Options(self.strict, self.max_errors)
         program = check(list(parsed.values()), self.registry, options)
         prints = self.environment.on_print is not None
-        object.__setattr__(self, "_state", _Compiled(parsed, program, prints=prints))
+        object.__setattr__(
+            self, "_state", _Compiled(parsed, program, prints=prints, traced=self.traced)
+        )
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
@@ -110,6 +114,7 @@ _FIELDS: Final = (
     "registry",
     "environment",
     "max_errors",
+    "traced",
 )
 
 
@@ -140,17 +145,20 @@ class _Compiled:
         program: Program,
         *,
         prints: bool,
+        traced: bool,
         mocked: frozenset[str] = frozenset(),
     ) -> None:
         self.parsed = parsed
         self.program = program
         self.prints = prints
+        self.traced = traced
         self.constants = Constants()
         self.plan = Plan(
             program.callees,
             program.constant,
             program.mocked | mocked,
             prints=prints,
+            traced=traced,
         )
         self.units: list[Unit] = generate(self.plan, self.constants)
         self.linked: Linked = link(self.plan, self.units, self.constants)
@@ -175,7 +183,11 @@ class _Compiled:
             found = self._variants.get(names)
             if found is None:
                 found = self._variants[names] = _Compiled(
-                    self.parsed, self.program, prints=self.prints, mocked=names
+                    self.parsed,
+                    self.program,
+                    prints=self.prints,
+                    traced=self.traced,
+                    mocked=names,
                 )
             return found
 
@@ -216,6 +228,7 @@ class Query:
         state = engine._state.mocking(checked.mocked)
         self._root = state.linked.root
         self._answers = state.answers[strict_builtin_errors]
+        self._is_plain = not strict_builtin_errors and deadline is None
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._bindings = self._function(state, checked.body, single=False)
@@ -262,8 +275,22 @@ class Query:
         """
         if self._value is None:
             raise ValueError("the query has several expressions: use results()")
+        if self._is_plain and now_ns is None:
+            engine = self.engine
+            state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
+        else:
+            state = self.evaluation(input, now_ns=now_ns)
         try:
-            return self._value(self.evaluation(input, now_ns=now_ns))
+            return self._value(state)
+        except RecursionError:
+            raise _too_deep() from None
+
+    def value_of(self, evaluation: Evaluation) -> Any:
+        """The same for an evaluation made before, with a tracer, or to read its `errors`."""
+        if self._value is None:
+            raise ValueError("the query has several expressions: use rows_of()")
+        try:
+            return self._value(evaluation)
         except RecursionError:
             raise _too_deep() from None
 

@@ -20,12 +20,14 @@ from doorward.rego.syntax.nodes import (
     Not,
     Or,
     Ref,
+    Rule,
     SomeDecl,
     SomeIn,
     Term,
     Var,
     With,
 )
+from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Key, to_key
 
 __all__ = ["Expressions"]
@@ -37,9 +39,22 @@ class Expressions(Calls):
     def body(self, body: Body) -> None:
         """What is written next runs once for each way in which all of `body` holds."""
         for n, expr in enumerate(body):
-            if self._walks(expr):
+            if self._walks(expr) and not self.plan.traced:
                 self.read_ahead(body[n:])
+            self.step(expr)
             self.expression(expr)
+            self.step(expr, holds=True)
+
+    def step(self, node: Rule | Expr, *, holds: bool = False) -> None:
+        """Report that `node` is about to be asked, or holds, with what is bound by then."""
+        if not self.plan.traced:
+            return
+        used = dict.fromkeys(v.name for v in walk(node) if isinstance(v, Var))
+        known = {name: self.env[name].code for name in used if name in self.env}
+        bound = ast.Dict(keys=[ast.Constant(value=n) for n in known], values=[*known.values()])
+        report = ast.Attribute(value=load(self.state), attr="step", ctx=ast.Load())
+        with self.at(node.span):
+            self.run(call(report, self.constants.add(node), ast.Constant(value=holds), bound))
 
     def expression(self, expr: Expr) -> None:
         with self.at(expr.span):

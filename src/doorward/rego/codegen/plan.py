@@ -19,13 +19,16 @@ class Plan:
     """The program that functions are generated for.
 
     `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
-    built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody listens.
+    built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
+    listens. `traced`: every rule and expression reports to the evaluation's tracer, and nothing is
+    read ahead of its expression or left out.
     """
 
     callees: Callees
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
     prints: bool = False
+    traced: bool = False
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
 
@@ -42,7 +45,9 @@ class Plan:
 
     def alias(self, node: RuleNode) -> Ref | None:
         """The path below `input` that a rule is just another name for: `http := input.a.b`."""
-        if len(node.definitions) != 1 or node.children or node.name in self.mocked:
+        if self.traced or len(node.definitions) != 1 or node.children:
+            return None
+        if node.name in self.mocked:
             return None
         definition = node.definitions[0]
         rule, value = definition.rule, definition.rule.head.value

@@ -16,6 +16,7 @@ from doorward.rego.codegen.rules import rule_functions
 from doorward.rego.runtime.evaluation import Document
 from doorward.rego.runtime.exports import EXPORTS
 from doorward.rego.runtime.operations import Candidates
+from doorward.rego.runtime.tracing import traced
 from doorward.rego.values import sorted_keys
 
 __all__ = ["Linked", "Unit", "generate", "link"]
@@ -63,6 +64,10 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS, **constants.names}
     for item in units:
         exec(item.compile(), namespace)
+    if plan.traced:
+        for node in plan.root.walk():
+            if node.definitions:
+                namespace[node.name] = traced(node.name, namespace[node.name])
     for name, (node, choice, spans) in plan.tables.items():
         made = [(namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)]
         namespace[name] = Candidates(

@@ -52,7 +52,7 @@ def rule_functions(
     Where a table chooses among the definitions, each has a function of its own beside it.
     """
     definitions = [d for d in node.definitions if d is not node.default]
-    choice = choose(definitions)
+    choice = None if plan.traced else choose(definitions)
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
     with writer.at(node.definitions[0].rule.span):
@@ -191,6 +191,7 @@ class RuleWriter(Expressions):
             self.add(ast.Return(value=runtime("UNDEFINED")))
             return
         with self.at(default.rule.span):
+            self.step(default.rule, holds=True)
             self.add(ast.Return(value=self.term(default.rule.head.value).code))
 
     def _prefetch_first(self, definitions: Sequence[Definition]) -> None:
@@ -198,7 +199,7 @@ class RuleWriter(Expressions):
 
         Only what the first one reads in any case is read, so that nothing fails too early.
         """
-        if len(definitions) < 2 or not definitions[0].rule.body:
+        if self.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
             return
         first = definitions[0].rule.body[0]
         if isinstance(first.term, get_args(Term)) and not first.withs:
@@ -340,6 +341,7 @@ class RuleWriter(Expressions):
         terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
         self.outer = closure_outer(rule.body, (*terms, *(head.args or ())))
         with self.at(rule.span), self.nest():
+            self.step(rule)
             self.late = []
             for parameter, arg in zip(head.args or (), args, strict=False):
                 if self._is_pattern(parameter):
@@ -362,6 +364,7 @@ class RuleWriter(Expressions):
         self.body(rule.body)
         for parameter, arg in late:
             self.match(parameter, Operand(load(arg)))
+        self.step(rule, holds=True)
 
 
 def _is_set(node: RuleNode) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, Final, TypeAlias
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, BuiltinError, EvalError, HaltError
 from doorward.rego.runtime.operations import MISSING, insert, items, lookup, lookup_path, put_path
+from doorward.rego.runtime.tracing import Tracer
 from doorward.rego.source import NOWHERE, Span
+from doorward.rego.syntax.nodes import Expr, Rule
 from doorward.rego.values import UNDEFINED, Key, from_key, sorted_values, to_key, to_rego
 
 __all__ = ["Document", "Evaluation", "Place", "Site"]
@@ -87,6 +89,7 @@ class Evaluation:
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
+    tracer: Tracer | None = None
 
     def __init__(
         self,
@@ -142,6 +145,8 @@ class Evaluation:
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets
+        if self.tracer is not None:
+            new.tracer = self.tracer
         for path, value in inputs:
             new.input = _put(new.input, path, value, span)
         if data:
@@ -166,6 +171,11 @@ class Evaluation:
     def mock(self, mock: Any, site: Site, *operands: Any) -> Any:
         """The answer of what stands in for the function of `site`."""
         return mock.answer(self, site, operands)
+
+    def step(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
+        """Called by traced code: `node` is about to be asked, or holds."""
+        if self.tracer is not None:
+            self.tracer.step(self, node, holds, bound)
 
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
