@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError, load
-from doorward.rego import Engine, RegoError
+from doorward.rego import Diagnostic, Engine, ParseError, RegoError, Source
 from doorward.rego.builtins.go_json import indent
+from doorward.rego.syntax.parser import parse_module
 
 __all__ = ["command"]
 
@@ -55,6 +58,7 @@ def command(
         raise click.UsageError("specify at least one file")
     try:
         loaded = load(paths, ignore=ignore)
+        _check_annotations(loaded.modules, v0=v0_compatible)
         Engine(modules=loaded.modules, v0=v0_compatible, strict=strict, max_errors=max_errors)
     except (LoadError, RegoError) as error:
         if style == "json":
@@ -65,3 +69,15 @@ def command(
             click.echo(said, err=True)
         return 1
     return 0
+
+
+def _check_annotations(modules: Mapping[str, str], *, v0: bool) -> None:
+    """Read what compiling has no need of: METADATA blocks."""
+    errors: list[Diagnostic] = []
+    for name, text in modules.items():
+        try:
+            parse_module(Source(name, text), v0=v0, annotations=True)
+        except ParseError as error:
+            errors += error.diagnostics
+    if errors:
+        raise ParseError(errors)
