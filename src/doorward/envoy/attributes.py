@@ -149,8 +149,10 @@ def from_http(http: Any) -> Object:
         out["id"] = identifier
     if method := http.method:
         out["method"] = method
-    if headers := dict(http.headers):
-        out["headers"] = headers
+    # `dict(headers)` would go through the keys in Python, one call for each.
+    headers = http.headers
+    if headers:
+        out["headers"] = {name: headers[name] for name in headers}
     if http.HasField("header_map"):
         out["headerMap"] = _from_header_map(http.header_map)
     if path := http.path:

@@ -105,13 +105,13 @@ def parse_body(
 
 
 def _is_cut(content_length: str, body: str, raw_body: bytes) -> bool:
+    received = len(body.encode()) if body else len(raw_body)
+    if content_length == str(received):
+        return False
     try:
-        expected = parse_int(content_length)
+        return parse_int(content_length) > received
     except ValueError as error:
         raise RequestParseError(str(error)) from None
-    if not body:
-        return expected > len(raw_body)
-    return expected > (len(body) if body.isascii() else len(body.encode()))
 
 
 def parse_json(text: str | bytes) -> Value:

@@ -7,7 +7,7 @@ read in two ways an `AmbiguousRequestError`; the answer to each is `responses`' 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
 from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
@@ -79,9 +79,11 @@ def _read_http(
     target = http.get("path", "")
     if options.strict:
         strict.check_request(http, target, headers)
+    path: Any
+    query: Any
     path, query = parse_target(target)
-    out["parsed_path"] = cast(Value, path)
-    out["parsed_query"] = cast(Value, query)
+    out["parsed_path"] = path
+    out["parsed_query"] = query
     if options.strict and query:
         strict.check_query(query)
     if options.skip_request_body_parse:

@@ -170,15 +170,18 @@ def check_body(
         return
     if body and raw_body:
         _refuse("two bodies")
-    if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+    encoding = headers.get("content-encoding")
+    if encoding and encoding.lower() != "identity":
         _refuse("body is compressed")
     if length is not None:
-        received = len(raw_body) or len(body.encode())
+        received = len(raw_body) or (len(body) if body.isascii() else len(body.encode()))
         if length != str(received):
             _refuse("content-length is not the body's")
     content_type = headers.get("content-type")
     if content_type is None:
         _refuse("body without a content type")
+    if content_type == _PLAIN_JSON and length is not None:
+        return
     if kind_of(content_type) == "grpc":
         if reads_grpc and raw_body[:1] != b"\0":
             _refuse("body is compressed")
@@ -186,8 +189,7 @@ def check_body(
     # alone: the policy would see them, the application what follows as well.
     elif length is None:
         _refuse("body of undeclared length")
-    if content_type != _PLAIN_JSON:
-        _check_content_type(content_type, body, raw_body)
+    _check_content_type(content_type, body, raw_body)
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
