@@ -51,7 +51,7 @@ def rule_functions(
 
     Where a table chooses among the definitions, each has a function of its own beside it.
     """
-    definitions = [d for d in node.definitions if d is not node.default]
+    definitions = [d for d in node.definitions if not d.rule.default]
     choice = None if plan.traced else choose(definitions)
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
@@ -59,20 +59,29 @@ def rule_functions(
         if choice is None:
             writer.place(node, definitions, args)
         else:
+            single = node.is_complete or node.is_function
             for number, definition in enumerate(definitions):
-                yield definition.rule.span.file, _own_function(node, number, plan, constants)
+                own = _own_function(node, number, definition, plan, constants, single=single)
+                yield definition.rule.span.file, own
             plan.add_table(node, choice, definitions)
             writer.indexed(node, definitions, args, choice)
         yield node.definitions[0].rule.span.file, writer.function(node.name, ["ctx", *args])
 
 
-def _own_function(node: RuleNode, number: int, plan: Plan, constants: Constants) -> ast.FunctionDef:
-    """One definition as a function: of a set or object, it fills the last parameter, `out`."""
-    definition = [d for d in node.definitions if d is not node.default][number]
+def _own_function(
+    node: RuleNode,
+    number: int,
+    definition: Definition,
+    plan: Plan,
+    constants: Constants,
+    *,
+    single: bool,
+) -> ast.FunctionDef:
+    """One definition as a function; without a `single` answer it fills the parameter `out`."""
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
     with writer.at(definition.rule.span):
-        if node.is_complete or node.is_function:
+        if single:
             writer.single(node, [definition], args, None)
         else:
             out = writer.fresh("out")
