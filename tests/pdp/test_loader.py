@@ -148,3 +148,12 @@ def test_the_files_are_listed_without_reading_them(tree: Path) -> None:
 def test_bad_json_is_refused_in_the_words_of_go(text: str, message: str) -> None:
     with pytest.raises(LoadError, match="^1 error occurred during loading: f.json: " + message):
         read_document("f.json", text)
+
+
+def test_the_digest_says_what_was_read(tree: Path) -> None:
+    before = load(["dir"]).digest
+    assert before == load(["dir"]).digest
+    assert before != load(["x:dir"]).digest
+    (tree / "dir/p.rego").write_text("package p\n\n")
+    assert before != load(["dir"]).digest
+    assert load([]).modules == {}

@@ -11,6 +11,7 @@ mounted ConfigMap, whose files show up once more under their own names.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,6 +60,8 @@ class Loaded:
     modules: dict[str, str] = field(default_factory=dict)
     data: dict[Key, Value] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    digest: str = ""
+    """Of names and contents; empty where nothing was read from files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +86,20 @@ def load(
     data: dict[Key, Value] = {}
     messages: list[str] = []
     files: list[str] = []
+    digest = hashlib.sha256()
     for found in _find(paths, ignore, limits, messages):
         files.append(found.path)
         try:
-            _take(found, limits, modules, data)
+            content = _take(found, limits, modules, data)
         except LoadError as error:
             messages += error.messages
+        else:
+            name = "\0".join((found.path, *found.prefix)).encode(errors="surrogateescape")
+            digest.update(b"%d:%b%d:" % (len(name), name, len(content)))
+            digest.update(content)
     if messages:
         raise LoadError(messages)
-    return Loaded(modules, data, tuple(files))
+    return Loaded(modules, data, tuple(files), digest.hexdigest())
 
 
 def list_files(
@@ -183,14 +191,14 @@ def _matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[^", "[!"))
 
 
-def _take(found: _Found, limits: Limits, modules: dict[str, str], data: dict[Key, Value]) -> None:
+def _take(found: _Found, limits: Limits, modules: dict[str, str], data: dict[Key, Value]) -> bytes:
     path = found.path
     content = _read(path, limits.policy_bytes if path.endswith(".rego") else limits.data_bytes)
     if path.endswith(".rego") or (
         found.named and not path.endswith(_DATA) and _POLICY.match(content)
     ):
         modules[path] = _text(path, content)
-        return
+        return content
     document = read_document(path, content)
     for name in reversed(found.prefix):
         document = {name: document}
@@ -198,6 +206,7 @@ def _take(found: _Found, limits: Limits, modules: dict[str, str], data: dict[Key
         raise LoadError([f"{path}: document must be of type object"])
     if not _merge(data, document):
         raise LoadError([f"{path}: merge error"])
+    return content
 
 
 def _read(path: str, limit: int) -> bytes:

@@ -135,6 +135,8 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
 
 def _revision(loaded: Loaded) -> str:
     """Twelve hexadecimal digits that differ when a policy or any data differs."""
+    if loaded.digest:
+        return loaded.digest[:12]
     digest = hashlib.sha256()
     for name, text in sorted(loaded.modules.items()):
         for part in (name, text):
