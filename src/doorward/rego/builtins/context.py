@@ -64,7 +64,9 @@ class Environment:
 class Context:
     """One decision's view of the world."""
 
-    __slots__ = ("_now_ns", "cache", "deadline", "environment", "errors")
+    _now_ns: int | None
+    _cache: dict[object, Value] | None = None
+    _errors: list[EvalError] | None = None
 
     def __init__(
         self,
@@ -75,10 +77,20 @@ class Context:
         self.environment = environment
         self.deadline = deadline
         self._now_ns = now_ns
-        self.cache: dict[object, Value] = {}
+
+    @property
+    def cache(self) -> dict[object, Value]:
         """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
-        self.errors: list[EvalError] = []
+        if self._cache is None:
+            self._cache = {}
+        return self._cache
+
+    @property
+    def errors(self) -> list[EvalError]:
         """Errors of built-ins that made their expression undefined, the first few."""
+        if self._errors is None:
+            self._errors = []
+        return self._errors
 
     @property
     def now_ns(self) -> int:

@@ -81,6 +81,12 @@ def base64url_encode_no_pad(x: str) -> str:
 @builtin("base64url.decode", string, returns=string)
 def base64url_decode(x: str) -> str:
     """The string whose URL-safe base64 is `x`, padded or not."""
+    if x.isalnum():
+        try:
+            # Nothing to translate, nothing to refuse: the common case at half the price.
+            return binascii.a2b_base64(x + "==="[: -len(x) % 4], strict_mode=True).decode()
+        except ValueError:
+            pass
     return from_bytes(base64url_bytes(x))
 
 

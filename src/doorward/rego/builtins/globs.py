@@ -28,22 +28,40 @@ MAX_GLOB: Final = 4096
 Matcher: TypeAlias = Callable[[str], bool]
 
 
-@builtin("glob.match", string, any_of(array(string), null), string, returns=boolean, checked=False)
+def prepare_glob(pattern: Value, delimiters: Value) -> Matcher:
+    """A function that tells whether a string fits the glob."""
+    if type(pattern) is not str:
+        raise operand_error(1, pattern, "string")
+    return _compile(pattern, _stops(delimiters))
+
+
+@builtin(
+    "glob.match",
+    string,
+    any_of(array(string), null),
+    string,
+    returns=boolean,
+    checked=False,
+    prepare=prepare_glob,
+)
 def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
     """Whether the whole of `match` fits the glob; no delimiters for null, `.` for none given."""
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")
-    if delimiters is None:
-        stops = ""
-    elif type(delimiters) is list and len(delimiters) == 1 and type(delimiters[0]) is str:
-        stops = delimiters[0]
-        if len(stops) != 1:
-            refuse_operand(2, "array of runes", "array containing string")
-    else:
-        stops = _delimiters(delimiters)
+    stops = _stops(delimiters)
     if type(match) is not str:
         raise operand_error(3, match, "string")
     return _compile(pattern, stops)(match)
+
+
+def _stops(delimiters: Value) -> str:
+    if delimiters is None:
+        return ""
+    if type(delimiters) is list and len(delimiters) == 1 and type(delimiters[0]) is str:
+        if len(delimiters[0]) != 1:
+            refuse_operand(2, "array of runes", "array containing string")
+        return delimiters[0]
+    return _delimiters(delimiters)
 
 
 def _delimiters(delimiters: Value) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from doorward.rego.builtins.octets import SURROGATES, scrub
 from doorward.rego.errors import BuiltinError
-from doorward.rego.numbers import number_text
+from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import Key, Value, from_json, from_key, sorted_keys, sorted_values
 
 __all__ = ["indent", "marshal", "quote", "unmarshal"]
@@ -43,17 +44,11 @@ def marshal(value: Value) -> str:
 
 
 def _text(value: Value) -> str:
-    if isinstance(value, str):
-        return quote(value)
-    if value is None or isinstance(value, bool):
-        return _CONSTANTS[value]
-    if isinstance(value, list):
-        return f"[{','.join(map(_text, value))}]"
-    if isinstance(value, dict):
-        return _object_text(value)
-    if isinstance(value, frozenset):
-        return f"[{','.join(map(_text, sorted_values(value)))}]"
-    return number_text(value)
+    return _WRITERS[type(value)](value)
+
+
+def _array_text(value: list[Value]) -> str:
+    return f"[{','.join([_WRITERS[type(item)](item) for item in value])}]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
@@ -61,6 +56,19 @@ def _object_text(value: dict[Key, Value]) -> str:
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]
     return "{" + ",".join([f"{quote(key)}:{_text(texts[key])}" for key in sorted(texts)]) + "}"
+
+
+_WRITERS: Final[dict[type, Callable[[Any], str]]] = {
+    str: quote,
+    int: str,
+    float: number_text,
+    Number: number_text,
+    bool: _CONSTANTS.__getitem__,
+    type(None): _CONSTANTS.__getitem__,
+    list: _array_text,
+    dict: _object_text,
+    frozenset: lambda value: _array_text(sorted_values(value)),
+}
 
 
 def unmarshal(text: str) -> Value:

@@ -32,7 +32,7 @@ _CACHED: Final = 256
 _KEPT_TEXT: Final = 4096
 
 
-@builtin("regex.match", string, string, returns=boolean)
+@builtin("regex.match", string, string, returns=boolean, prepare=matcher)
 def regex_match(expression: str, value: str) -> bool:
     """Whether the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool

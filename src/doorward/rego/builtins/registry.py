@@ -39,6 +39,7 @@ class Builtin:
     relation: bool = False
     deprecated: str | None = None
     infix: str | None = None
+    prepare: Callable[..., Callable[[str], Any]] | None = None
 
     @property
     def doc(self) -> str:
@@ -63,10 +64,13 @@ class Registry:
         deprecated: str | None = None,
         infix: str | None = None,
         checked: bool = True,
+        prepare: Callable[..., Callable[[str], Any]] | None = None,
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
 
         `pure=False`: the answer can differ between two decisions on the same input.
+        `prepare`: from all operands but the last, when they are constant, a function of the last
+        one, a string; it raises BuiltinError where the call would.
         `checked=False`: the body takes operands of any kind (the `is_valid` family).
         ValueError for a name that is taken or a body whose parameters do not fit the operands.
         """
@@ -87,6 +91,7 @@ class Registry:
                 relation=relation,
                 deprecated=deprecated,
                 infix=infix,
+                prepare=prepare,
             )
             return body
 

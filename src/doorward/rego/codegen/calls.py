@@ -17,6 +17,7 @@ from doorward.rego.codegen.block import call, load, runtime, store
 from doorward.rego.codegen.patterns import equality, is_class
 from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
+from doorward.rego.errors import BuiltinError
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.syntax.nodes import Call, Term
 from doorward.rego.values import compare
@@ -93,10 +94,7 @@ class Calls(References):
 
     def _builtin(self, builtin: Builtin, values: Sequence[Operand], term: Call) -> Operand:
         operands = [operand.code for operand in values]
-        if _fit(builtin, values):
-            function = self.constants.named(f"body.{builtin.name}", builtin.body)
-        else:
-            function = self.constants.named(f"fn.{builtin.name}", builtin.call)
+        function = self.constants.named(f"fn.{builtin.name}", builtin.call)
         args = operands
         if builtin.context:
             context = ast.Attribute(value=load(self.state), attr="context", ctx=ast.Load())
@@ -112,11 +110,47 @@ class Calls(References):
             direct = call(function, *args)
             self._guarded(held, self._mock_choice(builtin.name, direct, names, term), site)
         else:
-            self._guarded(held, _arithmetic(builtin.name, values, direct), site)
+            self._guarded(held, self._inline(builtin, values, direct), site)
         mocked = builtin.name in self.plan.mocked
         kind = "" if mocked else _result_kind(builtin.signature.result)
         self.defined(load(held))
         return Operand(load(held), kind)
+
+    def _inline(self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call) -> ast.expr:
+        """The call with its operands checked here, where that takes no more than a look."""
+        prepared = self._prepared(builtin, values, direct)
+        if prepared is not None:
+            return prepared
+        arithmetic = _arithmetic(builtin.name, values, direct)
+        if arithmetic is not direct or builtin.call is builtin.body:
+            return arithmetic
+        tests = _operand_tests(builtin, values)
+        if tests is None:
+            return direct
+        body = self.constants.named(f"body.{builtin.name}", builtin.body)
+        unchecked = call(body, *direct.args)
+        if not tests:
+            return unchecked
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=tests)
+        return ast.IfExp(test=test, body=unchecked, orelse=direct)
+
+    def _prepared(
+        self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call
+    ) -> ast.expr | None:
+        """The call with what its constant operands make made now: a pattern, compiled."""
+        if builtin.prepare is None or not all(o.is_constant for o in values[:-1]):
+            return None
+        last = values[-1]
+        if last.is_constant or not isinstance(last.code, ast.Name):
+            return None
+        try:
+            made = builtin.prepare(*[o.value for o in values[:-1]])
+        except BuiltinError:
+            return None
+        function = call(self.constants.add(made), last.code)
+        if last.kind == "string":
+            return function
+        return ast.IfExp(test=is_class(last.code, "str"), body=function, orelse=direct)
 
     def _guarded(self, held: str, value: ast.expr, site: ast.expr) -> None:
         """`held = value`, with a built-in's error as the evaluation wants it."""
@@ -167,13 +201,33 @@ class Calls(References):
         return ast.IfExp(test=none, body=direct, orelse=call(use, mock, site, *operands))
 
 
-def _fit(builtin: Builtin, operands: Sequence[Operand]) -> bool:
-    """Whether what is known of the operands makes checking them superfluous."""
+def _operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
+    """Tests for what is not known of the operands; None where one look is not enough."""
+    tests: list[ast.expr] = []
     declared = builtin.signature.args
-    return len(declared) == len(operands) and all(
-        not kinds(type_) or operand.kind in kinds(type_)
-        for type_, operand in zip(declared, operands, strict=True)
-    )
+    if len(declared) != len(operands) or builtin.signature.variadic is not None:
+        return None
+    for type_, operand in zip(declared, operands, strict=True):
+        wanted = kinds(type_)
+        if not wanted or operand.kind in wanted:
+            continue
+        name = _CLASS.get(wanted[0])
+        if len(wanted) > 1 or name is None or not isinstance(operand.code, ast.Name):
+            return None
+        tests.append(is_class(operand.code, name))
+    return tests if len(tests) <= MAX_INLINE else None
+
+
+MAX_INLINE: Final = 2
+"""Operands looked at where they stand; more are better checked by a call."""
+
+_CLASS: Final[Mapping[str, str]] = {
+    "string": "str",
+    "array": "list",
+    "object": "dict",
+    "set": "frozenset",
+}
+"""Kinds that are one Python class, by the class's name."""
 
 
 def _arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
