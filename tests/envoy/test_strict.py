@@ -117,6 +117,7 @@ REFUSED: list[tuple[bytes, str]] = [
     ),
     (get(upgrade="h2c"), "upgrade whose body or further requests nobody checks"),
     (post('{"a":1', x_envoy_auth_partial_body="true"), "body is cut"),
+    (post('{"a":1', x_envoy_auth_partial_body="false,true"), "body is cut"),
     (post("", content_length="7"), "body was not sent to the policy"),
     (post("{}", content_length="7"), "content-length is not the body's"),
     (post("{}", content_length="1"), "content-length is not the body's"),

@@ -161,7 +161,7 @@ def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
 ) -> None:
     """What a body claims to be, before it is read."""
-    if headers.get("x-envoy-auth-partial-body") == "true":
+    if headers.get("x-envoy-auth-partial-body", "false") != "false":
         _refuse("body is cut")
     length = headers.get("content-length")
     if not body and not raw_body:
