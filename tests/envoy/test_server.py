@@ -75,6 +75,20 @@ def test_many_callers_at_once_are_answered(tmp_path: Path) -> None:
         assert {answer.status.code for answer in answers} == {7}
 
 
+def test_what_is_hard_to_read_is_answered_and_the_server_lives(tmp_path: Path) -> None:
+    json = {"content-type": "application/json"}
+    large = request("/", "POST", json, '"' + "x" * 4_000_000 + '"')
+    many = request("/", headers={f"x-{n}": "v" * 100 for n in range(5000)})
+    not_utf8 = request("/a").replace(b"/a", b"/\xff")
+    with serving(options_for("unix", tmp_path)) as (_, channel):
+        codes = [
+            call(channel, raw).denied_response.status.code
+            for raw in (large, many, not_utf8, request(""), b"\xff" * 1000, b"")
+        ]
+        assert codes == [0, 0, 400, 0, 400, 0]
+        assert call(channel, request()).status.code == 0
+
+
 def test_a_message_over_the_limit_is_refused_and_the_server_lives(tmp_path: Path) -> None:
     small = Options(addr=f"unix://{tmp_path}/check.sock", grpc_max_recv_msg_size=1000)
     with serving(small) as (_, channel):
