@@ -285,3 +285,18 @@ p :=
 ---
 p if {
 ### 4:0: unexpected eof token
+---
+package f(x).y
+### 3:9: unexpected call token: expecting var
+---
+package"x"
+### 3:8: unexpected string token
+---
+default p := $"{x}"
+### 3:1: illegal default rule (value cannot contain var)
+---
+p if { f({1: x + 1, 3: 4 5}) }
+### 3:26: unexpected number token: expected "," or "}"
+---
+p if { "\u12zz" }
+### 3:8: illegal string literal: "\u12zz"

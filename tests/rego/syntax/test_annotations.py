@@ -164,6 +164,8 @@ def test_annotations_are_read_only_when_asked_for() -> None:
          '"entrypoint" already defined at line 1'),
         ("entrypoint: 1.5", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!float "
          "`1.5` into bool"),
+        ("authors: 'a'", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!str `a` into "
+         "[]interface {}"),
         ("authors: true", "3: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!bool `true` "
          "into []interface {}"),
         ("title: !!binary x", "3: yaml: !!binary value contains invalid base64 data"),

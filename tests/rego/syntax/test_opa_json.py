@@ -84,6 +84,26 @@ def test_what_newer_versions_brought() -> None:
     assert null["head"]["value"] == {"type": "null", "value": {}}
 
 
+def test_names_of_two_parts_have_keys_as_in_opa() -> None:
+    text = "package p\np.q contains 1\np.q(x) := x if x\np.q(x) := x\np[x] := 1 if x\np.q := 1 if x"
+    heads = [r["head"] for r in module_to_json(parse_module(Source("", text)))["rules"]]
+    assert [(h.get("name"), h.get("key", {}).get("value")) for h in heads] == [
+        *((None, 1), ("p", None), (None, None), ("p", "x"), ("p", None)),
+    ]
+
+
+def test_a_member_without_a_body_has_the_place_of_its_name() -> None:
+    module = parse_module(Source("p.rego", "package p\np contains 1"))
+    (rule,) = module_to_json(module, locations=True)["rules"]
+    assert rule["body"][0]["location"] == {"file": "p.rego", "row": 2, "col": 1, "text": "cA=="}
+
+
+def test_a_name_alone_has_the_place_of_the_rule() -> None:
+    module = parse_module(Source("p.rego", "package p\nq.a.b"), v0=True)
+    (rule,) = module_to_json(module, locations=True)["rules"]
+    assert rule["body"][0]["location"]["text"] == "cS5hLmI="
+
+
 def test_schemas_have_their_paths_as_references() -> None:
     text = '# METADATA\n# schemas:\n# - input.a["b"]: schema.c\npackage p'
     (found,) = module_to_json(parse_module(Source("", text), annotations=True))["annotations"]

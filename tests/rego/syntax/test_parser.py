@@ -100,6 +100,8 @@ def ref(head: str, *args: str | Term) -> Ref:
         ("{x | y}", SetComprehension(X, (Expr(Y),))),
         ("{x: y | x; y}", ObjectComprehension(X, Y, (Expr(X), Expr(Y)))),
         ("{x | y, 1}", Set((call("or", X, Y), Scalar(1)))),
+        ("[x | y, 1]", Array((call("or", X, Y), Scalar(1)))),
+        ("$`a\\b`", TemplateString(("a\\b",), multi_line=True)),
         ("-x.y", call("minus", Scalar(0), ref("x", "y"))),
         ("(x)", X),
     ],

@@ -155,7 +155,7 @@ def _default_scope(found: Annotations, target: Statement | None) -> str:
             return "package"
         case Import():
             return "import"
-        case None:
+        case _:
             return ""
 
 

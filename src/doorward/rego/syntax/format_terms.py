@@ -78,8 +78,7 @@ class TermWriter(Layout):
     # Bodies
 
     def body(self, body: Body) -> None:
-        if body:
-            self.pass_row(body[0].span.row)
+        self.pass_row(body[0].span.row)
         last: Expr | None = None
         for expr in body:
             if last is not None and expr.span.row > last_row(last.span) + 1:
@@ -266,7 +265,7 @@ class TermWriter(Layout):
                 self.write("}")
             case ObjectComprehension():
                 self.object_comprehension(term)
-            case TemplateString():
+            case _:
                 self.template(term)
         self.start_line_unless_inline()
 

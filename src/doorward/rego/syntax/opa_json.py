@@ -38,7 +38,6 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     SomeDecl,
     SomeIn,
-    TemplateString,
     Term,
     Var,
     With,
@@ -136,7 +135,9 @@ class _Writer:
         head = rule.head
         if rule.default:
             span = _cut(rule.span, len("default"))
-        elif head.key is not None or head.value is None:
+        elif head.key is not None:
+            span = head.ref.head.span
+        elif head.value is None:
             span = rule.span
         else:
             span = head.value.span
@@ -259,9 +260,9 @@ class _Writer:
                     "value": self.term(head),
                     "body": self.body(body),
                 }
-            case TemplateString(parts=parts, multi_line=multi_line):
-                items_ = [self.part(p) for p in parts]
-                return "templatestring", {"parts": items_, "multi_line": multi_line}
+            case _:
+                items_ = [self.part(p) for p in term.parts]
+                return "templatestring", {"parts": items_, "multi_line": term.multi_line}
 
     def part(self, part: str | Expr) -> Json:
         if isinstance(part, str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar, get_args
+from typing import Final, TypeVar
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
@@ -43,7 +43,7 @@ from doorward.rego.syntax.nodes import (
     Var,
 )
 from doorward.rego.syntax.terms import is_variable, value_name
-from doorward.rego.syntax.walk import children, walk
+from doorward.rego.syntax.walk import Node, children, walk
 
 __all__ = ["MAX_ERRORS", "parse_module", "parse_query", "parse_term"]
 
@@ -52,7 +52,6 @@ MAX_ERRORS: Final = 10
 
 _ROOTS: Final = ("data", "future", "input", "rego")
 _BINARY: Final = frozenset({"+", "-", "*", "/", "%", "&", "|", "==", "!=", ">", ">=", "<", "<="})
-_TERMS: Final = get_args(Term)
 _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _T = TypeVar("_T")
 
@@ -251,8 +250,7 @@ class _ModuleParser(BodyParser):
         span = self.since(start)
         match term:
             case None:
-                if not self.errors:
-                    self.error("expected path")
+                pass
             case Var():
                 return Package((term.name,), span, (term,))
             case Ref(head=Var()) if self._all_strings(term):
@@ -587,7 +585,8 @@ class _ModuleParser(BodyParser):
         if head.value is None and draft.wrote_value:
             self.error("illegal default rule (must have a value)", span)
             return False
-        faults = [f"value cannot contain {value_name(t)}" for t in _names_in(head.value)]
+        names = () if head.value is None else _names_in(head.value)
+        faults = [f"value cannot contain {value_name(t)}" for t in names]
         seen: set[str] = set()
         for arg in head.args or ():
             if not isinstance(arg, Var):
@@ -706,13 +705,10 @@ def _is_ground(term: Term) -> bool:
     return not any(isinstance(node, Var) for node in walk(term))
 
 
-def _names_in(term: Term | None) -> Iterator[Term]:
+def _names_in(node: Node) -> Iterator[Term]:
     """The variables, references and calls in a term, not looking into them or comprehensions."""
-    if term is None or isinstance(term, _CLOSURES):
-        return
-    if isinstance(term, Var | Ref | Call):
-        yield term
-        return
-    for child in children(term):
-        if isinstance(child, _TERMS):
+    if isinstance(node, Var | Ref | Call):
+        yield node
+    elif not isinstance(node, _CLOSURES):
+        for child in children(node):
             yield from _names_in(child)

@@ -523,8 +523,7 @@ class TermParser(Cursor, ABC):
         if self.kind not in ("}", ",", ":"):
             self.restore(state)
             head = self.parse_infix(key_value=False)
-            if head is None:
-                return None
+            assert head is not None, "its first term was read before"
         if self.kind == ":":
             return self._parse_object(start, head, comprehension=comprehension)
         if self.kind in ("}", ","):
@@ -557,8 +556,7 @@ class TermParser(Cursor, ABC):
             return pairs
         self.restore(state)
         value = self.parse_infix(key_value=False)
-        if value is None:
-            return None
+        assert value is not None, "its first term was read before"
         if self.kind not in ("}", ","):
             self.illegal("non-terminated object")
             return None
