@@ -133,7 +133,7 @@ def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
     for term in terms:
         match term:
             case Ref(head, args):
-                if isinstance(head, Var) and (head.name in safe or head.name in ROOTS):
+                if not isinstance(head, Var) or head.name in safe or head.name in ROOTS:
                     for arg in args:
                         found.update(_walked(arg))
             case Array(items) | Set(items):

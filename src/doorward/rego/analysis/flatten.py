@@ -237,7 +237,7 @@ class Flattener:
             case Ref(head, args):
                 first = self.term(head, out)
                 operands = tuple(self.term(arg, out) for arg in args)
-                if not isinstance(first, Var):
+                if not isinstance(first, (Var, Scalar)):
                     local = self.local(head.span)
                     self.emit(_equation(local, first, head.span), out)
                     first = local

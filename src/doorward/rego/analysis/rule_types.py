@@ -13,7 +13,7 @@ from doorward.rego.analysis.dependencies import Dependencies, branches
 from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.flatten import FlatRule, Flattener
 from doorward.rego.analysis.inference import Inference
-from doorward.rego.analysis.tree import RuleNode, head_path
+from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN, Kind
 from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type, any_, boolean
 from doorward.rego.errors import Diagnostic
@@ -31,7 +31,7 @@ def check_types(
     known = Globals(callees.registry)
     errors: list[Diagnostic] = []
     for node in _in_order(root, graph):
-        for definition in node.definitions:
+        for definition in sorted(node.definitions, key=_place):
             for rule in branches(definition.rule):
                 flat = Flattener(callees.arity, unify_equals=True).rule(rule)
                 errors += _check_rule(flat, known)
@@ -61,6 +61,11 @@ def _in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
             else:
                 seen.add(id(following))
                 waiting.append((following, iter(graph.asks.get(id(following), ()))))
+
+
+def _place(definition: Definition) -> tuple[str, int]:
+    span = definition.rule.span
+    return span.file, span.start
 
 
 def _check_rule(flat: FlatRule, known: Globals) -> list[Diagnostic]:

@@ -8,7 +8,7 @@ nothing unifies. Syntax is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -314,9 +314,11 @@ def _item(array: ArrayType, place: int) -> Type | None:
 
 
 def _objects(a: ObjectType, b: ObjectType) -> bool:
-    names: Sequence[object] = [k for k, _ in (*a.fields, *b.fields)]
-    for name in names:
+    # What is known of an open object (a document, to which base data may add) is no promise.
+    closed = a.rest is None and b.rest is None
+    for name, _ in (*a.fields, *b.fields):
         value = from_key(name)  # type: ignore[arg-type]  # fields are in key form
-        if not unifies(select(a, value), select(b, value)):
+        x, y = select(a, value), select(b, value)
+        if not unifies(x, y) and (closed or (x != UNKNOWN and y != UNKNOWN)):
             return False
     return a.rest is None or b.rest is None or unifies(a.rest[1], b.rest[1])
