@@ -207,7 +207,7 @@ def volume_mounts(
     if device.startswith("/") or (device and binds):
         type_ = "bind" if binds else "device"
         found.append(_host("DriverOpts", device, target, resolve, type_=type_, driver="local"))
-    elif device or not found:
+    elif not (found and kind == "overlay"):
         # A file system of the network, or one of the kernel's own, or nothing that we know.
         found.append(
             _mount("DriverOpts", "filesystem", device, target, driver="local", unresolved=True)

@@ -50,6 +50,7 @@ LOOSE: Final = "loose"
 
 
 _CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
+_SHOWN: Final = {str: "a string", bool: "a boolean", int: "an integer in range"}
 _MIN: Final = -(2**63)
 _MAX: Final = 2**64
 
@@ -153,7 +154,7 @@ def canonical(value: Value, type_: Type, unknown: list[str], path: str = "", dep
         _check_loose(value, path, depth)
         return value
     if type(value) is not _CLASS[type_] and value is not None:
-        raise _mismatch(path, f"must be a {type_}")
+        raise _mismatch(path, f"must be {_SHOWN[_CLASS[type_]]}")
     if type_ == INTEGER and value is not None and not _MIN <= value < _MAX:  # type: ignore[operator]  # an int by the line above
         raise _mismatch(path, "is out of range")
     return value
@@ -190,7 +191,7 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
             if item is None:
                 continue  # to Go, null leaves a field as it is
             if type(item) is not class_ or (class_ is int and not _in_range(item)):
-                raise _mismatch(_at(path, name), f"must be a {fields[name]} in range")
+                raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
             found[name] = item
         else:
             found[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)

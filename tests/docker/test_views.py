@@ -1,0 +1,159 @@
+"""Images, mounts, security, limits and networks: many spellings, one view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doorward.docker.images import parse_image
+from doorward.docker.limits import build_resources, create_resources
+from doorward.docker.mounts import create_mounts, mount_list, volume_mounts
+from doorward.docker.networks import create_network, create_ports
+from doorward.docker.security import create_security, device_view
+
+IMAGES = [
+    ("busybox", "docker.io", "library/busybox", "latest", ""),
+    ("busybox:1.36", "docker.io", "library/busybox", "1.36", ""),
+    ("docker.io/busybox", "docker.io", "library/busybox", "latest", ""),
+    ("index.docker.io/a/b", "docker.io", "a/b", "latest", ""),
+    ("a/b/c:x", "docker.io", "a/b/c", "x", ""),
+    ("localhost/x", "localhost", "x", "latest", ""),
+    ("127.0.0.1:9/x/y:1", "127.0.0.1:9", "x/y", "1", ""),
+    ("R/x", "R", "x", "latest", ""),
+    ("r.io/x@sha256:" + "a" * 64, "r.io", "x", "", "sha256:" + "a" * 64),
+    ("r.io/x:1@sha256:" + "a" * 64, "r.io", "x", "1", "sha256:" + "a" * 64),
+]
+
+
+@pytest.mark.parametrize(("text", "registry", "repository", "tag", "digest"), IMAGES)
+def test_reference(text: str, registry: str, repository: str, tag: str, digest: str) -> None:
+    image = parse_image(text)
+    assert (image["registry"], image["repository"]) == (registry, repository)
+    assert (image["tag"], image["digest"], image["unresolved"]) == (tag, digest, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a" * 64, "sha256:" + "a" * 64, "UPPER", "a b", "a//b", "x@sha256:1", "a:b:c"]
+)
+def test_what_is_no_name_is_unresolved(text: str) -> None:
+    assert parse_image(text)["unresolved"]
+
+
+def same(path: str) -> str | None:
+    return {"/srv/link": "/etc", "/srv/loop": None}.get(path, path)
+
+
+def of_host(**host: Any) -> list[tuple[str, str, str, bool]]:
+    found = create_mounts(host, {}, same)
+    return [(m["type"], m["clean"], m["resolved"], m["unresolved"]) for m in found]
+
+
+MOUNTS: list[tuple[dict[str, Any], list[tuple[str, str, str, bool]]]] = [
+    ({"Binds": ["/etc:/h"]}, [("bind", "/etc", "/etc", False)]),
+    ({"Binds": ["/a/../../etc:/h:ro,rshared"]}, [("bind", "/etc", "/etc", False)]),
+    ({"Binds": ["//etc//:/h"]}, [("bind", "/etc", "/etc", False)]),
+    ({"Binds": ["/srv/link:/h"]}, [("bind", "/srv/link", "/etc", False)]),
+    ({"Binds": ["/srv/loop:/h"]}, [("bind", "/srv/loop", "", True)]),
+    ({"Binds": ["name:/h"]}, [("volume", "", "", True)]),
+    ({"Binds": ["/h"]}, [("volume", "", "", False)]),
+    ({"Binds": ["a:b:c:d"]}, [("other", "", "", True)]),
+    ({"VolumesFrom": ["c:ro"]}, [("volume", "", "", True)]),
+    ({"Tmpfs": {"/t": ""}}, [("tmpfs", "", "", False)]),
+    ({"Mounts": [{"Type": "bind", "Source": "/etc"}]}, [("bind", "/etc", "/etc", False)]),
+    ({"Mounts": [{"Type": "weird", "Source": "/etc"}]}, [("other", "", "", True)]),
+    ({"Mounts": [{"Type": "volume"}, None]}, [("volume", "", "", False)]),
+]
+
+
+@pytest.mark.parametrize(("host", "expected"), MOUNTS)
+def test_mounts(host: dict[str, Any], expected: list[tuple[str, str, str, bool]]) -> None:
+    assert of_host(**host) == expected
+
+
+VOLUMES = [
+    ("local", {"type": "none", "o": "bind", "device": "/etc"}, [("bind", "/etc", False)]),
+    ("", {"type": "none", "o": "rw,rbind", "device": "/etc"}, [("bind", "/etc", False)]),
+    ("local", {"o": "bind", "device": "etc"}, [("bind", "etc", True)]),
+    ("local", {"type": "ext4", "device": "/dev/sda1"}, [("device", "/dev/sda1", False)]),
+    ("local", {"type": "nfs", "o": "addr=x", "device": ":/x"}, [("filesystem", "", True)]),
+    ("local", {"type": "tmpfs", "device": "tmpfs"}, [("tmpfs", "", False)]),
+    (
+        "local",
+        {"type": "overlay", "o": "lowerdir=/etc:/usr,upperdir=/u", "device": "overlay"},
+        [("bind", "/etc", False), ("bind", "/usr", False), ("bind", "/u", False)],
+    ),
+    ("rexray", {"x": "y"}, [("other", "", True)]),
+    ("local", {}, []),
+]
+
+
+@pytest.mark.parametrize(("driver", "options", "expected"), VOLUMES)
+def test_volume_options(
+    driver: str, options: dict[str, str], expected: list[tuple[str, str, bool]]
+) -> None:
+    found = volume_mounts(driver, options, "/t", same)
+    assert [(m["type"], m["clean"], m["unresolved"]) for m in found] == expected
+    config = {"DriverConfig": {"Name": driver, "Options": options}}
+    mounts = mount_list([{"Type": "volume", "Target": "/t", "VolumeOptions": config}], same)
+    assert [(m["type"], m["clean"], m["unresolved"]) for m in mounts[1:]] == expected
+
+
+SECURITY: list[tuple[dict[str, Any], str, Any]] = [
+    ({"CapAdd": ["sys_admin", "CAP_Net_Raw", "all"]}, "cap_add", ["ALL", "NET_RAW", "SYS_ADMIN"]),
+    ({"Capabilities": ["CAP_X"]}, "cap_add", ["X"]),
+    ({"SecurityOpt": ["seccomp:unconfined"]}, "seccomp", "unconfined"),
+    ({"SecurityOpt": ["seccomp=unconfined"]}, "seccomp", "unconfined"),
+    ({"SecurityOpt": ['seccomp={"defaultAction":"x"}']}, "seccomp", "custom"),
+    ({"SecurityOpt": ["apparmor=mine"]}, "apparmor", "custom"),
+    ({"SecurityOpt": ["label=disable"]}, "label_disabled", True),
+    ({"SecurityOpt": ["label:disable"]}, "label_disabled", True),
+    ({"SecurityOpt": ["no-new-privileges"]}, "no_new_privileges", True),
+    ({"SecurityOpt": ["no-new-privileges:false"]}, "no_new_privileges", False),
+    ({"MaskedPaths": []}, "masked_paths", "none"),
+    ({"MaskedPaths": ["/proc/x"]}, "masked_paths", "custom"),
+    ({"PidMode": "host"}, "host_namespaces", ["pid"]),
+    ({"CgroupnsMode": "host"}, "host_namespaces", ["cgroup"]),
+    ({"IpcMode": "container:c"}, "joined_containers", ["c"]),
+    ({"Runtime": "x"}, "runtime", "x"),
+    ({}, "privileged", False),
+]
+
+
+@pytest.mark.parametrize(("host", "field", "expected"), SECURITY)
+def test_security(host: dict[str, Any], field: str, expected: Any) -> None:
+    assert create_security(host, {})[field] == expected
+
+
+def test_devices_of_every_kind_count() -> None:
+    assert not device_view({})["any"]
+    for host in (
+        {"Devices": [{"PathOnHost": "/dev/x"}]},
+        {"DeviceCgroupRules": ["c 1:3 rwm"]},
+        {"DeviceRequests": [{"Count": -1}]},
+    ):
+        assert device_view(host)["any"]
+
+
+def test_processors_are_one_number() -> None:
+    assert create_resources({"NanoCpus": 1_500_000_000})["cpus"] == 1.5
+    assert create_resources({"CpuQuota": 50_000})["cpus"] == 0.5
+    assert create_resources({"CpuQuota": 50_000, "CpuPeriod": 25_000})["cpus"] == 2
+    assert create_resources({"CpuQuota": -1})["cpus"] == 0
+    assert build_resources({"cpuquota": ["100000"], "memory": ["x"]})["cpus"] == 1
+
+
+def test_ports() -> None:
+    bindings = {"80/tcp": [{"HostPort": "8080-8090"}, {"HostIp": "127.0.0.1"}], "53/udp": None}
+    found = create_ports({"PortBindings": bindings, "PublishAllPorts": True}, {})
+    first, second = found["published"]
+    assert (first["first"], first["last"], first["unresolved"]) == (8080, 8090, False)
+    assert (second["host_ip"], second["unresolved"]) == ("127.0.0.1", True)
+    assert found["all"] is True
+
+
+def test_networks() -> None:
+    found = create_network({"NetworkMode": "container:c"}, {}, {})
+    assert (found["container"], found["unresolved"], found["names"]) == ("c", True, [])
+    found = create_network({"NetworkMode": "a"}, {}, {"EndpointsConfig": {"b": None}})
+    assert found["names"] == ["a", "b"]
