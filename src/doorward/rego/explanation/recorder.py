@@ -1,0 +1,168 @@
+"""Reports of traced code become a tree: rules asked, definitions tried, conditions met or not.
+
+    Attempt   the rules at one place were asked, and answered
+    Tried     one definition of them, and how often it held
+    Step      one expression of its body: how often it was asked and held, and one failure
+
+However long an evaluation runs, only so many nodes are kept; what came later is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.syntax.nodes import Expr, Rule
+from doorward.rego.values import UNDEFINED
+
+__all__ = ["Attempt", "Recorder", "Sample", "Step", "Tried"]
+
+MAX_NODES: Final = 20_000
+"""Attempts and steps kept of one evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The state in which an expression was asked: what its values are computed from."""
+
+    evaluation: Evaluation
+    bound: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Step:
+    """One expression. `failure` is the state of its first failure, `inner` what stands in its
+    own bodies (of `every`, of comprehensions), `attempts` the rules that it asked."""
+
+    expr: Expr
+    asked: int = 0
+    held: int = 0
+    failure: Sample | None = None
+    last: Sample | None = None
+    inner: dict[int, Step] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    _pending: Sample | None = None
+
+    def ask(self, sample: Sample) -> None:
+        self.close()
+        self.asked += 1
+        self.last = self._pending = sample
+
+    def hold(self, sample: Sample) -> None:
+        self.held += 1
+        self.last = sample
+        self._pending = None
+
+    def close(self) -> None:
+        """What was asked last will not hold any more."""
+        if self._pending is not None and self.failure is None:
+            self.failure = self._pending
+        self._pending = None
+        for step in self.inner.values():
+            step.close()
+
+
+@dataclass(slots=True)
+class Tried:
+    """One definition. `attempts` are the rules that its head asked."""
+
+    rule: Rule
+    held: int = 0
+    steps: dict[int, Step] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    open: Step | None = None
+    """The expression that was asked last."""
+
+    def close(self) -> None:
+        for step in self.steps.values():
+            step.close()
+
+    @property
+    def culprit(self) -> Step | None:
+        """The expression that this definition did not get past; None if it held."""
+        if self.held:
+            return None
+        reached = list(self.steps.values())
+        return reached[-1] if reached else None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The rules at `name`, a function with `operands`, and what they answered."""
+
+    name: str
+    operands: tuple[Any, ...] = ()
+    answer: Any = UNDEFINED
+    tried: dict[int, Tried] = field(default_factory=dict)
+    current: Tried | None = None
+
+
+class Recorder:
+    """A tracer that remembers. `top` holds what the query itself asked."""
+
+    def __init__(self, limit: int = MAX_NODES) -> None:
+        self.top: list[Attempt] = []
+        self.left = limit
+        self.answered: dict[str, Attempt] = {}
+        """The first attempt at each place, for those who read its answer later."""
+        self._stack: list[Attempt] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return self.left > 0
+
+    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+        attempt = Attempt(name, operands)
+        if self.left > 0:
+            self.left -= 1
+            self._place().append(attempt)
+            self.answered.setdefault(name, attempt)
+        self._stack.append(attempt)
+
+    def leave(self, name: str, answer: Any) -> None:
+        attempt = self._stack.pop()
+        attempt.answer = answer
+        for tried in attempt.tried.values():
+            tried.close()
+
+    def step(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        if not self._stack:
+            return
+        attempt = self._stack[-1]
+        if isinstance(node, Rule):
+            tried = attempt.tried.get(id(node))
+            if tried is None:
+                tried = attempt.tried[id(node)] = Tried(node)
+            tried.held += holds
+            attempt.current = tried
+            if not holds:
+                tried.open = None
+        elif attempt.current is not None and self.left > 0:
+            self._expression(attempt.current, node, Sample(evaluation, bound), holds=holds)
+
+    def _expression(self, tried: Tried, expr: Expr, sample: Sample, *, holds: bool) -> None:
+        own = any(expr is each for each in tried.rule.body)
+        steps = tried.steps if own or tried.open is None else tried.open.inner
+        step = steps.get(id(expr))
+        if step is None:
+            self.left -= 1
+            step = steps[id(expr)] = Step(expr)
+        if holds:
+            step.hold(sample)
+        else:
+            if own:
+                tried.open = step
+            step.ask(sample)
+
+    def _place(self) -> list[Attempt]:
+        if not self._stack:
+            return self.top
+        tried = self._stack[-1].current
+        if tried is None:
+            return self.top
+        return tried.attempts if tried.open is None else tried.open.attempts

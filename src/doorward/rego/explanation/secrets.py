@@ -1,0 +1,122 @@
+"""What an explanation must not show: credentials, wherever their text turns up.
+
+A string is secret because of the name it stands under (`authorization`, `password`, `api_key`) or
+because of what it looks like (a signed token, a private key). Once known it is masked everywhere,
+also where a policy has cut it in pieces. This is a net, no proof: explanations of real requests
+are still to be treated as the requests themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Call, Expr, Object, Scalar, Term
+from doorward.rego.syntax.walk import walk
+from doorward.rego.values import Key, from_key
+
+__all__ = ["MASKED", "Mask", "without_secrets"]
+
+MASKED: Final = "[masked]"
+
+_NAMES: Final = re.compile(
+    r"auth(orization|token)?$|cookie|passw(or)?d|passphrase|secret|credential|token$|jwt$"
+    r"|api[-_]?key|private[-_]?key|session[-_]?id|signature|^key$",
+    re.IGNORECASE,
+)
+_LOOKS: Final = re.compile(
+    r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+_PIECES: Final = re.compile(r"[\s,;=.]+")
+_SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
+_SHORTEST: Final = 4
+"""Shorter pieces would be found in everything."""
+
+
+class Mask:
+    """The secrets of some documents; `text` hides them."""
+
+    def __init__(self, *documents: Any) -> None:
+        found: set[str] = set()
+        for document in documents:
+            for secret in _secrets(document, secret=False):
+                found.add(secret)
+                pieces = _PIECES.split(secret)
+                found.update(p for p in pieces if p.lower() not in _SCHEMES)
+        long = sorted((s for s in found if len(s) >= _SHORTEST), key=lambda s: (-len(s), s))
+        self._pattern = re.compile("|".join(map(re.escape, long))) if long else None
+
+    def text(self, text: str) -> str:
+        """`text` with every known secret in it masked."""
+        shown = _LOOKS.sub(MASKED, text)
+        return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
+
+    def value(self, value: Any, label: str = "") -> Any:
+        """`value` for showing; `label` is the name that it stands under."""
+        if isinstance(value, str):
+            return MASKED if _is_secret(_last_name(label)) else self.text(value)
+        if isinstance(value, dict):
+            return {
+                self._key(key): self.value(item, key if isinstance(key, str) else "")
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.value(item, label) for item in value]
+        if isinstance(value, frozenset):
+            return frozenset(self._key(key) for key in value)
+        return value
+
+    def _key(self, key: Key) -> Key:
+        return self.text(key) if isinstance(key, str) else key
+
+
+def without_secrets(expr: Expr) -> str:
+    """The text of `expr` with the credentials masked that are written in it."""
+    text, start = expr.span.text, expr.span.start
+    for span in sorted(_literals(expr), key=lambda s: -s.start):
+        text = f'{text[: span.start - start]}"{MASKED}"{text[span.end - start :]}'
+    return text
+
+
+def _literals(expr: Expr) -> Iterator[Span]:
+    """Strings under a name for credentials, and keys given to the built-ins of tokens."""
+    for node in walk(expr):
+        pairs: list[tuple[str, Term]] = []
+        if isinstance(node, Object):
+            pairs = [
+                (key.value, value)
+                for key, value in node.items
+                if isinstance(key, Scalar) and isinstance(key.value, str)
+            ]
+        elif isinstance(node, Call) and node.name.startswith(("crypto.hmac.", "io.jwt.verify_")):
+            pairs = [("key", value) for value in node.args[1:2]]
+        for name, value in pairs:
+            if isinstance(value, Scalar) and isinstance(value.value, str) and _is_secret(name):
+                yield value.span
+
+
+def _secrets(value: Any, *, secret: bool) -> Iterator[str]:
+    if isinstance(value, str):
+        if secret or _LOOKS.search(value):
+            yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            named = isinstance(key, str) and _is_secret(key)
+            yield from _secrets(item, secret=secret or named)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secrets(item, secret=secret)
+    elif isinstance(value, frozenset):
+        for key in value:
+            yield from _secrets(from_key(key), secret=secret)
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_NAMES.search(name))
+
+
+def _last_name(label: str) -> str:
+    """`input.headers["x-api-key"]` -> `x-api-key`."""
+    return re.split(r"[.\[]", label.rstrip("\"'] "))[-1].strip("\"'")

@@ -1,0 +1,215 @@
+"""The values behind an expression: what each part of it was when it was asked.
+
+    lower(input.name) == data.owner      lower(input.name): "ann", input.name: "Ann", data.owner: …
+
+Only what has been computed already, or is a pure call on it, is looked at; nothing is asked of the
+world again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.errors import BuiltinError, EvalError
+from doorward.rego.explanation.recorder import Sample
+from doorward.rego.runtime.evaluation import Document, Evaluation, merge
+from doorward.rego.runtime.operations import lookup
+from doorward.rego.syntax.nodes import (
+    Array,
+    Call,
+    Every,
+    Expr,
+    Object,
+    Ref,
+    Scalar,
+    Set,
+    SomeIn,
+    Term,
+    Var,
+)
+from doorward.rego.values import UNDEFINED, make_object, make_set, to_key
+
+__all__ = ["Failed", "values_of"]
+
+MAX_VALUES: Final = 12
+"""Parts of one expression that are shown."""
+
+
+class Failed:
+    """In place of a value: the built-in refused its operands, and says why."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class _Unknown:
+    __slots__ = ()
+
+
+_UNKNOWN: Final = _Unknown()
+_INFIX: Final = frozenset({"eq", "assign", "equal", "neq", "lt", "lte", "gt", "gte"})
+
+
+def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
+    """Parts of `expr` by their text, outermost first; UNDEFINED and `Failed` are values too."""
+    reader = _Reader(sample.evaluation, sample.bound, registry)
+    reader.under(expr)
+    found: dict[str, Any] = {}
+    for term in _parts(expr):
+        if len(found) >= MAX_VALUES:
+            break
+        label = " ".join(term.span.text.split())
+        value = reader.value(term)
+        if label and value is not _UNKNOWN and label not in found:
+            found[label] = value
+    return found
+
+
+def _parts(expr: Expr) -> Iterator[Term]:
+    match expr.term:
+        case SomeIn(_, _, domain) | Every(_, _, domain):
+            yield from _below(domain)
+        case Call(_, args) as called if called.infix and called.name in _INFIX:
+            # That a comparison does not hold is what is explained; its sides are what matters.
+            for arg in args:
+                yield from _below(arg)
+        case Ref() | Call() | Var() as term:
+            yield from _below(term)
+
+
+def _below(term: Term) -> Iterator[Term]:
+    """`term` and what it is made of, as far as it is not a constant."""
+    match term:
+        case Var(name) if not term.is_wildcard and name != "data":
+            yield term
+        case Ref(head, args):
+            yield term
+            for part in (head, *args):
+                if not (isinstance(part, Var) and part.name in ("input", "data")):
+                    yield from _below(part)
+        case Call(_, args):
+            yield term
+            for arg in args:
+                yield from _below(arg)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from _below(item)
+        case Object(pairs):
+            for pair in pairs:
+                for item in pair:
+                    yield from _below(item)
+
+
+class _Reader:
+    """Computes terms from one state."""
+
+    def __init__(
+        self, evaluation: Evaluation, bound: Mapping[str, Any], registry: Registry
+    ) -> None:
+        self.evaluation = evaluation
+        self.bound = bound
+        self.registry = registry
+
+    def under(self, expr: Expr) -> None:
+        """From here on, with what the `with` clauses of `expr` put in place."""
+        inputs: list[tuple[list[Any], Any]] = []
+        data: list[tuple[list[Any], Any]] = []
+        for item in expr.withs:
+            target = item.target
+            head = target if isinstance(target, Var) else target.head
+            operands = () if isinstance(target, Var) else target.args
+            path = [to_key(arg.value) for arg in operands if isinstance(arg, Scalar)]
+            value = self.value(item.value)
+            if not isinstance(head, Var) or value is _UNKNOWN or value is UNDEFINED:
+                continue
+            if head.name in ("input", "data"):
+                (inputs if head.name == "input" else data).append((path, value))
+        if inputs or data:
+            try:
+                self.evaluation = self.evaluation.replace(inputs, data, ())
+            except EvalError:
+                return
+
+    def value(self, term: Term) -> Any:
+        """The value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""
+        match term:
+            case Scalar(value):
+                return value
+            case Var("input"):
+                return self.evaluation.input
+            case Var(name):
+                return self.bound.get(name, _UNKNOWN)
+            case Ref(head, args):
+                return self._ref(head, args)
+            case Call(_, args):
+                return self._call(term, args)
+            case Array(items):
+                return self._made(items, list)
+            case Set(items):
+                return self._made(items, make_set)
+            case Object(pairs):
+                flat = self._made([item for pair in pairs for item in pair], list)
+                known = flat if isinstance(flat, list) else None
+                return make_object(zip(known[::2], known[1::2], strict=True)) if known else flat
+        return _UNKNOWN
+
+    def _made(self, items: Any, make: Any) -> Any:
+        values = [self.value(item) for item in items]
+        odd = next((v for v in values if v is _UNKNOWN or v is UNDEFINED), None)
+        if odd is not None:
+            return odd
+        return _UNKNOWN if any(isinstance(v, Failed) for v in values) else make(values)
+
+    def _ref(self, head: Term, args: tuple[Term, ...]) -> Any:
+        keys = self._made(args, list)
+        if not isinstance(keys, list):
+            return keys
+        if isinstance(head, Var) and head.name == "data":
+            return self._document(keys)
+        value = self.value(head)
+        for key in keys:
+            if value is UNDEFINED or value is _UNKNOWN or isinstance(value, Failed):
+                return value
+            value = lookup(value, key)
+        return value
+
+    def _document(self, keys: list[Any]) -> Any:
+        """What is below `data`, as far as evaluation has computed it."""
+        node: Document | None = self.evaluation.root
+        base = self.evaluation.data
+        for n, key in enumerate([*keys, UNDEFINED]):
+            if node is not None and node.evaluate is not None:
+                value = self._answer(node)
+                if value is _UNKNOWN:
+                    return value
+                base = merge(base, value)
+                node = None
+            if n == len(keys):
+                return base if node is None else _UNKNOWN
+            node = node.children.get(to_key(key)) if node is not None else None
+            base = lookup(base, key)
+        return base
+
+    def _answer(self, node: Document) -> Any:
+        for store in (self.evaluation.cache, self.evaluation.constants):
+            if node.slot in store:
+                return store[node.slot]
+        return _UNKNOWN
+
+    def _call(self, term: Call, args: tuple[Term, ...]) -> Any:
+        operands = self._made(args, list)
+        if not isinstance(operands, list):
+            return operands
+        builtin = self.registry.get(term.name)
+        if builtin is None or not builtin.pure or builtin.relation or builtin.context:
+            return _UNKNOWN
+        if len(args) != len(builtin.signature.args) or term.name in self.evaluation.mocks:
+            return _UNKNOWN
+        try:
+            return builtin.call(*operands)
+        except BuiltinError as error:
+            return Failed(f"{term.name}: {error}")
