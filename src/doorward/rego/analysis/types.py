@@ -29,6 +29,7 @@ from doorward.rego.builtins.signature import (
 from doorward.rego.values import Key, Value, from_key, iterate, to_key
 
 __all__ = [
+    "MAX_OPTIONS",
     "UNKNOWN",
     "Kind",
     "canonical",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 UNKNOWN: Final = ScalarType("???")
+MAX_OPTIONS: Final = 200
+"""Beyond it a union says nothing any more: large constant data must not cost quadratic time."""
 
 Kind: TypeAlias = Type | Function
 """What a reference can have: the type of a value, or that of a function."""
@@ -113,26 +116,24 @@ def object_of(fields: Iterable[tuple[object, Type]], rest: tuple[Type, Type] | N
 
 def union(a: Type, b: Type) -> Type:
     """The type of what is `a` or `b`."""
-    if a == b or b == UNKNOWN:
-        return a
-    if a == UNKNOWN:
-        return b
-    if a == any_ or b == any_:
-        return any_
-    options = dict.fromkeys([*_options(a), *_options(b)])
-    return AnyOf(tuple(sorted(options, key=order)))
+    return a if a == b else union_of((a, b))
 
 
 def union_of(types: Iterable[Type]) -> Type:
-    """The union of all `types`; UNKNOWN of none."""
-    found: Type = UNKNOWN
+    """The union of all `types`; UNKNOWN of none, any of more than `MAX_OPTIONS`."""
+    options: dict[Type, None] = {}
     for type_ in types:
-        found = union(found, type_)
-    return found
-
-
-def _options(type_: Type) -> tuple[Type, ...]:
-    return type_.options if isinstance(type_, AnyOf) else (type_,)
+        if type_ == any_:
+            return any_
+        if isinstance(type_, AnyOf):
+            options.update(dict.fromkeys(type_.options))
+        elif type_ != UNKNOWN:
+            options[type_] = None
+    if len(options) > MAX_OPTIONS:
+        return any_
+    if len(options) < 2:
+        return next(iter(options), UNKNOWN)
+    return AnyOf(tuple(sorted(options, key=order)))
 
 
 def union_functions(a: Function, b: Function) -> Function:
