@@ -57,7 +57,7 @@ class Engine:
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parsed = _parse(self.modules, v0=self.v0)
+        parsed = _parse(self.modules, self.registry, v0=self.v0)
         options = Options(self.strict, self.max_errors)
         program = check(list(parsed.values()), self.registry, options)
         prints = self.environment.on_print is not None
@@ -118,14 +118,15 @@ _FIELDS: Final = (
 )
 
 
-def _parse(modules: Mapping[str, str], *, v0: bool) -> dict[str, Module]:
+def _parse(modules: Mapping[str, str], registry: Registry, *, v0: bool) -> dict[str, Module]:
     parsed: dict[str, Module] = {}
     errors: list[Diagnostic] = []
     # METADATA is read only where a policy asks for it: elsewhere it is a comment, broken or not.
     annotations = any("rego.metadata." in text for text in modules.values())
     for name, text in modules.items():
         try:
-            parsed[name] = parse_module(Source(name, text), v0=v0, annotations=annotations)
+            source = Source(name, text)
+            parsed[name] = parse_module(source, v0=v0, annotations=annotations, builtins=registry)
         except ParseError as error:
             errors += error.diagnostics
     if errors:

@@ -256,7 +256,7 @@ class Terms(Block):
                 with self.nest():
                     self.body(body)
                     held, item = self.term(key), self.term(value)
-                    place = self.constants.add(term.span)
+                    place = self.constants.add(key.span)
                     self.run(call(runtime("insert"), load(out), held.code, item.code, place))
                 result = Operand(load(out), "object")
         # However often it walks, a comprehension has one value.
