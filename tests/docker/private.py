@@ -223,7 +223,7 @@ class PrivateDaemon:
             # A body that is not wanted is not read to its end.
             with contextlib.suppress(BrokenPipeError):
                 connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
-            content = _received(connection)
+            content = received(connection)
         head, _, rest = content.partition(b"\r\n\r\n")
         status = int(head.split(b" ", 2)[1])
         return Answer(status, _dechunked(rest) if b"chunked" in head.lower() else rest)
@@ -247,7 +247,8 @@ class PrivateDaemon:
         assert done.returncode == 0, done.stderr
 
 
-def _received(connection: socket.socket) -> bytes:
+def received(connection: socket.socket) -> bytes:
+    """Everything until the other side closes."""
     content = b""
     resets = 0
     while True:

@@ -1,0 +1,237 @@
+"""Calls answered without a socket: decisions, failures, and what never happens."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.docker.audit import AuditLog
+from doorward.docker.inputs import InputOptions
+from doorward.docker.plugin import PROBE_HEADER, Plugin, PluginOptions
+from doorward.docker.remote import Answer, PdpError
+from doorward.docker.reply import clean, to_verdict
+from doorward.rego.values import UNDEFINED
+
+REQUEST = "/AuthZPlugin.AuthZReq"
+RESPONSE = "/AuthZPlugin.AuthZRes"
+
+
+class Pdp:
+    """Answers what it is told to, or fails, and keeps the inputs."""
+
+    def __init__(self, result: Any = True, error: Exception | None = None) -> None:
+        self.result = result
+        self.error = error
+        self.inputs: list[Any] = []
+
+    def decide(self, input: Any) -> Answer:
+        self.inputs.append(input)
+        if self.error is not None:
+            raise self.error
+        return Answer(self.result, "of-the-pdp")
+
+
+def call(method: str = "GET", uri: str = "/v1.41/info", body: Any = None, **others: Any) -> bytes:
+    found = {"RequestMethod": method, "RequestUri": uri, **others}
+    if body is not None:
+        found["RequestBody"] = base64.b64encode(json.dumps(body).encode()).decode()
+        found["RequestHeaders"] = {"Content-Type": "application/json"}
+    return json.dumps(found).encode()
+
+
+def answered(plugin: Plugin, content: bytes, path: str = REQUEST) -> tuple[bool, str]:
+    response = plugin.answer(path, content)
+    assert response.status == 200
+    document = json.loads(response.body)
+    return document["Allow"], document.get("Msg", "")
+
+
+def test_activation() -> None:
+    assert Plugin(Pdp()).answer("/Plugin.Activate", b"").body == b'{"Implements":["authz"]}'
+    assert Plugin(Pdp()).answer("/VolumeDriver.Create", b"{}").status == 404
+
+
+RESULTS = [
+    (True, True, ""),
+    ({"allow": True}, True, ""),
+    ({"allow": True, "messages": ["x"]}, True, ""),
+    (False, False, "denied by policy"),
+    ({"allow": False}, False, "denied by policy"),
+    ({"allow": False, "messages": ["a", "b"]}, False, "a; b"),
+    ({"allow": False, "messages": frozenset({"b", "a"})}, False, "a; b"),
+    ({"allow": False, "messages": "a"}, False, "a"),
+    ({"allow": False, "messages": [1, ""]}, False, "denied by policy"),
+    (UNDEFINED, False, "policy decision is undefined"),
+    ({}, False, "policy decision has no `allow`"),
+    ({"allow": "true"}, False, "`allow` of the policy decision is no boolean"),
+    ({"allow": 1}, False, "`allow` of the policy decision is no boolean"),
+    ({"allow": None}, False, "`allow` of the policy decision is no boolean"),
+    (1, False, "policy decision has no `allow`"),
+    ("true", False, "policy decision has no `allow`"),
+    ([True], False, "policy decision has no `allow`"),
+    (None, False, "policy decision has no `allow`"),
+]
+
+
+@pytest.mark.parametrize(("result", "allow", "reason"), RESULTS)
+def test_only_true_allows(result: Any, allow: bool, reason: str) -> None:
+    assert answered(Plugin(Pdp(result)), call()) == (allow, reason)
+    assert to_verdict(result)[:2] == (allow, reason)
+
+
+def test_failing_policy_server_denies_and_can_be_told_to_allow() -> None:
+    pdp = Pdp(error=PdpError("policy server answered 500"))
+    assert answered(Plugin(pdp), call()) == (False, "policy server answered 500")
+    assert answered(Plugin(pdp, PluginOptions(allow_on_failure=True)), call())[0] is True
+
+
+@pytest.mark.parametrize("error", [RecursionError(), ValueError("secret"), MemoryError()])
+def test_fault_of_ours_denies_without_its_text(error: Exception) -> None:
+    allow, reason = answered(Plugin(Pdp(error=error)), call())
+    assert allow is False
+    assert reason.startswith("internal error (")
+    assert "secret" not in reason
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"{}", b"[]", b"null", b"\xff", b"[" * 100_000])
+def test_call_that_is_none_denies(content: bytes) -> None:
+    assert answered(Plugin(Pdp()), content)[0] is False
+    plugin = Plugin(Pdp(), PluginOptions(authorize_responses=True))
+    assert answered(plugin, content, RESPONSE)[0] is False
+
+
+@pytest.mark.parametrize("uri", ["/_ping", "/v1.41/_ping", "/_ping?x=y"])
+def test_ping_is_allowed_without_asking(uri: str) -> None:
+    pdp = Pdp(False)
+    for method in ("GET", "HEAD"):
+        assert answered(Plugin(pdp), call(method, uri)) == (True, "")
+    assert pdp.inputs == []
+    assert answered(Plugin(pdp), call("POST", uri))[0] is False
+
+
+def test_probe_is_remembered() -> None:
+    plugin = Plugin(Pdp(False))
+    seen = {"RequestHeaders": {PROBE_HEADER: "n" * 32}}
+    assert plugin.answer("/Doorward.Probe", b"n" * 32).body == b'{"Seen":false}'
+    plugin.answer(REQUEST, call("GET", "/_ping", **seen))
+    assert plugin.answer("/Doorward.Probe", b"n" * 32).body == b'{"Seen":true}'
+
+
+def test_responses_are_allowed_without_asking_unless_wanted() -> None:
+    pdp = Pdp(False)
+    assert answered(Plugin(pdp), call(), RESPONSE) == (True, "")
+    assert pdp.inputs == []
+    plugin = Plugin(pdp, PluginOptions(authorize_responses=True))
+    assert answered(plugin, call(ResponseStatusCode=200), RESPONSE)[0] is False
+    [found] = pdp.inputs
+    assert (found["phase"], found["status"]) == ("response", 200)
+
+
+def test_reason_is_one_clean_line() -> None:
+    assert clean("a\nb\x1b[31m\u202e c\t\x00d") == "a b [31m c d"
+    assert len(clean("ü" * 5000).encode()) <= 1000
+
+
+PLANTED = "hunter2planted"
+SECRETS: list[tuple[str, str, Any, dict[str, str]]] = [
+    ("POST", "/v1.41/auth", {"username": "u", "password": PLANTED}, {}),
+    ("POST", "/v1.41/images/x/push", {"password": PLANTED}, {}),
+    ("POST", "/v1.41/secrets/create", {"Name": "s", "Data": PLANTED}, {}),
+    ("POST", "/v1.41/configs/create", {"Name": "s", "data": PLANTED}, {}),
+    ("POST", "/v1.41/swarm/join", {"JoinToken": PLANTED}, {}),
+    ("POST", "/v1.41/swarm/unlock", {"unlockkey": PLANTED}, {}),
+    (
+        "POST",
+        "/v1.41/swarm/init",
+        {"Spec": {"CAConfig": {"SigningCAKey": PLANTED, "signingcacert": PLANTED}}},
+        {},
+    ),
+    ("POST", "/v1.41/swarm/update", {"CAConfig": {"ExternalCAs": [{"CACert": PLANTED}]}}, {}),
+    ("GET", "/v1.41/info", None, {"Cookie": PLANTED}),
+    ("GET", "/v1.41/info", None, {"Proxy-Authorization": PLANTED}),
+    ("GET", "/v1.41/info", None, {"X-Auth-Token": PLANTED}),
+    ("GET", "/v1.41/info", None, {"x-api-key": PLANTED}),
+    ("POST", f"/v1.41/build?buildargs=%7B%22A%22%3A%22{PLANTED}%22%7D", None, {}),
+    ("POST", f"/v1.41/build?remote=https://u:{PLANTED}@host/x", None, {}),
+    ("POST", f"/v1.41/images/create?fromSrc=http://u:{PLANTED}@host/x", None, {}),
+    ("POST", f"/v1.41/commit?container=c&changes=ENV+A%3D{PLANTED}", None, {}),
+    (
+        "POST",
+        "/v1.41/volumes/create",
+        {"DriverOpts": {"type": "cifs", "o": f"user=a,password={PLANTED}", "device": "//h/s"}},
+        {},
+    ),
+    ("POST", "/v1.41/volumes/create", {"Driver": "x", "DriverOpts": {"secret-key": PLANTED}}, {}),
+    (
+        "POST",
+        "/v1.41/containers/create",
+        {"HostConfig": {"LogConfig": {"Type": "splunk", "Config": {"splunk-token": PLANTED}}}},
+        {},
+    ),
+    ("POST", "/v1.41/containers/create", {"Env": [f"A={PLANTED}"]}, {}),
+    ("POST", "/v1.41/containers/c/exec", {"Env": [f"A={PLANTED}"]}, {}),
+    (
+        "POST",
+        "/v1.41/services/create",
+        {"TaskTemplate": {"ContainerSpec": {"Env": [f"A={PLANTED}"]}}},
+        {},
+    ),
+    ("POST", "/v1.41/plugins/x/set", [f"A={PLANTED}"], {}),
+]
+
+
+@pytest.mark.parametrize(("method", "uri", "body", "headers"), SECRETS)
+def test_secret_reaches_neither_policy_nor_log(
+    method: str, uri: str, body: Any, headers: dict[str, str], tmp_path: Path
+) -> None:
+    pdp = Pdp({"allow": False})
+    audit = AuditLog(str(tmp_path / "audit"), with_input=True)
+    options = PluginOptions(InputOptions(mask_env=True))
+    plugin = Plugin(pdp, options, audit=audit)
+    content = json.loads(call(method, uri, body))
+    content["RequestHeaders"] = {**content.get("RequestHeaders", {}), **headers}
+    response = plugin.answer(REQUEST, json.dumps(content).encode())
+    assert len(pdp.inputs) == 1, response.body
+    assert PLANTED not in repr(pdp.inputs[0])
+    assert PLANTED.encode() not in response.body
+    assert PLANTED not in (tmp_path / "audit").read_text()
+    audit.close()
+
+
+def test_environment_is_in_no_log_even_where_the_policy_sees_it(tmp_path: Path) -> None:
+    pdp = Pdp({"allow": False})
+    audit = AuditLog(str(tmp_path / "audit"), with_input=True)
+    plugin = Plugin(pdp, audit=audit)
+    plugin.answer(REQUEST, call("POST", "/v1.41/containers/create", {"Env": [f"A={PLANTED}"]}))
+    assert PLANTED in repr(pdp.inputs[0])
+    assert PLANTED not in (tmp_path / "audit").read_text()
+    audit.close()
+
+
+def test_audit_line(tmp_path: Path) -> None:
+    audit = AuditLog(str(tmp_path / "audit"))
+    plugin = Plugin(Pdp({"allow": False, "messages": ["no"], "rule": "r"}), audit=audit)
+    who = {"User": "alice", "UserAuthNMethod": "TLS"}
+    plugin.answer(REQUEST, call("DELETE", "/v1.41/containers/c", **who))
+    plugin.answer(REQUEST, call("POST", "/v1.41/containers/create", **who))
+    first, second = map(json.loads, (tmp_path / "audit").read_text().splitlines())
+    assert first.pop("time")
+    assert first.pop("latency_ms") >= 0
+    assert first == {
+        "decision_id": "of-the-pdp",
+        "user": "alice",
+        "method": "DELETE",
+        "action": "container.delete",
+        "target": "c",
+        "phase": "request",
+        "decision": "deny",
+        "reason": "no",
+        "rule": "r",
+    }
+    assert (second["user"], second["rule"]) == ("alice", "doorward:invisible")
+    assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o600
+    audit.close()

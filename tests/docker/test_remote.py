@@ -1,0 +1,202 @@
+"""A decision point behind a URL: one deadline, no redirects, connections used again."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
+
+OK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":true}'
+
+
+class Server:
+    """Answers each request on each connection with what `reply` writes."""
+
+    def __init__(self, reply: Callable[[socket.socket, int], None]) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1/data/x"
+        self._reply = reply
+        self.connections = 0
+        self.requests: list[bytes] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                while data := self._read(connection):
+                    self.requests.append(data)
+                    self._reply(connection, len(self.requests))
+            except OSError:
+                return
+
+    def _read(self, connection: socket.socket) -> bytes:
+        content = b""
+        while b"\r\n\r\n" not in content:
+            chunk = connection.recv(65536)
+            if not chunk:
+                return b""
+            content += chunk
+        head, _, body = content.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            body += connection.recv(65536)
+        return head + b"\r\n\r\n" + body
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Callable[[socket.socket, int], None]], Server]]:
+    made: list[Server] = []
+
+    def start(reply: Callable[[socket.socket, int], None]) -> Server:
+        made.append(Server(reply))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+def says(content: bytes) -> Callable[[socket.socket, int], None]:
+    return lambda connection, _number: connection.sendall(content)
+
+
+Serve = Callable[[Callable[[socket.socket, int], None]], Server]
+
+
+def body(content: bytes, status: str = "200 OK", extra: str = "") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n{extra}\r\n"
+    return head.encode() + content
+
+
+def test_input_is_wrapped_and_the_connection_used_again(serve: Serve) -> None:
+    server = serve(says(OK))
+    pdp = RemotePdp(server.url)
+    for _ in range(5):
+        assert pdp.decide({"a": 1}).result is True
+    assert server.connections == 1
+    assert server.requests[0].startswith(b"POST /v1/data/x HTTP/1.1\r\n")
+    assert json.loads(server.requests[0].partition(b"\r\n\r\n")[2]) == {"input": {"a": 1}}
+    pdp.close()
+
+
+def test_kept_connection_that_was_closed_is_replaced_once(serve: Serve) -> None:
+    def reply(connection: socket.socket, _number: int) -> None:
+        connection.sendall(OK)
+        connection.shutdown(socket.SHUT_RDWR)
+
+    server = serve(reply)
+    pdp = RemotePdp(server.url)
+    for _ in range(3):
+        assert pdp.decide({}).result is True
+        time.sleep(0.02)
+    assert server.connections == 3
+    pdp.close()
+
+
+ANSWERS = [
+    (body(b'{"result":{"allow":true}}'), {"allow": True}),
+    (body(b'{"allow":true}'), {"allow": True}),
+    (body(b"true"), True),
+    (body(b'{"result":false,"decision_id":"d"}'), False),
+]
+
+
+@pytest.mark.parametrize(("content", "result"), ANSWERS)
+def test_forms_of_an_answer(serve: Serve, content: bytes, result: object) -> None:
+    pdp = RemotePdp(serve(says(content)).url)
+    assert pdp.decide({}).result == result
+    pdp.close()
+
+
+def test_undefined_decision_is_undefined(serve: Serve) -> None:
+    pdp = RemotePdp(serve(says(body(b"{}"))).url)
+    assert repr(pdp.decide({}).result) == "UNDEFINED"
+    pdp.close()
+
+
+BAD = [
+    (body(b"{}", "500 Bad"), "policy server answered 500"),
+    (body(b"{}", "404 None"), "policy server answered 404"),
+    (body(b"", "302 Found", "Location: http://127.0.0.1/\r\n"), "with a redirect"),
+    (body(b"<html>"), "is not JSON"),
+    (body(b'{"result":true,"result":false}'), "is not JSON"),
+    (body(b'{"result":NaN}'), "is not JSON"),
+    (body(b" " * (1 << 20) + b"{}"), "too large"),
+    (b"SSH-2.0-x\r\n", "did not answer with HTTP"),
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), BAD)
+def test_bad_answer_is_no_decision_and_is_not_asked_again(
+    serve: Serve, content: bytes, reason: str
+) -> None:
+    server = serve(says(content))
+    pdp = RemotePdp(server.url)
+    with pytest.raises(PdpError, match=reason):
+        pdp.decide({})
+    assert len(server.requests) == 1
+    pdp.close()
+
+
+def test_silence_ends_at_the_deadline(serve: Serve) -> None:
+    pdp = RemotePdp(serve(lambda *_: time.sleep(2)).url, deadline=0.2)
+    started = time.monotonic()
+    with pytest.raises(PdpError, match="in time"):
+        pdp.decide({})
+    assert time.monotonic() - started < 1.0
+    pdp.close()
+
+
+def test_bytes_that_come_slowly_end_at_the_deadline(serve: Serve) -> None:
+    def reply(connection: socket.socket, _number: int) -> None:
+        for byte in OK:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+
+    pdp = RemotePdp(serve(reply).url, deadline=0.3)
+    started = time.monotonic()
+    with pytest.raises(PdpError, match="in time"):
+        pdp.decide({})
+    assert time.monotonic() - started < 1.0
+    pdp.close()
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(PdpError, match="cannot be reached"):
+        RemotePdp("http://127.0.0.1:9/x").decide({})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "x",
+        "127.0.0.1:8181",
+        "ftp://x/y",
+        "http:///x",
+        "http://u:p@h/x",
+        "http://h:x/",
+        "http://h/#f",
+    ],
+)
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(UrlError):
+        check_url(url)

@@ -1,0 +1,165 @@
+"""The socket: safe to bind, concurrent, bounded, drained, and as the daemon's client expects it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doorward.docker.certificates import issue_client, issue_server, make_authority
+from doorward.docker.plugin import Response
+from doorward.docker.server import BindError, PluginServer, bind_tcp, bind_unix, inherited
+from tests.docker.private import received
+
+# As dockerd 20.10 sends it: an empty Host, and no Content-Type.
+CALL = (
+    b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
+    b"Content-Length: 2\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n"
+    b"Accept-Encoding: gzip\r\n\r\n{}"
+)
+
+
+def echo(path: str, body: bytes) -> Response:
+    if body == b"zz":
+        time.sleep(0.5)
+    return Response(200, path.encode() + body)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "p.sock")
+
+
+@pytest.fixture
+def server(path: str) -> Iterator[PluginServer]:
+    found = PluginServer(bind_unix(path), echo, threads=8)
+    found.start()
+    yield found
+    found.close(grace=2.0)
+
+
+def ask(path: str, content: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(15)
+        connection.connect(path)
+        connection.sendall(content)
+        return received(connection)
+
+
+@pytest.mark.usefixtures("server")
+def test_answer_closes_the_connection(path: str) -> None:
+    head, _, body = ask(path, CALL).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Connection: close" in head
+    assert body == b"/AuthZPlugin.AuthZReq{}"
+
+
+@pytest.mark.usefixtures("server")
+def test_chunked_body_is_read(path: str) -> None:
+    call = b"POST /x HTTP/1.1\r\nHost: \r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+    assert ask(path, call).endswith(b"/xab")
+
+
+BROKEN = [
+    (b"GET /x HTTP/1.1\r\nHost: \r\n\r\n", b"405"),
+    (b"\x16\x03\x01 rubbish\r\n\r\n", b"400"),
+    (b"POST /x HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", b"400"),
+    (b"POST /x HTTP/1.1\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", b"413"),
+]
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize(("call", "status"), BROKEN)
+def test_call_that_cannot_be_read_is_an_error(path: str, call: bytes, status: bytes) -> None:
+    assert ask(path, call).split(b" ")[1] == status
+
+
+@pytest.mark.usefixtures("server")
+def test_calls_are_answered_at_the_same_time(path: str) -> None:
+    slow = CALL.replace(b"{}", b"zz")
+    threads = [threading.Thread(target=ask, args=(path, slow)) for _ in range(8)]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - started < 2.0
+
+
+def test_call_under_way_is_answered_when_the_server_ends(path: str) -> None:
+    server = PluginServer(bind_unix(path), echo, threads=4)
+    server.start()
+    answers: list[bytes] = []
+    slow = CALL.replace(b"{}", b"zz")
+    thread = threading.Thread(target=lambda: answers.append(ask(path, slow)))
+    thread.start()
+    time.sleep(0.1)
+    server.close()
+    thread.join()
+    assert answers[0].endswith(b"zz")
+    assert not Path(path).exists()
+
+
+def test_socket_is_for_its_owner_only(path: str) -> None:
+    listener = bind_unix(path)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    with pytest.raises(BindError, match="another plugin answers"):
+        bind_unix(path)
+    listener.close()
+    bind_unix(path).close()  # the old one is stale
+
+
+def test_file_that_is_no_socket_stays(path: str) -> None:
+    Path(path).write_text("precious")
+    with pytest.raises(BindError, match="no socket"):
+        bind_unix(path)
+    assert Path(path).read_text() == "precious"
+
+
+def test_remote_plugin_speaks_with_certified_daemons_only(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    issue_server(tmp_path, ["127.0.0.1"])
+    issue_client(tmp_path, "daemon")
+    listener, context = bind_tcp(
+        "127.0.0.1:0",
+        certificate=str(tmp_path / "server-cert.pem"),
+        key=str(tmp_path / "server-key.pem"),
+        authority=str(tmp_path / "ca.pem"),
+    )
+    server = PluginServer(listener, echo, context=context, threads=2, unlink=False)
+    server.start()
+    try:
+        client = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        with pytest.raises(OSError, match=r"(?i)alert|reset|eof"):
+            over_tls(client, listener.getsockname())
+        client.load_cert_chain(tmp_path / "daemon-cert.pem", tmp_path / "daemon-key.pem")
+        assert over_tls(client, listener.getsockname()).endswith(b"{}")
+    finally:
+        server.close(grace=2.0)
+
+
+def over_tls(context: ssl.SSLContext, address: tuple[str, int]) -> bytes:
+    with (
+        socket.create_connection(address, timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        connection.sendall(CALL)
+        content = b""
+        while chunk := connection.recv(65536):
+            content += chunk
+        return content
+
+
+def test_socket_of_the_service_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LISTEN_PID", raising=False)
+    assert inherited() is None
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", "2")
+    with pytest.raises(BindError, match="one socket"):
+        inherited()
