@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docker.private import received
 
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
 from doorward.docker.server import BindError, PluginServer, bind_tcp, bind_unix, inherited
-from tests.docker.private import received
 
 # As dockerd 20.10 sends it: an empty Host, and no Content-Type.
 CALL = (

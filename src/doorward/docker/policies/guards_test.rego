@@ -1,0 +1,188 @@
+package policy.docker.guards_test
+
+import data.policy.docker.authz
+import data.policy.docker.guards
+
+plain := {
+	"identified": false,
+	"User": "",
+	"action": "container.create",
+	"unknown_fields": [],
+	"mounts": [],
+	"security": {
+		"privileged": false, "cap_add": [], "seccomp": "default", "apparmor": "default",
+		"label_disabled": false, "masked_paths": "default", "readonly_paths": "default",
+		"host_namespaces": [], "joined_containers": [], "runtime": "", "sysctls": {},
+	},
+	"resources": {"memory": 0, "cpus": 0, "pids": 0, "oom_kill_disable": false, "oom_score_adj": 0},
+	"ports": {"published": []},
+	"image": image("docker.io/library/busybox"),
+	"images": [],
+	"network": {"driver": ""},
+	"devices": {"any": false},
+	"cgroup": {"parent": ""},
+}
+
+image(name) := {"reference": name, "name": name, "digest": "", "unresolved": false}
+
+bind(clean, resolved) := {
+	"origin": "Binds", "type": "bind", "clean": clean, "resolved": resolved,
+	"propagation": "", "driver": "", "unresolved": resolved == "",
+}
+
+with_security(changed) := object.union(plain, {"security": changed})
+
+with_mounts(mounts) := object.union(plain, {"mounts": mounts})
+
+objected(request) := {objection.rule | some objection in found} if {
+	found := guards.objections with input as request
+}
+
+allowed_mounts := {"allow": ["/srv/data"], "volume_drivers": ["local"], "volumes_from": false}
+
+objected_to_mount(mount) if {
+	count(guards.objections) > 0 with input as with_mounts([mount])
+		with data.docker.mounts as allowed_mounts
+}
+
+test_plain_container if objected(plain) == set()
+
+test_plain_container_is_allowed if authz.allow with input as plain
+
+test_mount_below_an_allowed_folder if {
+	not objected_to_mount(bind("/srv/data/x", "/srv/data/x"))
+	not objected_to_mount(bind("/srv/data", "/srv/data"))
+}
+
+test_mount_elsewhere if {
+	every path in ["/", "/etc", "/srv", "/srv/database", "/srv/data2/x"] {
+		objected_to_mount(bind(path, path))
+	}
+}
+
+test_mount_by_a_link if objected_to_mount(bind("/srv/data/link", "/etc"))
+
+test_mount_that_nobody_can_follow if objected_to_mount(bind("/srv/data/x", ""))
+
+test_everything_allowed_still_protects_the_daemon if {
+	every path in ["/", "/run", "/run/docker.sock", "/var/run/docker.sock", "/etc/docker/x", "/proc"] {
+		count(guards.objections) > 0 with input as with_mounts([bind(path, path)])
+			with data.docker.mounts as object.union(allowed_mounts, {"allow": ["/"]})
+	}
+}
+
+test_nothing_configured_allows_no_mount if {
+	count(guards.objections) > 0 with input as with_mounts([bind("/srv/data", "/srv/data")])
+		with data.docker.mounts as {}
+}
+
+test_mount_that_propagates if {
+	objected_to_mount(object.union(bind("/srv/data", "/srv/data"), {"propagation": "rshared"}))
+}
+
+test_volumes_from if {
+	objected_to_mount({
+		"origin": "VolumesFrom", "type": "volume", "clean": "", "resolved": "",
+		"propagation": "", "driver": "", "unresolved": true,
+	})
+}
+
+test_network_file_system if {
+	objected_to_mount({
+		"origin": "DriverOpts", "type": "filesystem", "clean": "", "resolved": "",
+		"propagation": "", "driver": "local", "unresolved": true,
+	})
+}
+
+test_volume_driver if {
+	objected_to_mount({
+		"origin": "Mounts", "type": "volume", "clean": "", "resolved": "",
+		"propagation": "", "driver": "rexray", "unresolved": false,
+	})
+}
+
+test_privileged if objected(with_security({"privileged": true})) == {"privileged"}
+
+test_capability if {
+	objected(with_security({"cap_add": ["SYS_ADMIN"]})) == {"capabilities"}
+	objected(with_security({"cap_add": ["ALL"]})) == {"capabilities"}
+	objected(with_security({"cap_add": ["NET_BIND_SERVICE"]})) == set()
+}
+
+test_profiles if {
+	every changed in [
+		{"seccomp": "unconfined"}, {"seccomp": "custom"}, {"apparmor": "unconfined"},
+		{"label_disabled": true}, {"masked_paths": "none"}, {"readonly_paths": "custom"},
+	] {
+		objected(with_security(changed)) == {"profiles"}
+	}
+}
+
+test_namespaces if {
+	objected(with_security({"host_namespaces": ["pid"]})) == {"namespaces"}
+	objected(with_security({"joined_containers": ["c"]})) == {"namespaces"}
+}
+
+test_runtime if objected(with_security({"runtime": "sysbox"})) == {"runtime"}
+
+test_sysctl if objected(with_security({"sysctls": {"kernel.x": "1"}})) == {"sysctls"}
+
+test_devices if objected(object.union(plain, {"devices": {"any": true}})) == {"devices"}
+
+test_cgroup if objected(object.union(plain, {"cgroup": {"parent": "/x"}})) == {"cgroup"}
+
+test_unknown_field if objected(object.union(plain, {"unknown_fields": ["X"]})) == {"fields"}
+
+test_image_of_another_registry if {
+	config := {"allow": ["docker.io/library/*", "r.io/team/**"], "require_digest": false}
+	request := object.union(plain, {"image": image("evil.io/library/busybox")})
+	guards.objections[_].rule == "images" with input as request with data.docker.images as config
+	count(guards.objections) == 0 with input as plain with data.docker.images as config
+	deep := object.union(plain, {"image": image("r.io/team/a/b")})
+	count(guards.objections) == 0 with input as deep with data.docker.images as config
+	unknown := object.union(plain, {"image": object.union(image("abc"), {"unresolved": true})})
+	count(guards.objections) > 0 with input as unknown with data.docker.images as config
+}
+
+test_image_without_digest if {
+	config := {"allow": ["**"], "require_digest": true}
+	count(guards.objections) == 1 with input as plain with data.docker.images as config
+	named := object.union(plain, {"image": {"digest": "sha256:x"}})
+	count(guards.objections) == 0 with input as named with data.docker.images as config
+}
+
+test_limits if {
+	config := {"memory": 1000, "cpus": 2, "pids": 0}
+	count(guards.objections) == 2 with input as plain with data.docker.limits as config
+	some_limits := object.union(plain, {"resources": {"memory": 1000, "cpus": 1.5}})
+	count(guards.objections) == 0 with input as some_limits with data.docker.limits as config
+	too_much := object.union(plain, {"resources": {"memory": 1001, "cpus": 2}})
+	count(guards.objections) == 1 with input as too_much with data.docker.limits as config
+	update := object.union(plain, {"action": "container.update"})
+	count(guards.objections) == 0 with input as update with data.docker.limits as config
+}
+
+test_ports if {
+	port := {"host": "80", "first": 80, "last": 80}
+	objected(object.union(plain, {"ports": {"published": [port]}})) == {"ports"}
+	strange := {"host": "x", "first": 0, "last": 0}
+	objected(object.union(plain, {"ports": {"published": [strange]}})) == {"ports"}
+	high := {"host": "8080", "first": 8080, "last": 8090}
+	objected(object.union(plain, {"ports": {"published": [high]}})) == set()
+	chosen := {"host": "", "first": 0, "last": 0}
+	objected(object.union(plain, {"ports": {"published": [chosen]}})) == set()
+}
+
+test_network_driver if {
+	request := object.union(plain, {"action": "network.create", "network": {"driver": "macvlan"}})
+	objected(request) == {"networks"}
+}
+
+test_admin_is_not_guarded if {
+	request := object.union(
+		with_security({"privileged": true}),
+		{"identified": true, "User": "carol"},
+	)
+	authz.allow with input as request with data.docker.users as {"carol": ["admin"]}
+	not authz.allow with input as request with data.docker.users as {"carol": ["operator"]}
+}
