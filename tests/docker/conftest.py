@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docker.private import PrivateDaemon, missing
+from examples.docker.private_daemon import PrivateDaemon, missing
 
 
 @pytest.fixture(scope="session")

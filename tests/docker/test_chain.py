@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tests.docker.private import PrivateDaemon
+from examples.docker.private_daemon import PrivateDaemon
 
 from doorward.docker.plugin import Plugin, Response
 from doorward.docker.remote import Answer

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docker.private import Answer, PrivateDaemon
+from examples.docker.private_daemon import Answer, PrivateDaemon
 
 from doorward.docker.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin, PluginOptions

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from tests.docker.private import PrivateDaemon
+from examples.docker.private_daemon import PrivateDaemon
 from tests.docker.test_chain import Says
 
 from doorward.docker.plugin import Plugin

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.docker.private import PrivateDaemon, missing
+from examples.docker.private_daemon import PrivateDaemon, missing
 from tests.docker.test_chain import Other
 
 from doorward.cli.docker import command

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docker.private import received
+from examples.docker.private_daemon import received
 
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response

@@ -1,7 +1,7 @@
 """A daemon of our own in a folder, with users who have certificates, and plugins in this process.
 
-Needs root, dockerd, the docker command and a static busybox; tests that ask for it skip where one
-is missing. Everything that is started here is ended here, by its number.
+Needs root, dockerd, the docker command and a static busybox; `missing` says which of them is not
+there. Everything that is started here is ended here, by its number. Demo and tests share it.
 """
 
 from __future__ import annotations
