@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from doorward.rego.analysis.bindings import Arity, analyse, body_vars, term_vars
+from doorward.rego.analysis.bindings import Arity, analyse, body_vars, expr_vars, term_vars
 from doorward.rego.analysis.scope import pattern_vars, source_name
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
@@ -57,6 +57,11 @@ def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
     outer = {v.name for v in body_vars(body, closures=False)}
     ordered, _ = safety.body(body, set(), outer)
     return ordered, safety.errors
+
+
+def _named(body: Body) -> list[tuple[Expr, set[str]]]:
+    """Each expression with the variables it names, those inside closures too."""
+    return [(expr, {v.name for v in expr_vars(expr)}) for expr in body]
 
 
 class _Safety:
@@ -125,18 +130,23 @@ class _Safety:
 
     def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
         """The expressions that no order makes ready."""
-        waiting, safe = list(body), set(bound)
+        waiting, safe = _named(body), set(bound)
+        fresh: set[str] | None = None
         while True:
-            rest = []
-            for expr in waiting:
+            rest, added = [], set[str]()
+            for expr, names in waiting:
+                if fresh is not None and names.isdisjoint(fresh | added):
+                    rest.append((expr, names))
+                    continue
                 binding = analyse(expr, safe, outer, self.arity)
                 if binding.missing():
-                    rest.append(expr)
+                    rest.append((expr, names))
                 else:
                     safe |= binding.binds
+                    added |= binding.binds
             if len(rest) == len(waiting):
-                return rest
-            waiting = rest
+                return [expr for expr, _ in rest]
+            waiting, fresh = rest, added
 
     def _head(self, head: Head, safe: set[str], outer: set[str]) -> Head:
         ref = self.term(head.ref, safe, outer)
@@ -149,22 +159,29 @@ class _Safety:
 
     def body(self, body: Body, bound: set[str], outer: set[str]) -> tuple[Body, set[str]]:
         """The ordered body, and what is bound after it."""
-        waiting = list(body)
+        waiting = _named(body)
         ordered: list[Expr] = []
         safe = set(bound)
+        fresh: set[str] | None = None
         while waiting:
-            rest: list[Expr] = []
-            for expr in waiting:
+            rest, added = [], set[str]()
+            for expr, names in waiting:
+                # What names nothing that has been bound since then would fail again.
+                if fresh is not None and names.isdisjoint(fresh | added):
+                    rest.append((expr, names))
+                    continue
                 binding = analyse(expr, safe, outer, self.arity)
                 if binding.missing():
-                    rest.append(expr)
+                    rest.append((expr, names))
                     continue
                 ordered.append(self._closures(expr, safe | binding.binds, outer))
                 safe |= binding.binds
+                added |= binding.binds
             if len(rest) == len(waiting):
-                self._report(rest, safe, outer)
-                return (*ordered, *rest), safe | {v.name for v in body_vars(tuple(rest))}
-            waiting = rest
+                stuck = tuple(expr for expr, _ in rest)
+                self._report(stuck, safe, outer)
+                return (*ordered, *stuck), safe | {v.name for v in body_vars(stuck)}
+            waiting, fresh = rest, added
         return tuple(ordered), safe
 
     def _report(self, stuck: Sequence[Expr], safe: set[str], outer: set[str]) -> None:

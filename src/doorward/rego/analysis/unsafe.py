@@ -179,18 +179,23 @@ class _Order:
                 unsafe[id(expr)] = expr, names - globals_
         ordered: list[Expr] = []
         bound: set[str] = set()
-        waiting = list(body)
-        progress = True
-        while waiting and progress:
-            progress = False
-            for expr in tuple(waiting):
-                if self._ready(expr, safe, bound, here - globals_, unsafe):
-                    progress = True
-                    waiting.remove(expr)
-                    ordered.append(expr)
-                    outputs = self._outputs(expr, safe)
-                    safe |= outputs
-                    bound |= outputs
+        here -= globals_
+        waiting = [(expr, {v.name for v in expr_vars(expr, closures=True)}) for expr in body]
+        fresh: set[str] | None = None
+        while waiting and (fresh is None or fresh):
+            rest, added = [], set[str]()
+            for expr, names in waiting:
+                # What names nothing that has been bound since then would fail again.
+                tried = fresh is not None and names.isdisjoint(fresh | added)
+                if tried or not self._ready(expr, safe, bound, here, unsafe):
+                    rest.append((expr, names))
+                    continue
+                ordered.append(expr)
+                outputs = self._outputs(expr, safe)
+                safe |= outputs
+                bound |= outputs
+                added |= outputs
+            waiting, fresh = rest, added
         around = set(globals_)
         for expr in ordered:
             self._closures(expr, around, unsafe)
