@@ -163,4 +163,4 @@ class OperandError(BuiltinError):
 
 
 class HaltError(BuiltinError):
-    """A built-in error that stops the whole evaluation, strict or not; its text is the whole text."""
+    """A built-in error that ends the evaluation, strict or not; its text is the whole text."""
