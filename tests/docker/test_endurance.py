@@ -1,0 +1,177 @@
+"""Many calls, slow policy servers and restarts, against a real daemon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from examples.docker.private_daemon import PrivateDaemon
+
+from doorward.docker.installer import Installation, install, uninstall
+from doorward.docker.units import Process
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A policy server that takes its time and allows."""
+
+    protocol_version = "HTTP/1.1"
+    pause = 0.2
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(self.pause)
+        self.send_response(200)
+        self.send_header("Content-Length", "15")
+        self.end_headers()
+        self.wfile.write(b'{"result":true}')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 512
+    daemon_threads = True
+
+
+@pytest.fixture
+def slow_url() -> Iterator[str]:
+    server = Server(("127.0.0.1", 0), Slow)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1/data/policy/docker/authz"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Installation]:
+    policy = tmp_path / "policy.rego"
+    policy.write_text("package policy.docker.authz\n\nallow := true\n")
+    found = Installation(
+        name=f"{unique}e",
+        policies=[str(policy)],
+        daemon_json=daemon.config,
+        pidfile=daemon.pidfile,
+        socket=daemon.socket,
+        systemd=False,
+        state=tmp_path / "state",
+        audit_log=str(tmp_path / "audit.log"),
+    )
+    yield found
+    if found.name in found.config.plugins():
+        uninstall(found, lambda _text: None)
+
+
+def nothing(_text: str) -> None:
+    pass
+
+
+def test_a_thousand_calls_with_pauses_are_never_repeated(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    before = len(daemon.log)
+    for number in range(1000):
+        assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+        if number % 50 == 0:
+            time.sleep(0.12)
+    log = daemon.log[before:]
+    assert "retrying" not in log.lower()
+    assert "Unable to connect to plugin" not in log
+
+
+def test_two_hundred_at_once_with_a_slow_policy_server(
+    daemon: PrivateDaemon, wanted: Installation, slow_url: str
+) -> None:
+    install(replace(wanted, policies=(), url=slow_url), nothing)
+    times: list[float] = []
+    statuses: list[int] = []
+
+    def ask() -> None:
+        started = time.monotonic()
+        statuses.append(daemon.raw("GET", "/v1.41/containers/json").status)
+        times.append(time.monotonic() - started)
+
+    threads = [threading.Thread(target=ask) for _ in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 200
+    assert max(times) < 3.0, max(times)
+
+
+def test_policy_server_that_hangs_denies_at_the_deadline(
+    daemon: PrivateDaemon, wanted: Installation, slow_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Slow, "pause", 3.0)
+    arguments = ("--timeout", "0.5")
+    install(replace(wanted, policies=(), url=slow_url, extra=arguments), nothing)
+    started = time.monotonic()
+    answer = daemon.raw("GET", "/v1.41/containers/json")
+    assert time.monotonic() - started < 2.0
+    assert answer.message.endswith(": policy server did not answer in time")
+
+
+def test_requests_survive_a_restart_of_the_plugin(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def keep_asking() -> None:
+        while not stop.is_set():
+            statuses.append(daemon.raw("GET", "/v1.41/containers/json").status)
+
+    threads = [threading.Thread(target=keep_asking) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    supervisor = wanted.supervisor
+    assert isinstance(supervisor, Process)
+    supervisor.start(wanted.arguments)
+    time.sleep(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(statuses) > 20
+    assert set(statuses) == {200}
+
+
+def test_plugin_that_is_gone_denies_and_comes_back(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    supervisor = wanted.supervisor
+    supervisor.stop()
+    answers: list[int] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(daemon.raw("GET", "/v1.41/containers/json").status)
+    )
+    thread.start()
+    time.sleep(1.5)
+    assert answers == []  # the daemon waits for the plugin, and lets nobody through
+    supervisor.start(wanted.arguments)
+    thread.join(20)
+    assert answers == [200]
+
+
+def test_policies_reload_by_themselves(daemon: PrivateDaemon, wanted: Installation) -> None:
+    install(wanted, nothing)
+    policy = Path(wanted.policies[0])
+    policy.write_text("package policy.docker.authz\n\nallow := false\n")
+    until = time.monotonic() + 10
+    while daemon.raw("GET", "/v1.41/info").status == 200 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert daemon.raw("GET", "/v1.41/info").status == 403
+    policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
+    time.sleep(1.5)
+    assert daemon.raw("GET", "/v1.41/info").status == 403
