@@ -101,6 +101,11 @@ class Engine:
             imports=tuple(imports),
         )
 
+    @property
+    def trees(self) -> Mapping[str, Module]:
+        """The policies as they were parsed, by file name."""
+        return self._state.parsed
+
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""
         return {item.file: item.text() for item in self._state.units}
@@ -229,7 +234,7 @@ class Query:
         state = engine._state.mocking(checked.mocked)
         self._root = state.linked.root
         self._answers = state.answers[strict_builtin_errors]
-        self._is_plain = not strict_builtin_errors and deadline is None
+        self._is_plain = not strict_builtin_errors
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._bindings = self._function(state, checked.body, single=False)
@@ -279,6 +284,8 @@ class Query:
         if self._is_plain and now_ns is None:
             engine = self.engine
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
+            if self.deadline is not None:
+                state.deadline = time.monotonic() + self.deadline
         else:
             state = self.evaluation(input, now_ns=now_ns)
         try:
