@@ -14,12 +14,13 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check test lint types imports tests conformance coverage bench docs locks \
-	clean system-packages
+.PHONY: help demo demo-check demo-docker test lint types imports tests conformance coverage bench \
+	docs locks clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
 	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
+	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make lint types imports tests conformance coverage bench docs locks clean'
 
@@ -35,6 +36,10 @@ demo: $(STAMP)
 
 demo-check: $(STAMP)
 	@$(BIN)/python examples/people/demo.py --check
+
+demo-docker: $(STAMP)
+	@WANTED="docker.io:dockerd busybox-static:busybox" scripts/system-packages
+	@$(BIN)/python examples/docker/demo.py
 
 test: system-packages lint types imports tests
 

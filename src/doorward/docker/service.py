@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import ssl
@@ -65,6 +66,9 @@ class Service:
 
     def start(self) -> None:
         """Answer from now on."""
+        # What is there now stays: the collector need not look at it again at every decision.
+        gc.collect()
+        gc.freeze()
         self._server.start()
         _log.info("Docker plugin serves.")
 
