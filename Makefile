@@ -38,7 +38,7 @@ demo-check: $(STAMP)
 	@$(BIN)/python examples/people/demo.py --check
 
 demo-docker: $(STAMP)
-	@WANTED="docker.io:dockerd busybox-static:busybox" scripts/system-packages
+	@WANTED="docker.io:dockerd docker-cli:docker busybox-static:busybox" scripts/system-packages
 	@$(BIN)/python examples/docker/demo.py
 
 test: system-packages lint types imports tests
