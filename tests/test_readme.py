@@ -24,7 +24,8 @@ def blocks(language: str) -> list[str]:
 def commands() -> list[str]:
     lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
     shown = [line for line in lines if line.startswith("doorward ")]
-    return [line for line in shown if not line.startswith("doorward run")]
+    # What serves, or changes the machine, has tests of its own.
+    return [line for line in shown if line.split()[1] not in {"run", "docker"}]
 
 
 @pytest.mark.parametrize("block", blocks("python"))
