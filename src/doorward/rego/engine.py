@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from doorward.rego.analysis.passes import Options, Program, check, check_query
@@ -68,8 +68,8 @@ class Engine:
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
         new = object.__new__(Engine)
-        for name in _FIELDS:
-            object.__setattr__(new, name, getattr(self, name))
+        for item in fields(self):
+            object.__setattr__(new, item.name, getattr(self, item.name))
         object.__setattr__(new, "data", data)
         object.__setattr__(new, "_state", self._state.on_other_data())
         return new
@@ -111,16 +111,8 @@ class Engine:
         return {item.file: item.text() for item in self._state.units}
 
 
-_FIELDS: Final = (
-    "modules",
-    "data",
-    "v0",
-    "strict",
-    "registry",
-    "environment",
-    "max_errors",
-    "traced",
-)
+MAX_VARIANTS: Final = 16
+"""Programs kept for queries that replace functions; each is the whole code once more."""
 
 
 def _parse(modules: Mapping[str, str], registry: Registry, *, v0: bool) -> dict[str, Module]:
@@ -188,6 +180,8 @@ class _Compiled:
         with self._lock:
             found = self._variants.get(names)
             if found is None:
+                if len(self._variants) >= MAX_VARIANTS:
+                    self._variants.pop(next(iter(self._variants)))
                 found = self._variants[names] = _Compiled(
                     self.parsed,
                     self.program,
