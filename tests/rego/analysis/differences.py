@@ -6,30 +6,17 @@ from typing import Final
 
 _NO_OPERATOR_RULES: Final = "OPA takes this for a rule that redefines an operator; we refuse it"
 _OLDER: Final = "1.9.0's words or place; 1.18.2 speaks of the same thing as we do"
-_SCHEMAS: Final = "schemas in METADATA are not read yet"
 _FOLLOWS: Final = "follows from the other error, which is the one to mend"
 _HEAD: Final = "we name the term that was written, OPA the variable it made of it"
 
 ERRORS: Final = {
     "parse-0544": _NO_OPERATOR_RULES,
     "parse-0552@1.18.2": _NO_OPERATOR_RULES,
-    "parse-0609": _SCHEMAS,
-    "parse-0609v0": _SCHEMAS,
     "compile-0006s": _OLDER,
     "compile-0066s": _OLDER,
     "compile-0114s": "OPA takes the operator of an assignment for a parameter",
     "compile-0168s": _OLDER,
-    "compile-0440": "annotations of one document in two places are not compared yet",
-    "compile-0442": _SCHEMAS,
-    "compile-0443": _SCHEMAS,
-    "compile-0445": _SCHEMAS,
-    "compile-0447": _SCHEMAS,
-    "compile-0448": _SCHEMAS,
-    "compile-0449": _SCHEMAS,
-    "compile-0450": _SCHEMAS,
-    "compile-0450s": _SCHEMAS,
-    "compile-0451": _SCHEMAS,
-    "compile-0452": _SCHEMAS,
+    "compile-0449": "no schema is fetched: we say so, OPA that it could not",
     "compile-0455": _OLDER,
     "compile-0471@1.18.2": "OPA forgets where the variable stands; we say it",
     "compile-0474s": _OLDER,

@@ -23,6 +23,7 @@ from doorward.rego.analysis.replacements import check_replacements
 from doorward.rego.analysis.resolve import resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
+from doorward.rego.analysis.schemas import Schemas, check_annotations
 from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
 from doorward.rego.analysis.unsafe import check_body_safety, check_safety
 from doorward.rego.builtins.registry import Registry
@@ -35,10 +36,14 @@ __all__ = ["Options", "Program", "Query", "check", "check_query"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report."""
+    """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report.
+
+    `schemas` are those that METADATA can name; that of the input stands under ().
+    """
 
     strict: bool = False
     max_errors: int = 10
+    schemas: Schemas | None = None
 
 
 @dataclass(slots=True)
@@ -91,6 +96,11 @@ def values(program: Program) -> list[Diagnostic]:
     return check_values(program.modules, program.callees)
 
 
+def described(program: Program) -> list[Diagnostic]:
+    """Any time before types, which rely on it."""
+    return check_annotations(program.modules)
+
+
 def replacements(program: Program) -> list[Diagnostic]:
     """Before the calls are looked at, some of which they change."""
     return check_replacements(program.modules, program.callees)
@@ -126,7 +136,9 @@ def recursion(program: Program) -> list[Diagnostic]:
 
 def types(program: Program) -> list[Diagnostic]:
     """Last: a variable's type comes from what binds it, so bodies must be in order."""
-    program.types, errors = check_types(program.root, program.graph, program.callees)
+    program.types, errors = check_types(
+        program.modules, program.root, program.graph, program.callees, program.options.schemas
+    )
     return errors
 
 
@@ -139,6 +151,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     metadata,
     resolve,
     values,
+    described,
     replacements,
     conflicts,
     calls,

@@ -10,14 +10,20 @@ from collections.abc import Iterator, Sequence
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches
-from doorward.rego.analysis.environment import Globals, Scope
+from doorward.rego.analysis.environment import Globals, Place, Scope
 from doorward.rego.analysis.flatten import FlatRule, Flattener
 from doorward.rego.analysis.inference import Inference
+from doorward.rego.analysis.schemas import (
+    SchemaError,
+    Schemas,
+    annotated_documents,
+    schema_type,
+)
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN, Kind
 from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type, any_, boolean
-from doorward.rego.errors import Diagnostic
-from doorward.rego.syntax.nodes import Body, Head, Scalar, Term, Var
+from doorward.rego.errors import TYPE_ERROR, Diagnostic
+from doorward.rego.syntax.nodes import Body, Head, Module, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Key, to_key
 
@@ -25,16 +31,35 @@ __all__ = ["check_body_types", "check_types"]
 
 
 def check_types(
-    root: RuleNode, graph: Dependencies, callees: Callees
+    modules: Sequence[Module],
+    root: RuleNode,
+    graph: Dependencies,
+    callees: Callees,
+    schemas: Schemas | None = None,
 ) -> tuple[Globals, list[Diagnostic]]:
     """What is known of all rules, and the type errors in them."""
     known = Globals(callees.registry)
+    if schemas is not None and () in schemas:
+        try:
+            known.rules.put(("input",), schema_type(schemas[()]))
+        except SchemaError as error:
+            return known, [Diagnostic(TYPE_ERROR, str(error))]
     errors: list[Diagnostic] = []
+    annotated = any(module.annotations for module in modules)
     for node in _in_order(root, graph):
         for definition in sorted(node.definitions, key=_place):
+            documents: tuple[Place, ...] = (known.rules,)
+            if annotated:
+                found = annotated_documents(
+                    definition.rule, definition.module, modules, schemas, known.rules
+                )
+                if isinstance(found, list):
+                    errors += found
+                elif found is not None:
+                    documents = (found, known.rules)
             for rule in branches(definition.rule):
                 flat = Flattener(callees.arity, unify_equals=True).rule(rule)
-                errors += _check_rule(flat, known)
+                errors += _check_rule(flat, known, documents)
     return known, errors
 
 
@@ -68,8 +93,8 @@ def _place(definition: Definition) -> tuple[str, int]:
     return span.file, span.start
 
 
-def _check_rule(flat: FlatRule, known: Globals) -> list[Diagnostic]:
-    scope = Scope(known)
+def _check_rule(flat: FlatRule, known: Globals, documents: tuple[Place, ...]) -> list[Diagnostic]:
+    scope = Scope(known, documents=documents)
     inference = Inference(known)
     found = inference.body(flat.body, scope)
     path, tail = head_path(flat.head.ref)

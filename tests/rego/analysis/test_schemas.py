@@ -1,0 +1,78 @@
+"""Schemas say what can stand in a document; nothing more is asked of it than they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego.analysis.passes import Options, check
+from doorward.rego.analysis.schemas import SchemaError, Schemas, schema_type
+from doorward.rego.analysis.type_errors import type_text
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.errors import CompileError
+from doorward.rego.source import Source
+from doorward.rego.syntax.parser import parse_module
+
+USER = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+TYPES: list[tuple[object, str]] = [
+    ({}, "any"),
+    (True, "any"),
+    ({"type": "integer"}, "number"),
+    ({"type": ["string", "null"]}, "any<null, string>"),
+    (USER, "object<name: string>"),
+    ({"properties": {"n": {"type": "number"}}}, "object<n: number>"),
+    ({"type": "object"}, "object[any: any]"),
+    ({"type": "array", "items": {"type": "string"}}, "array[string]"),
+    ({"type": "array", "items": [{"type": "string"}, {"type": "number"}]}, "array<string, number>"),
+    ({"items": {"type": "boolean"}}, "array[boolean]"),
+    ({"anyOf": [{"type": "string"}, {"type": "number"}]}, "any<number, string>"),
+    ({"allOf": [USER, {"properties": {"n": {}}}]}, "object<n: any, name: string>"),
+    ({"$ref": "#/$defs/u", "$defs": {"u": USER}}, "object<name: string>"),
+    ({"$ref": "#"}, "any"),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), TYPES)
+def test_a_schema_is_a_type(schema: object, text: str) -> None:
+    assert type_text(schema_type(schema)) == text
+
+
+@pytest.mark.parametrize("schema", [{"type": "foo"}, {"type": 1}, {"$ref": "http://a.example/x"}])
+def test_a_schema_that_cannot_be_read_is_refused(schema: object) -> None:
+    with pytest.raises(SchemaError):
+        schema_type(schema)
+
+
+def refusal(text: str, schemas: Schemas | None = None) -> list[str]:
+    module = parse_module(Source("p.rego", text), annotations=True)
+    try:
+        check([module], REGISTRY, Options(schemas=schemas))
+    except CompileError as error:
+        return [d.message for d in error.diagnostics]
+    return []
+
+
+def test_a_schema_by_name_is_the_one_that_was_given() -> None:
+    text = "package p\n# METADATA\n# schemas:\n# - input: schema.user\np if input.nme"
+    assert refusal(text) == []
+    assert refusal(text, {("user",): USER}) == ["undefined ref: input.nme"]
+    assert refusal(text, {("other",): USER}) == ["undefined schema: schema.user"]
+
+
+def test_the_schema_of_the_input_holds_everywhere() -> None:
+    assert refusal("package p\np if input.nme", {(): USER}) == ["undefined ref: input.nme"]
+    assert refusal("package p\np if input.name", {(): USER}) == []
+
+
+def test_a_schema_of_a_part_leaves_the_rest_open() -> None:
+    head = 'package p\n# METADATA\n# schemas:\n# - input.a: {"type": "array"}\n'
+    assert refusal(f"{head}p if {{ input.b.c; input.a[0] }}") == []
+    assert refusal(f"{head}p if input.a.c") == ["undefined ref: input.a.c"]
+
+
+def test_a_package_may_be_described_once() -> None:
+    text = "# METADATA\n# title: a\npackage p\np := 1"
+    assert refusal(text) == []
+    modules = [parse_module(Source(f"{n}.rego", text), annotations=True) for n in "ab"]
+    with pytest.raises(CompileError, match=r"package annotation redeclared: a\.rego:1"):
+        check(modules, REGISTRY, Options())
