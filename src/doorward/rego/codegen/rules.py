@@ -196,6 +196,8 @@ class RuleWriter(Expressions):
 
     def _fallback(self, default: Definition | None) -> None:
         """What is returned where no definition gave an answer."""
+        if self.statements and isinstance(self.statements[-1], ast.Return):
+            return
         if default is None or default.rule.head.value is None:
             self.add(ast.Return(value=runtime("UNDEFINED")))
             return
@@ -302,7 +304,9 @@ class RuleWriter(Expressions):
             if _is_set(node):
                 assert rule.head.key is not None
                 add = ast.Attribute(value=load(out), attr="add", ctx=ast.Load())
-                self.run(call(add, self.key(self.term(rule.head.key))))
+                member = self.key(self.term(rule.head.key))
+                self.step(rule, holds=True)
+                self.run(call(add, member))
             else:
                 self._insert(out, definition)
 
@@ -324,6 +328,7 @@ class RuleWriter(Expressions):
         place = self.constants.add(rule.span)
         if rule.head.key is not None:
             member = self.term(rule.head.key).code
+            self.step(rule, holds=True)
             keys = ast.Tuple(elts=path, ctx=ast.Load())
             self.run(call(runtime("insert_member_at"), load(out), keys, member, place))
             return
@@ -339,8 +344,11 @@ class RuleWriter(Expressions):
     def _head_value(self, rule: Rule) -> Operand:
         value = rule.head.value
         if value is None:
-            return Operand(ast.Constant(value=True), "boolean", True)
-        return self.term(value)
+            operand = Operand(ast.Constant(value=True), "boolean", True)
+        else:
+            operand = self.term(value)
+        self.step(rule, holds=True)
+        return operand
 
     @contextmanager
     def scope(self, rule: Rule, args: Sequence[str]) -> Iterator[None]:
@@ -373,7 +381,6 @@ class RuleWriter(Expressions):
         self.body(rule.body)
         for parameter, arg in late:
             self.match(parameter, Operand(load(arg)))
-        self.step(rule, holds=True)
 
 
 def _is_set(node: RuleNode) -> bool:
