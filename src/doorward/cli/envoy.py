@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from doorward.envoy.bootstrap import Bootstrap, render
+from doorward.envoy.redirect import Redirect, read_networks, read_ports
+from doorward.envoy.redirect_programs import RedirectError
+from doorward.envoy.redirect_steps import BACK_ENDS, dry_run, install, remove, verify
 
 __all__ = ["command"]
 
@@ -46,3 +52,81 @@ def bootstrap(pdp: tuple[str, ...], forward_authorization: bool, **options: obje
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(render(settings), nl=False)
+
+
+@command.command(
+    "redirect",
+    epilog="""\b
+Examples:
+  doorward envoy redirect -p 8000 -u 1111 -w 8282
+  doorward envoy redirect -p 8000 -u 1111 -w 8282 --capture-loopback --verify
+  doorward envoy redirect --remove
+""",
+)
+@click.option("-p", "port", metavar="PORT", help="Where Envoy listens for inbound connections.")
+@click.option("-u", "user", metavar="UID", help="Envoy's user, whose connections pass.")
+@click.option("-w", "open_ports", multiple=True, metavar="PORT,…", help="Ports that stay open.")
+@click.option("-o", "outbound", metavar="PORT", help="Redirect outbound connections here.")
+@click.option(
+    "-i", "networks", multiple=True, metavar="CIDR,…", help="Only those to these networks."
+)
+@click.option("--capture-loopback", is_flag=True, help="Also connections between neighbours.")
+@click.option("--backend", type=click.Choice(BACK_ENDS), help="By which means; else what works.")
+@click.option("--dry-run", "step", flag_value="dry-run", help="Print the rules; change nothing.")
+@click.option("--verify", "step", flag_value="verify", help="0 only if every rule is in force.")
+@click.option("--remove", "step", flag_value="remove", help="Take all rules away.")
+def redirect(step: str | None, backend: str | None, **given: Any) -> int:
+    """Send this network namespace's inbound TCP connections to Envoy, over IPv4 and IPv6.
+
+    Idempotent: what is missing is completed, what is wrong is replaced. Needs the capability
+    NET_ADMIN, and nft or iptables.
+    """
+    if step == "remove":
+        for name in _attempt(lambda: remove(backend)):
+            click.echo(f"removed ({name})")
+        return 0
+    options = _to_redirect(given)
+    match step:
+        case "dry-run":
+            click.echo(dry_run(options, backend), nl=False)
+        case "verify":
+            problems = _attempt(lambda: verify(options, backend))
+            for problem in problems:
+                click.echo(problem, err=True)
+            return 1 if problems else 0
+        case _:
+            click.echo(_attempt(lambda: install(options, backend)))
+    return 0
+
+
+def _to_redirect(given: dict[str, Any]) -> Redirect:
+    if given["port"] is None or given["user"] is None:
+        raise click.UsageError("-p and -u are needed: Envoy's port and the id of its user")
+    user, outbound = given["user"], given["outbound"]
+    if not (user.isascii() and user.isdecimal() and len(user) <= 10):
+        raise click.UsageError(f"-u: `{user}` is not the id of a user")
+    try:
+        return Redirect(
+            port=_one_port(given["port"]),
+            user=int(user),
+            open_ports=read_ports(given["open_ports"]),
+            outbound=None if outbound is None else _one_port(outbound),
+            networks=read_networks(given["networks"]),
+            capture_loopback=given["capture_loopback"],
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _one_port(text: str) -> int:
+    ports = read_ports([text])
+    if len(ports) != 1:
+        raise ValueError(f"`{text}` is not a port")
+    return ports[0]
+
+
+def _attempt(step: Callable[[], Any]) -> Any:
+    try:
+        return step()
+    except RedirectError as error:
+        raise click.ClickException(str(error)) from None

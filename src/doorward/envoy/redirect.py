@@ -1,0 +1,166 @@
+"""Options of the init step become rules: which TCP connections reach the proxy instead.
+
+    options -> `to_rules` -> chains of rules -> a back end's script -> the kernel
+
+All inbound connections go to the proxy, whatever port they were meant for, except the ports that
+stay open by name. With `outbound` those that leave go to the proxy as well, and with
+`capture_loopback` those between neighbours in one network namespace, unless the proxy's own user
+makes them. The chains mean the same over IPv4 and IPv6; a rule is said once, and written down by
+`redirect_nft` and `redirect_iptables`. Nothing here runs a program.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+__all__ = ["Chains", "Family", "Redirect", "Rule", "read_networks", "read_ports", "to_rules"]
+
+Family = Literal["ip", "ip6"]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Chains = dict[str, tuple["Rule", ...]]
+"""Rules by chain. `prerouting` and `output` are where the kernel calls in; the rest are ours."""
+
+_PORTS: Final = 64
+_NETWORKS: Final = 256
+_USERS: Final = 2**32 - 1  # the last one means "no user"
+_HOST: Final[dict[Family, str]] = {"ip": "127.0.0.1", "ip6": "::1"}
+# Docker's resolver answers here in every container, and nowhere else; port 53 alone stays open.
+_RESOLVER: Final = "127.0.0.11"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirect:
+    """What is redirected, and whose connections never are."""
+
+    port: int
+    """Where the proxy listens for inbound connections."""
+    user: int
+    """The numeric id of the proxy's user."""
+    open_ports: tuple[int, ...] = ()
+    """Inbound ports that are not redirected: health checks, metrics."""
+    outbound: int | None = None
+    """Where the proxy listens for outbound connections. None: they are left alone."""
+    networks: tuple[Network, ...] = ()
+    """Of outbound connections only those to these networks. None given: all."""
+    capture_loopback: bool = False
+    """Whether connections inside the network namespace are redirected, too."""
+
+    def __post_init__(self) -> None:
+        for port in (
+            self.port,
+            *self.open_ports,
+            *(() if self.outbound is None else [self.outbound]),
+        ):
+            if not 0 < port < 65536:
+                raise ValueError(f"`{port}` is not a port")
+        if not 0 <= self.user < _USERS:
+            raise ValueError(f"`{self.user}` is not the id of a user")
+        if len(self.open_ports) > _PORTS:
+            raise ValueError(f"more than {_PORTS} ports that stay open")
+        if len(self.networks) > _NETWORKS:
+            raise ValueError(f"more than {_NETWORKS} networks")
+        if self.networks and self.outbound is None:
+            raise ValueError("networks are of outbound connections, and no outbound port is given")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Conditions that must all hold, and what happens then. Every rule is about TCP."""
+
+    why: str
+    then: Literal["return"] | str | int = "return"
+    """`return`, the name of the chain to go to, or the port to redirect to."""
+    loopback: bool = False
+    """Only what leaves through the loopback interface."""
+    user: int | None = None
+    destination: str | None = None
+    """An address, or a network `ADDRESS/BITS`."""
+    elsewhere: str | None = None
+    """Any destination but this address."""
+    port: int | None = None
+
+
+@dataclass(slots=True)
+class _Draft:
+    chains: dict[str, list[Rule]] = field(default_factory=dict)
+
+    def add(self, chain: str, rule: Rule) -> None:
+        self.chains.setdefault(chain, []).append(rule)
+
+
+def to_rules(options: Redirect, family: Family) -> Chains:
+    """The chains of one address family, called ones before their callers."""
+    draft = _Draft()
+    for port in sorted(set(options.open_ports)):
+        draft.add("inbound", Rule(port=port, why=f"port {port} stays open"))
+    draft.add("inbound", Rule(then=options.port, why="all other connections go to the proxy"))
+    if options.capture_loopback:
+        _add_local(draft, options, family)
+    if options.outbound is not None:
+        _add_outbound(draft, options, options.outbound, family)
+    draft.add("prerouting", Rule(then="inbound", why="what comes in"))
+    if options.capture_loopback:
+        draft.add("output", Rule(then="local", loopback=True, why="what neighbours send"))
+    if options.outbound is not None:
+        draft.add("output", Rule(then="outbound", why="what goes out"))
+    return {name: tuple(rules) for name, rules in draft.chains.items()}
+
+
+def _add_local(draft: _Draft, options: Redirect, family: Family) -> None:
+    draft.add("local", Rule(user=options.user, why="the proxy reaches the application"))
+    if family == "ip":
+        draft.add("local", Rule(destination=_RESOLVER, port=53, why="name resolution of Docker"))
+    draft.add("local", Rule(then="inbound", why="neighbours are treated like clients"))
+
+
+def _add_outbound(draft: _Draft, options: Redirect, port: int, family: Family) -> None:
+    host = _HOST[family]
+    draft.add(
+        "outbound",
+        Rule(loopback=True, elsewhere=host, then="inbound", why="the application calls itself"),
+    )
+    draft.add("outbound", Rule(user=options.user, why="the proxy is not sent to itself"))
+    draft.add("outbound", Rule(destination=host, why="loopback stays loopback"))
+    if not options.networks:
+        draft.add("outbound", Rule(then=port, why="all other connections go to the proxy"))
+    for network in options.networks:
+        if network.version == (4 if family == "ip" else 6):
+            draft.add("outbound", Rule(destination=_write(network), then=port, why="as asked for"))
+
+
+def _write(network: Network) -> str | None:
+    if network.prefixlen == 0:
+        return None
+    kind = socket.AF_INET if network.version == 4 else socket.AF_INET6
+    # As the kernel's tools write it, so that what they list can be compared.
+    address = socket.inet_ntop(kind, network.network_address.packed)
+    whole = network.prefixlen == network.max_prefixlen
+    return address if whole else f"{address}/{network.prefixlen}"
+
+
+def read_ports(texts: Iterable[str]) -> tuple[int, ...]:
+    """Ports from texts that each hold one or several, separated by commas."""
+    return tuple(_read_port(part) for text in texts for part in text.split(","))
+
+
+def _read_port(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,5}", text) is None or not 0 < int(text) < 65536:
+        raise ValueError(f"`{text}` is not a port")
+    return int(text)
+
+
+def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Networks from texts that each hold one or several in CIDR form, separated by commas."""
+    return tuple(_read_network(part) for text in texts for part in text.split(","))
+
+
+def _read_network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise ValueError(f"`{text}` is not a network in CIDR form") from None

@@ -1,0 +1,235 @@
+"""Chains of rules become scripts of iptables-restore, and are compared with what iptables lists.
+
+Serves both back ends, `nft` and `legacy`, and both programs, iptables and ip6tables. Everything is
+in chains of our own in the table `nat`, except one jump to each, which stands first where the
+kernel calls in: a rule before it could send a connection elsewhere. A script is committed as one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from doorward.envoy.redirect import Chains, Family, Redirect, Rule, to_rules
+from doorward.envoy.redirect_programs import RedirectError, find_program, run_program
+
+__all__ = ["Iptables"]
+
+_CHAINS: Final = {
+    "inbound": "DOORWARD_IN",
+    "local": "DOORWARD_LOCAL",
+    "outbound": "DOORWARD_OUT",
+    "prerouting": "PREROUTING",
+    "output": "OUTPUT",
+}
+_OURS: Final = ("DOORWARD_IN", "DOORWARD_LOCAL", "DOORWARD_OUT")
+_PATIENCE: Final = ("-w", "5")  # seconds to wait for the lock
+_NAMES: Final[dict[Family, str]] = {
+    "ip": "/proc/net/ip_tables_names",
+    "ip6": "/proc/net/ip6_tables_names",
+}
+
+Conditions = frozenset[tuple[str, ...]]
+
+
+class Iptables:
+    """Rules by way of a variant of iptables: `-nft`, `-legacy`, or what the system has."""
+
+    def __init__(self, variant: str, families: Sequence[Family]) -> None:
+        self.name = f"iptables{variant}"
+        self._variant = variant
+        self._families = families
+
+    def find_programs(self) -> tuple[str, ...]:
+        """The files of its programs, one for each address family; empty when one is missing."""
+        found = [find_program(self._program(family)) for family in self._families]
+        return tuple(os.path.realpath(path) for path in found if path) if all(found) else ()
+
+    def script(self, options: Redirect) -> str:
+        """What the programs are given where nothing of ours is there yet."""
+        return "".join(
+            f"# {self._program(family, '-restore')} --noflush\n"
+            + _installation(to_rules(options, family), [])
+            for family in self._families
+        )
+
+    def problems(self, options: Redirect) -> list[str]:
+        """What of the rules is not in force, in words. None: all are."""
+        return [
+            f"{self._program(family)}: {problem}"
+            for family in self._families
+            for problem in _compare(to_rules(options, family), self._list(family))
+        ]
+
+    def install(self, options: Redirect) -> None:
+        """Put exactly these rules in force."""
+        for family in self._families:
+            self._restore(family, _installation(to_rules(options, family), self._list(family)))
+
+    def is_present(self) -> bool:
+        """Whether anything of ours is there, whole or not."""
+        return any(_removal(self._list(family)) for family in self._families)
+
+    def remove(self) -> None:
+        """Take all of ours away, and nothing else."""
+        for family in self._families:
+            if lines := _removal(self._list(family)):
+                self._restore(family, _transaction(lines))
+
+    def _program(self, family: Family, suffix: str = "") -> str:
+        return f"{'iptables' if family == 'ip' else 'ip6tables'}{self._variant}{suffix}"
+
+    def _list(self, family: Family) -> list[str]:
+        if self._variant == "-legacy" and not _has_table(family):
+            return []  # to ask would make the table
+        return self._run(family, "", *_PATIENCE, "-t", "nat", "-S").splitlines()
+
+    def _restore(self, family: Family, script: str) -> None:
+        self._run(family, "-restore", "--noflush", *_PATIENCE, script=script)
+
+    def _run(self, family: Family, suffix: str, *arguments: str, script: str = "") -> str:
+        name = self._program(family, suffix)
+        program = find_program(name)
+        if program is None:
+            raise RedirectError(f"there is no program `{name}`")
+        return run_program([program, *arguments], script)
+
+
+def _has_table(family: Family) -> bool:
+    try:
+        return "nat" in Path(_NAMES[family]).read_text().split()
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # somebody else's namespace: let the program say so
+
+
+def _transaction(lines: Iterable[str]) -> str:
+    return "\n".join(["*nat", *lines, "COMMIT", ""])
+
+
+def _installation(chains: Chains, listed: list[str]) -> str:
+    """Ours are emptied or made and filled, old jumps go and new ones come first, as one change."""
+    ours = [name for name in chains if _CHAINS[name] in _OURS]
+    wanted = {_CHAINS[name] for name in ours}
+    stale = [chain for chain in _existing(listed) if chain not in wanted]
+    lines = [f":{_CHAINS[name]} - [0:0]" for name in ours]
+    lines += [_deletion(line) for line in _jumps(listed)]
+    lines += [f"-F {chain}" for chain in stale]
+    lines += [f"-X {chain}" for chain in stale]
+    lines += [f"-A {_CHAINS[name]} {_write(rule)}" for name in ours for rule in chains[name]]
+    for name in chains:
+        if name not in ours:
+            for place, rule in enumerate(chains[name], 1):
+                lines.append(f"-I {_CHAINS[name]} {place} {_write(rule)}")
+    return _transaction(lines)
+
+
+def _removal(listed: list[str]) -> list[str]:
+    existing = _existing(listed)
+    return [
+        *[_deletion(line) for line in _jumps(listed)],
+        *[f"-F {chain}" for chain in existing],
+        *[f"-X {chain}" for chain in existing],
+    ]
+
+
+def _existing(listed: list[str]) -> list[str]:
+    return [chain for chain in _OURS if f"-N {chain}" in listed]
+
+
+def _jumps(listed: list[str]) -> list[str]:
+    """The listed rules of other chains that lead into ours."""
+    found = []
+    for line in listed:
+        words = line.split()
+        if words[0] == "-A" and words[1] not in _OURS and not set(words[2:]).isdisjoint(_OURS):
+            found.append(line)
+    return found
+
+
+def _deletion(line: str) -> str:
+    return "-D" + line.removeprefix("-A")
+
+
+def _write(rule: Rule) -> str:
+    words = []
+    if rule.elsewhere is not None:
+        words += ["!", "-d", rule.elsewhere]
+    if rule.destination is not None:
+        words += ["-d", rule.destination]
+    if rule.loopback:
+        words += ["-o", "lo"]
+    words += ["-p", "tcp"]
+    if rule.port is not None:
+        words += ["-m", "tcp", "--dport", str(rule.port)]
+    if rule.user is not None:
+        words += ["-m", "owner", "--uid-owner", str(rule.user)]
+    words += ["-m", "comment", "--comment", f'"{rule.why}"']
+    match rule.then:
+        case int(port):
+            words += ["-j", "REDIRECT", "--to-ports", str(port)]
+        case "return":
+            words += ["-j", "RETURN"]
+        case chain:
+            words += ["-j", _CHAINS[chain]]
+    return " ".join(words)
+
+
+def _compare(chains: Chains, listed: list[str]) -> list[str]:
+    problems = []
+    there = _existing(listed)
+    for name, rules in chains.items():
+        chain = _CHAINS[name]
+        wanted = [_to_conditions(_write(rule)) for rule in rules]
+        prefix = f"-A {chain} "
+        found = [
+            _to_conditions(line.removeprefix(prefix)) for line in listed if line.startswith(prefix)
+        ]
+        if chain in _OURS and chain not in there:
+            problems.append(f"there is no chain {chain}")
+        elif (found if chain in _OURS else found[: len(wanted)]) != wanted:
+            problems += _explain(chain, rules, wanted, found)
+    wanted_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)
+    if not problems and len(_jumps(listed)) > wanted_jumps:
+        problems.append("there are more jumps than there should be")
+    return problems
+
+
+def _explain(
+    chain: str, rules: Sequence[Rule], wanted: list[Conditions], found: list[Conditions]
+) -> list[str]:
+    missing = [
+        f"{chain}: missing: {_write(rule)}"
+        for rule, conditions in zip(rules, wanted, strict=True)
+        if conditions not in found
+    ]
+    return missing or [f"{chain}: other rules stand before or between ours"]
+
+
+def _to_conditions(text: str) -> Conditions:
+    """A rule, whatever the order and the spelling in which a variant lists it."""
+    conditions: list[tuple[str, ...]] = []
+    negated = False
+    for word in shlex.split(text):
+        if word == "!":
+            negated = True
+        elif word.startswith("-"):
+            conditions.append(("!", word) if negated else (word,))
+            negated = False
+        elif conditions:
+            conditions[-1] += (_spell(conditions[-1][-1], word),)
+    return frozenset(condition for condition in conditions if condition[0] != "-m")
+
+
+def _spell(option: str, value: str) -> str:
+    match option:
+        case "-p":
+            return {"6": "tcp"}.get(value, value)
+        case "-d":
+            return value.removesuffix("/128" if ":" in value else "/32")
+        case _:
+            return value

@@ -1,0 +1,144 @@
+"""Chains of rules become tables of nftables, and what nftables lists is compared with them.
+
+Two tables of our own, one for each address family. They come before those of iptables, so nothing
+that iptables holds can send a connection elsewhere; and a script is one transaction: the rules are
+all there or all as before. A rule is written as `nft list` prints it, which is what makes the
+comparison one of text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+from doorward.envoy.redirect import Chains, Family, Redirect, Rule, to_rules
+from doorward.envoy.redirect_programs import (
+    MissingCapability,
+    RedirectError,
+    find_program,
+    run_program,
+)
+
+__all__ = ["Nft"]
+
+TABLE: Final = "doorward"
+# One less than the -100 of destination NAT: before iptables' own chains.
+_HOOKS: Final = {
+    "prerouting": "type nat hook prerouting priority -101; policy accept;",
+    "output": "type nat hook output priority -101; policy accept;",
+}
+_HOPS: Final = ("inbound", "local", "outbound")
+
+
+class Nft:
+    """Rules by way of nftables itself."""
+
+    name = "nft"
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
+
+    def find_programs(self) -> tuple[str, ...]:
+        """The file of its program; empty when it is missing."""
+        found = find_program("nft")
+        return (os.path.realpath(found),) if found else ()
+
+    def script(self, options: Redirect) -> str:
+        """What `nft -f -` is given: old tables go, new ones come, at one moment."""
+        return (
+            "\n".join(
+                line
+                for family in self._families
+                for line in [*_removal(family), *_table(family, to_rules(options, family))]
+            )
+            + "\n"
+        )
+
+    def problems(self, options: Redirect) -> list[str]:
+        """What of the rules is not in force, in words. None: all are."""
+        found = []
+        for family in self._families:
+            listed = self._list(family)
+            wanted = _table(family, to_rules(options, family))
+            if not listed:
+                found.append(f"nft: there is no table {family} {TABLE}")
+            elif listed != wanted:
+                found += _differences(family, wanted, listed)
+        return found
+
+    def install(self, options: Redirect) -> None:
+        """Put exactly these rules in force."""
+        self._run("-f", "-", script=self.script(options))
+
+    def is_present(self) -> bool:
+        """Whether anything of ours is there, whole or not."""
+        return any(self._list(family) for family in self._families)
+
+    def remove(self) -> None:
+        """Take all of ours away, and nothing else."""
+        lines = [line for family in self._families for line in _removal(family)]
+        self._run("-f", "-", script="\n".join(lines) + "\n")
+
+    def _list(self, family: Family) -> list[str]:
+        try:
+            text = self._run("-s", "-u", "-y", "list", "table", family, TABLE)
+        except MissingCapability:
+            raise
+        except RedirectError as error:
+            if "No such file" in str(error):
+                return []
+            raise
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+    def _run(self, *arguments: str, script: str = "") -> str:
+        program = find_program("nft")
+        if program is None:
+            raise RedirectError("there is no program `nft`")
+        return run_program([program, *arguments], script)
+
+
+def _removal(family: Family) -> list[str]:
+    # To name a table makes it when it is not there; so the deletion never fails.
+    return [f"table {family} {TABLE}", f"delete table {family} {TABLE}"]
+
+
+def _table(family: Family, chains: Chains) -> list[str]:
+    lines = [f"table {family} {TABLE} {{"]
+    for name, rules in chains.items():
+        lines.append(f"chain {name} {{")
+        if name in _HOOKS:
+            lines.append(_HOOKS[name])
+        lines += [_write(family, rule) for rule in rules]
+        lines.append("}")
+    return [*lines, "}"]
+
+
+def _write(family: Family, rule: Rule) -> str:
+    words = []
+    if rule.loopback:
+        words.append('oifname "lo"')
+    if rule.destination is not None:
+        words.append(f"{family} daddr {rule.destination}")
+    if rule.elsewhere is not None:
+        words.append(f"{family} daddr != {rule.elsewhere}")
+    if rule.user is not None:
+        words.append(f"meta skuid {rule.user}")
+    words.append("meta l4proto tcp" if rule.port is None else f"tcp dport {rule.port}")
+    if isinstance(rule.then, int):
+        words.append(f"redirect to :{rule.then}")
+    else:
+        words.append(f"jump {rule.then}" if rule.then in _HOPS else rule.then)
+    return " ".join([*words, f'comment "{rule.why}"'])
+
+
+def _differences(family: Family, wanted: list[str], listed: list[str]) -> list[str]:
+    missing = [line for line in wanted if line not in listed]
+    foreign = [line for line in listed if line not in wanted]
+    found = [f"nft {family}: missing: {line}" for line in missing]
+    found += [f"nft {family}: not ours: {line}" for line in foreign]
+    for expected, line in zip_longest(wanted, listed):
+        if not found and expected != line:
+            found.append(f"nft {family}: in the wrong place: {line or expected}")
+    return found

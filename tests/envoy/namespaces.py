@@ -1,0 +1,94 @@
+"""Network namespaces of a test's own: what is done to the rules in one is seen nowhere else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_PROGRAMS: Final = ("ip", "iptables", "nft")
+_NUMBERS: Final = count()
+_ROOT: Final = Path(__file__).parents[2]
+PATH: Final = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """One network namespace."""
+
+    name: str
+
+    def command(self, *command: str) -> list[str]:
+        """The command that runs another one in here."""
+        return [program("ip"), "netns", "exec", self.name, *command]
+
+    def run(
+        self, *command: str, input: str = "", check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """What a program says in here, once it ended."""
+        done = subprocess.run(
+            self.command(*command),
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PATH": PATH},
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"{command} ended with {done.returncode}: {done.stderr}")
+        return done
+
+    def doorward(
+        self, *arguments: str, before: Sequence[str] = (), check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """`doorward …` in here, started by the command before it."""
+        return self.run(*before, *doorward(), *arguments, check=check)
+
+
+def doorward() -> list[str]:
+    """The command of this checkout, whichever user runs it."""
+    code = "from doorward.cli.main import main; main()"
+    return [sys.executable, "-c", code]
+
+
+def program(name: str) -> str:
+    """Where a program is; the test skips where it is not."""
+    found = shutil.which(name, path=PATH)
+    if found is None:
+        pytest.skip(f"`{name}` is not installed")
+    return found
+
+
+def need_namespaces() -> None:
+    """Skip, with the reason, where network namespaces cannot be made."""
+    for name in _PROGRAMS:
+        program(name)
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    name = f"doorward-probe-{os.getpid()}"
+    made = subprocess.run([program("ip"), "netns", "add", name], capture_output=True, check=False)
+    if made.returncode != 0:
+        pytest.skip("network namespaces cannot be made here")
+    subprocess.run([program("ip"), "netns", "del", name], check=True)
+
+
+@contextmanager
+def make_namespace(purpose: str) -> Iterator[Namespace]:
+    """A new namespace with loopback up, for as long as the block lasts."""
+    made = Namespace(f"doorward-{purpose}-{os.getpid()}-{next(_NUMBERS)}")
+    subprocess.run([program("ip"), "netns", "add", made.name], check=True)
+    try:
+        made.run("ip", "link", "set", "lo", "up")
+        yield made
+    finally:
+        subprocess.run([program("ip"), "netns", "del", made.name], check=True)
