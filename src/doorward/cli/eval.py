@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.cli.results import FORMATS, Result, results_of, to_document
 from doorward.pdp.go_json import JSONError, object_text, read_json
@@ -97,7 +98,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         strict_builtin_errors=options["strict_builtin_errors"],
         show_builtin_errors=options["show_builtin_errors"],
         v0=options["v0_compatible"],
-        deadline=_seconds(options["timeout"]),
+        deadline=seconds(options["timeout"], "--timeout"),
     )
     return _evaluate(asked, options["style"], options["pretty_limit"], options)
 
@@ -151,15 +152,6 @@ def _parse_input(content: bytes) -> Value | Undefined:
     except LoadError as error:
         what = error.messages[0].removeprefix("input: ")
         raise LoadError([f"unable to parse input: {what}"]) from None
-
-
-def _seconds(duration: str) -> float | None:
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0}
-    for unit, factor in units.items():
-        number = duration.removesuffix(unit)
-        if number != duration and number.replace(".", "", 1).isdecimal():
-            return float(number) * factor or None
-    raise click.UsageError(f'invalid argument "{duration}" for "--timeout" flag: e.g. 500ms or 2s')
 
 
 def _results(asked: _Asked) -> tuple[list[Result], RegoError | None]:

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "eval": "Evaluate a query.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
+    "test": "Run tests written in Rego.",
     "token": "Make a test token.",
     "version": "Show the version.",
 }

@@ -181,7 +181,7 @@ def _walk(
     for name in names:
         if name.startswith("..") or any(_matches(name, pattern) for pattern in ignore):
             continue
-        inner = os.path.join(path, name)
+        inner = name if path == "." else os.path.join(path, name)
         below = (*prefix, name) if os.path.isdir(inner) else prefix
         yield from _walk(inner, below, ignore, limits, (*above, real))
 

@@ -128,7 +128,8 @@ class Explanation:
             yield f"{lead}{_place(tried.rule)}: `{self._head(tried.rule)}` holds"
             yield from self._below(tried.attempts, depth + 1, full=full, every=full)
         elif culprit is None:
-            yield f"{lead}{_place(tried.rule)}: `{self._head(tried.rule)}` is not meant for it"
+            what = "is not meant for it" if tried.rule.head.args else "has no value"
+            yield f"{lead}{_place(tried.rule)}: `{self._head(tried.rule)}` {what}"
         else:
             yield from self._culprit(culprit, depth, full=full)
 

@@ -1,0 +1,161 @@
+"""`doorward test`: tests written in Rego, with the flags, formats and exit codes of `opa test`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import indent
+from typing import Any, Final
+
+import click
+
+from doorward.cli.durations import seconds
+from doorward.cli.errors import OneOf, for_people
+from doorward.pdp.loader import LoadError, load
+from doorward.rego import BuiltinError, RegoError
+from doorward.testing import Coverage, Result, Suite, Test, run, why
+from doorward.testing.reports import json_report, junit_report, pretty, result_line
+
+__all__ = ["command"]
+
+_DEFAULT_TIMEOUT: Final = "5s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How to run and what to print."""
+
+    style: str
+    verbose: bool
+    explain: str | None
+    exit_zero_on_skipped: bool
+    coverage: bool
+    threshold: float
+    timeout: float | None
+
+
+@click.command(
+    "test",
+    epilog="""\b
+Examples:
+  doorward test policies/
+  doorward test -v -r 'authz.*allow' policy.rego policy_test.rego
+  doorward test --threshold 90 policies/              # ends with 2 below 90 % of lines
+  doorward test --format junit policies/ > report.xml
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("-v", "--verbose", is_flag=True, help="Show tests that passed as well.")
+@click.option("-r", "--run", "pattern", default="", help="Run tests whose name this regex finds.")
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf("pretty", "json", "junit", "gobench"),
+    default="pretty",
+    show_default=True,
+)
+@click.option("-c", "--coverage", is_flag=True, help="Report which lines were reached, as JSON.")
+@click.option("--threshold", type=float, default=0.0, help="End with 2 below this coverage, in %.")
+@click.option(
+    "-t", "--timeout", default="0s", metavar="DURATION", help="For each test; default 5s."
+)
+@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are no failure.")
+@click.option(
+    "--explain",
+    type=click.Choice(["fails", "full", "notes", "debug", "off"]),
+    help="How a failed test is explained; by default by its failures.",
+)
+@click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Run everything so many times.")
+@click.option(
+    "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
+)
+@click.option("-p", "--parallel", type=int, default=0, help="Accepted; tests run one by one.")
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) -> int:
+    """Run the tests in files and folders: rules whose name begins with `test_`.
+
+    Ends with 0; with 2 if a test failed, was skipped, or the coverage is too low; with 1 if the
+    policies cannot be used. A failed test shows which conditions did not hold, and their values.
+    """
+    if not paths:
+        raise click.UsageError("specify at least one file")
+    if not 0 <= options["threshold"] <= 100:
+        click.echo("Code coverage threshold must be between 0 and 100", err=True)
+        return 1
+    if options["style"] == "gobench":
+        click.echo(
+            "cannot use output format gobench without running benchmarks (--bench)", err=True
+        )
+        return 0
+    asked = _Asked(
+        style=options["style"],
+        verbose=options["verbose"] or options["explain"] is not None,
+        explain=options["explain"],
+        exit_zero_on_skipped=options["exit_zero_on_skipped"],
+        coverage=options["coverage"] or options["threshold"] > 0,
+        threshold=options["threshold"],
+        timeout=seconds(options["timeout"], "--timeout") or seconds(_DEFAULT_TIMEOUT),
+    )
+    try:
+        suite = Suite(
+            load(paths, ignore=options["ignore"]),
+            v0=options["v0_compatible"],
+            max_errors=options["max_errors"],
+        )
+        tests = suite.matching(pattern)
+    except (LoadError, RegoError, BuiltinError) as error:
+        click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
+        return 1
+    code = 0
+    for _ in range(count):
+        code = max(code, _run(suite, tests, asked))
+    return code
+
+
+def _run(suite: Suite, tests: Sequence[Test], asked: _Asked) -> int:
+    coverage = Coverage() if asked.coverage else None
+    results = list(run(suite, tests, timeout=asked.timeout, tracer=coverage))
+    if coverage is not None:
+        return _covered(suite, results, coverage, asked)
+    click.echo(_report(suite, results, asked), nl=False)
+    return 2 if any(_is_bad(result, asked) for result in results) else 0
+
+
+def _is_bad(result: Result, asked: _Asked) -> bool:
+    outcome = result.outcome
+    return outcome != "PASS" and not (outcome == "SKIPPED" and asked.exit_zero_on_skipped)
+
+
+def _report(suite: Suite, results: Sequence[Result], asked: _Asked) -> str:
+    def explained(result: Result) -> str:
+        return why(suite, result, full=asked.explain in ("full", "debug"))
+
+    if asked.style == "json":
+        return json_report(results) + "\n"
+    if asked.style == "junit":
+        return junit_report(results, explained)
+    wanted = asked.explain not in ("off", "notes")
+    return pretty(results, verbose=asked.verbose, why=explained if wanted else None)
+
+
+def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, asked: _Asked) -> int:
+    bad = [result for result in results if result.outcome != "PASS"]
+    if bad:
+        for result in bad:
+            click.echo(result_line(result), err=True)
+            if result.outcome == "FAIL":
+                click.echo("\n" + indent(why(suite, result), "  "), err=True)
+        return 1
+    percent = coverage.percent(suite.trees)
+    if percent < asked.threshold:
+        click.echo(
+            f"Code coverage threshold not met: got {percent:.2f} instead of {asked.threshold:.2f}",
+            err=True,
+        )
+        return 2
+    click.echo(coverage.report(suite.trees))
+    return 0

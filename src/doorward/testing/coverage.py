@@ -1,0 +1,114 @@
+"""Which lines of policies were reached: heads of rules that held, expressions that were asked.
+
+The report is the document that `opa test --coverage` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from doorward.pdp.go_json import object_text
+from doorward.rego.builtins.go_json import indent
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.syntax.nodes import Expr, Module, Rule, SomeDecl
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["Coverage", "lines_of"]
+
+
+class Coverage:
+    """A tracer that notes lines. `hits` holds the file and row of each."""
+
+    def __init__(self) -> None:
+        self.hits: set[tuple[str, int]] = set()
+
+    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+        """Rules count by their definitions."""
+
+    def leave(self, name: str, answer: Any) -> None:
+        """Nothing ends with a rule."""
+
+    def step(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        if holds is isinstance(node, Rule):
+            self.hits.add((node.span.file, node.span.row))
+
+    def percent(self, trees: Mapping[str, Module]) -> float:
+        """How much of all lines was reached; 0 where there are none."""
+        covered, missed = self._count(trees)
+        return 100 * covered / (covered + missed) if covered + missed else 0.0
+
+    def report(self, trees: Mapping[str, Module]) -> str:
+        """The document as JSON, indented as OPA indents it."""
+        files: dict[str, str] = {}
+        for name, tree in sorted(trees.items()):
+            rows = lines_of(tree)
+            if rows:
+                files[name] = self._file(name, rows)
+        covered, missed = self._count(trees)
+        fields = {
+            "files": object_text(files),
+            "covered_lines": str(covered),
+            "not_covered_lines": str(missed),
+            "coverage": _number(self.percent(trees)),
+        }
+        return indent(object_text(fields), "", "  ")
+
+    def _file(self, name: str, rows: set[int]) -> str:
+        covered = sorted(row for row in rows if (name, row) in self.hits)
+        missed = sorted(row for row in rows if (name, row) not in self.hits)
+        fields: dict[str, str] = {}
+        if covered:
+            fields["covered"] = _ranges(covered)
+        if missed:
+            fields["not_covered"] = _ranges(missed)
+        if covered:
+            fields["covered_lines"] = str(len(covered))
+        if missed:
+            fields["not_covered_lines"] = str(len(missed))
+        if covered:
+            fields["coverage"] = _number(100 * len(covered) / len(rows))
+        return object_text(fields)
+
+    def _count(self, trees: Mapping[str, Module]) -> tuple[int, int]:
+        covered = total = 0
+        for name, tree in trees.items():
+            rows = lines_of(tree)
+            total += len(rows)
+            covered += sum((name, row) in self.hits for row in rows)
+        return covered, total - covered
+
+
+def lines_of(tree: Module) -> set[int]:
+    """The rows on which a rule or an expression of a policy begins."""
+    return {
+        node.span.row
+        for rule in tree.rules
+        for node in walk(rule)
+        if isinstance(node, Rule)
+        or (isinstance(node, Expr) and not isinstance(node.term, SomeDecl))
+    }
+
+
+def _ranges(rows: list[int]) -> str:
+    places = []
+    for first, last in _runs(rows):
+        start, end = object_text({"row": str(first)}), object_text({"row": str(last)})
+        places.append(object_text({"start": start, "end": end}))
+    return "[" + ",".join(places) + "]"
+
+
+def _runs(rows: list[int]) -> Iterator[tuple[int, int]]:
+    first = last = rows[0]
+    for row in rows[1:]:
+        if row != last + 1:
+            yield first, last
+            first = row
+        last = row
+    yield first, last
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,198 @@
+"""Results as text: for people as `opa test` prints them, as JSON, and as JUnit XML for CI."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from doorward.pdp.go_json import object_text
+from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.errors import EvalError, render
+from doorward.rego.source import Span
+from doorward.testing.cases import Case
+from doorward.testing.runner import Result
+
+__all__ = ["failures", "json_report", "junit_report", "pretty", "result_line"]
+
+RULE: Final = "-" * 80
+_OUTCOMES: Final = ("PASS", "FAIL", "SKIPPED", "ERROR")
+
+Why = Callable[[Result], str]
+"""Says why a test failed."""
+
+
+def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None = None) -> str:
+    """For people; without `verbose` only what did not pass. `why` explains each failure."""
+    if not results:
+        return ""
+    lines: list[str] = []
+    if why is not None and any(result.outcome == "FAIL" for result in results):
+        lines += ["FAILURES", RULE, *failures(results, why), "SUMMARY", RULE]
+    shown = [result for result in results if verbose or result.outcome != "PASS"]
+    for number, (_, group) in enumerate(groupby(shown, key=lambda r: r.test.span.file)):
+        members = list(group)
+        lines += [""] * bool(number) + [f"{members[0].test.span.file}:"]
+        for result in members:
+            lines += _summary(result, verbose=verbose)
+    if shown:
+        lines.append(RULE)
+    counts = Counter(outcome for result in results for outcome in result.outcomes)
+    total = counts.total()
+    lines += [f"{each}: {counts[each]}/{total}" for each in _OUTCOMES if counts[each]]
+    return "\n".join(lines) + "\n"
+
+
+def result_line(result: Result) -> str:
+    """`data.authz_test.test_allow: PASS (1.2ms)`."""
+    if result.outcome == "SKIPPED":
+        return f"{result.test}: SKIPPED"
+    return f"{result.test}: {result.outcome} ({_duration(result.duration_ns)})"
+
+
+def failures(results: Iterable[Result], why: Why) -> Iterator[str]:
+    """Every failed test with its explanation."""
+    for result in results:
+        if result.outcome == "FAIL":
+            yield result_line(result)
+            yield ""
+            yield from [f"  {line}" for line in why(result).splitlines()]
+            yield ""
+
+
+def _summary(result: Result, *, verbose: bool) -> Iterator[str]:
+    yield result_line(result)
+    if result.error is not None:
+        yield f"  {result.error}"
+    yield from _case_lines(result.cases, 1, verbose=verbose)
+    if result.output:
+        yield ""
+        yield from [f"  {line}" for line in result.output.splitlines()]
+        yield ""
+
+
+def _case_lines(cases: Mapping[str, Case], depth: int, *, verbose: bool) -> Iterator[str]:
+    for case in cases.values():
+        if verbose or not case.passed:
+            yield f"{'  ' * depth}{case.name}: {'PASS' if case.passed else 'FAIL'}"
+            yield from _case_lines(case.cases, depth + 1, verbose=verbose)
+
+
+def _duration(nanoseconds: int) -> str:
+    """As Go prints a duration, to three digits."""
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g}{unit}"
+    return f"{nanoseconds}ns" if nanoseconds else "0s"
+
+
+# JSON
+
+
+def json_report(results: Iterable[Result]) -> str:
+    """The list that `opa test --format json` prints."""
+    return indent("[" + ",".join(map(_document, results)) + "]", "", "  ")
+
+
+def _document(result: Result) -> str:
+    fields = {
+        "location": _location(result.test.span),
+        "package": marshal(result.test.package),
+        "name": marshal(result.test.name),
+    }
+    if result.outcome == "FAIL":
+        fields["fail"] = "true"
+    elif result.outcome == "SKIPPED":
+        fields["skip"] = "true"
+    elif result.error is not None:
+        fields["error"] = _error(result.error)
+    fields["duration"] = str(result.duration_ns)
+    if result.output:
+        fields["output"] = marshal(base64.b64encode(result.output.encode()).decode())
+    if result.cases:
+        fields["sub_results"] = _cases(result.cases)
+    return object_text(fields)
+
+
+def _location(span: Span) -> str:
+    return object_text({"file": marshal(span.file), "row": str(span.row), "col": str(span.col)})
+
+
+def _error(error: EvalError) -> str:
+    fields = {"code": marshal(error.code), "message": marshal(error.message)}
+    if error.span.row:
+        fields["location"] = _location(error.span)
+    return object_text(fields)
+
+
+def _cases(cases: Mapping[str, Case]) -> str:
+    documents = {}
+    for name, case in cases.items():
+        fields = {"name": marshal(name)}
+        if not case.passed:
+            fields["fail"] = "true"
+        if case.cases:
+            fields["sub_results"] = _cases(case.cases)
+        documents[name] = object_text(fields)
+    return object_text(documents)
+
+
+# JUnit XML
+
+
+def junit_report(results: Sequence[Result], why: Why) -> str:
+    """The XML that CI systems read: a test suite for each file, a test case for each test."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(results)}>"]
+    for file, group in groupby(results, key=lambda r: r.test.span.file):
+        members = list(group)
+        lines.append(f"  <testsuite name={_quoted(file)} {_counts(members)}>")
+        for result in members:
+            lines += _testcase(result, why)
+        lines.append("  </testsuite>")
+    return "\n".join([*lines, "</testsuites>"]) + "\n"
+
+
+def _counts(results: Sequence[Result]) -> str:
+    counts = Counter(result.outcome for result in results)
+    seconds = sum(result.duration_ns for result in results) / 1e9
+    return (
+        f'tests="{len(results)}" failures="{counts["FAIL"]}" errors="{counts["ERROR"]}" '
+        f'skipped="{counts["SKIPPED"]}" time="{seconds:.6f}"'
+    )
+
+
+def _testcase(result: Result, why: Why) -> Iterator[str]:
+    test = result.test
+    yield (
+        f"    <testcase classname={_quoted(test.package)} name={_quoted(test.name)} "
+        f"file={_quoted(test.span.file)} line={_quoted(str(test.span.row))} "
+        f'time="{result.duration_ns / 1e9:.6f}">'
+    )
+    if result.outcome == "SKIPPED":
+        yield '      <skipped message="todo"/>'
+    elif result.error is not None:
+        said = render(result.error.diagnostics[0])
+        yield f"      <error message={_quoted(str(result.error))}>{_text(said)}</error>"
+    elif not result.passed:
+        failed = [name for name, case in result.cases.items() if not case.passed]
+        message = f"not true for {', '.join(failed)}" if failed else "not true"
+        yield f"      <failure message={_quoted(message)}>{_text(why(result))}</failure>"
+    if result.output:
+        yield f"      <system-out>{_text(result.output)}</system-out>"
+    yield "    </testcase>"
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_printable(text), {"\n": "&#10;"})
+
+
+def _text(text: str) -> str:
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Without what XML 1.0 cannot hold."""
+    return "".join([c if c in "\t\n" or " " <= c < "\ud800" or c > "\udfff" else "�" for c in text])

@@ -1,0 +1,162 @@
+"""Which rules are tests, and when they pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.pdp.loader import Loaded
+from doorward.rego import BuiltinError
+from doorward.testing import Result, Suite, run, why
+
+TABLE = """package t_test
+
+cases := {
+    "one": {"in": 1, "want": 2},
+    "two": {"in": 2, "want": 4},
+}
+
+test_table[name] if {
+    some name, tc in cases
+    tc.in + 1 == tc.want
+}
+"""
+
+
+def suite(**texts: str) -> Suite:
+    return Suite(Loaded({f"{name}.rego": text for name, text in texts.items()}))
+
+
+def results(**texts: str) -> dict[str, Result]:
+    return {str(result.test): result for result in run(suite(**texts))}
+
+
+def outcomes(text: str) -> dict[str, str]:
+    return {r.test.name: r.outcome for r in results(a=f"package a\n\n{text}").values()}
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ("test_x if true", "PASS"),
+        ("test_x if false", "FAIL"),
+        ("test_x := false", "FAIL"),
+        ("test_x := 1", "FAIL"),
+        ('test_x := "true"', "FAIL"),
+        ("test_x contains 1", "FAIL"),
+        ("test_x := {}", "FAIL"),
+        ("todo_test_x if false", "SKIPPED"),
+        ("test_x if q\n\nq := 1\n\nq := 2", "ERROR"),
+        ("test_x if 1 / 0 == 1", "FAIL"),
+    ],
+)
+def test_only_true_passes(rule: str, outcome: str) -> None:
+    assert list(outcomes(rule).values()) == [outcome]
+
+
+def test_functions_and_defaults_are_no_tests() -> None:
+    text = "test_f(x) if x\n\ndefault test_d := false\n\ntest_d if true\n\ntested if true"
+    assert outcomes(text) == {"test_d": "PASS"}
+
+
+def test_two_rules_of_one_name_are_two_tests() -> None:
+    text = "test_x if false\n\ntest_x if true\n\ntest_x := 1 if true"
+    assert outcomes(text) == {"test_x": "FAIL", "test_x#01": "PASS", "test_x#02": "FAIL"}
+
+
+def test_equal_names_in_two_files_of_a_package_are_two_tests() -> None:
+    text = "package a\n\ntest_x if true\n"
+    assert list(results(a=text, b=text)) == ["data.a.test_x", "data.a.test_x#01"]
+
+
+def test_replacements_hold_for_their_expression_only() -> None:
+    text = """
+p := input.x
+
+test_with if {
+    p == 1 with input as {"x": 1}
+    p == 2 with input.x as 2
+    not p
+}
+"""
+    assert outcomes(text) == {"test_with": "PASS"}
+
+
+def test_a_table_test_has_a_case_for_each_name_tried() -> None:
+    result = results(t=TABLE)["data.t_test.test_table"]
+    assert result.outcome == "FAIL"
+    assert {name: case.passed for name, case in result.cases.items()} == {
+        "one": True,
+        "two": False,
+    }
+    assert sorted(result.outcomes) == ["FAIL", "PASS"]
+
+
+def test_cases_of_cases_do_not_mix_up_rounds() -> None:
+    text = """package n
+
+test_n[a][b] if {
+    some a in ["x", "y", "z"]
+    a != "z"
+    some b in ["p", "q"]
+    [a, b] != ["y", "q"]
+}
+"""
+    cases = results(n=text)["data.n.test_n"].cases
+    assert {
+        a: {b: case.passed for b, case in group.cases.items()} for a, group in cases.items()
+    } == {
+        "x": {"p": True, "q": True},
+        "y": {"p": True, "q": False},
+    }
+
+
+def test_cases_written_one_by_one_are_one_test() -> None:
+    text = 'package w\n\ntest_w["a"] if 1 == 1\n\ntest_w["b"] if 1 == 2\n'
+    result = results(w=text)["data.w.test_w"]
+    assert {name: case.passed for name, case in result.cases.items()} == {"a": True, "b": False}
+
+
+def test_a_table_without_cases_tests_nothing_and_fails() -> None:
+    assert outcomes("test_x[name] if some name, _ in {}") == {"test_x": "FAIL"}
+
+
+def test_what_a_test_prints_is_kept_with_it() -> None:
+    found = results(a='package a\n\ntest_x if print("hello", 1)\n\ntest_y if true\n')
+    assert found["data.a.test_x"].output == "hello 1\n"
+    assert found["data.a.test_y"].output == ""
+
+
+def test_a_test_that_takes_too_long_is_an_error() -> None:
+    text = """package a
+
+test_x if {
+    some i in numbers.range(1, 3000)
+    some j in numbers.range(1, 3000)
+    i * j < 0
+}
+"""
+    (result,) = run(suite(a=text), timeout=0.05)
+    assert result.error is not None
+    assert result.error.code == "eval_cancel_error"
+
+
+def test_tests_are_chosen_by_a_regular_expression_on_the_full_name() -> None:
+    found = suite(a="package a\n\ntest_x if true\n\ntest_xy if true\n")
+    assert [str(test) for test in found.matching("a.test_x$")] == ["data.a.test_x"]
+    with pytest.raises(BuiltinError, match=r"missing closing \)"):
+        found.matching("(")
+
+
+def test_why_shows_the_values_that_made_it_fail() -> None:
+    found = suite(
+        p="package p\n\nallow if input.x == 1\n",
+        t='package t\n\ntest_allow if data.p.allow with input as {"x": 2}\n',
+    )
+    (result,) = run(found)
+    assert why(found, result) == (
+        "data.t.test_allow is undefined\n"
+        '  t.rego:3: `data.p.allow with input as {"x": 2}` does not hold\n'
+        "    data.p.allow is undefined\n"
+        "      p.rego:3: `input.x == 1` does not hold\n"
+        "        input.x: 2"
+    )
