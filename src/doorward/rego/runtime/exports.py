@@ -11,7 +11,7 @@ from typing import Any, Final
 from doorward.rego.errors import BuiltinError
 from doorward.rego.runtime import operations as op
 from doorward.rego.runtime.mocks import FunctionMock, ValueMock
-from doorward.rego.values import UNDEFINED, equal, from_key, to_key
+from doorward.rego.values import UNDEFINED, equal, to_key
 
 __all__ = ["EXPORTS"]
 
@@ -28,7 +28,6 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.dict": dict,
     "rt.equal": equal,
     "rt.freeze": op.freeze,
-    "rt.from_key": from_key,
     "rt.frozenset": frozenset,
     "rt.insert": op.insert,
     "rt.insert_at": op.insert_at,
@@ -37,7 +36,6 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.is_collection": op.is_collection,
     "rt.items": op.items,
     "rt.items_as_made": op.items_as_made,
-    "rt.keys": op.keys,
     "rt.len": len,
     "rt.less": op.less,
     "rt.less_equal": op.less_equal,

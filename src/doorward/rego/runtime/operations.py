@@ -36,7 +36,6 @@ __all__ = [
     "is_collection",
     "items",
     "items_as_made",
-    "keys",
     "less",
     "less_equal",
     "lookup",
@@ -98,16 +97,6 @@ def values(collection: Any) -> Iterable[Any]:
     if kind is dict:
         return [collection[k] for k in sorted_keys(collection)]
     if kind is frozenset:
-        return sorted_values(collection)
-    return ()
-
-
-def keys(collection: Any) -> Iterable[Any]:
-    """The keys of an array or object, the members of a set, in Rego's order."""
-    kind = type(collection)
-    if kind is list:
-        return range(len(collection))
-    if kind is dict or kind is frozenset:
         return sorted_values(collection)
     return ()
 
