@@ -126,6 +126,8 @@ class PluginServer:
         self._answer = answer
         self._context = context
         self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting = 0
         self._threads = [
             threading.Thread(target=self._run, name=f"plugin-{n}", daemon=True)
             for n in range(threads)
@@ -156,30 +158,63 @@ class PluginServer:
         self._listener.close()
 
     def _wake(self, address: object, grace: float) -> None:
-        # Threads that wait in `accept` wake for a connection each, and end; closing the socket
+        # Threads that wait in `accept` wake for a connection each, and end: closing the socket
         # under them would leave them there, and shutting it down would end the service manager's.
-        self._stop.set()
-        for _ in self._threads:
+        with self._lock:
+            self._stop.set()
+            waiting = self._waiting
+        until = time.monotonic() + grace
+        for _ in range(waiting):
+            self._knock(address, until)
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        self._serve_rest()
+
+    def _knock(self, address: object, until: float) -> None:
+        while time.monotonic() < until:
             with socket.socket(self._listener.family, socket.SOCK_STREAM) as knock:
                 knock.settimeout(1.0)
-                with contextlib.suppress(OSError):
+                try:
                     knock.connect(address)  # type: ignore[arg-type]  # what getsockname gave
-        share = max(grace, 0.0) / max(len(self._threads), 1)
-        for thread in self._threads:
-            thread.join(share)
-        for thread in [each for each in self._threads if each.is_alive()]:
-            thread.join(0.5)
+                    return
+                except BlockingIOError:
+                    time.sleep(0.002)  # the queue is full: threads are taking from it
+                except OSError:
+                    return
+
+    def _serve_rest(self) -> None:
+        """Answer what came in meanwhile; knocks that nobody needed any more are nothing."""
+        self._listener.setblocking(False)
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setblocking(True)
+            with contextlib.suppress(OSError):
+                self._serve(connection)
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while self._waits():
             try:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 _log.error("accept failed", extra={"error": error.strerror})
                 self._stop.wait(0.1)  # out of descriptors: others are about to end
                 continue
+            finally:
+                with self._lock:
+                    self._waiting -= 1
             with contextlib.suppress(OSError):
                 self._serve(connection)
+
+    def _waits(self) -> bool:
+        """Count this thread among those that wait, unless there is nothing to wait for."""
+        with self._lock:
+            if self._stop.is_set():
+                return False
+            self._waiting += 1
+            return True
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.ExitStack() as stack:

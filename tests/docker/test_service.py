@@ -1,0 +1,241 @@
+"""The plugin as a process: socket activation, a remote daemon's specification, the commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from examples.docker.private_daemon import PrivateDaemon
+
+from doorward.cli.docker import command
+from doorward.docker.certificates import issue_client, issue_server, make_authority
+from doorward.docker.daemon import call_plugin
+from doorward.docker.units import service_unit, socket_unit
+
+ALLOW = "package policy.docker.authz\n\nallow := input.action != `image.list`\n"
+SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.rego"
+    path.write_text(ALLOW)
+    return path
+
+
+def wait_for(path: str) -> None:
+    until = time.monotonic() + 20
+    while call_plugin(path, "/Plugin.Activate") is None:
+        assert time.monotonic() < until, "the plugin does not answer"
+        time.sleep(0.05)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments), standalone_mode=False)
+
+
+def test_process_serves_and_leaves_nothing_behind(policy: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "p.sock")
+    command_line = [*SERVE, "--socket", path, "--policy", str(policy)]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(path)
+        body = json.dumps({"RequestMethod": "GET", "RequestUri": "/images/json"}).encode()
+        denied = {"Allow": False, "Msg": "denied by policy"}
+        assert call_plugin(path, "/AuthZPlugin.AuthZReq", body) == denied
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert json.loads(out)["action"] == "image.list"
+    assert not Path(path).exists()
+
+
+def test_socket_of_the_service_manager_outlives_the_process(policy: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "p.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(16)
+    # What systemd does between fork and exec: the socket is descriptor 3, and its number is ours.
+    start = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True); "
+        "os.environ['LISTEN_PID'] = str(os.getpid()); os.environ['LISTEN_FDS'] = '1'; "
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    launcher = [sys.executable, "-c", start, str(listener.fileno())]
+    for _ in range(2):
+        process = subprocess.Popen(
+            [*launcher, *SERVE, "--policy", str(policy)],
+            pass_fds=[listener.fileno()],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_for(path)
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
+        assert Path(path).exists()
+    listener.close()
+
+
+@pytest.fixture
+def specification(daemon: PrivateDaemon, unique: str) -> Iterator[Path]:
+    folder = Path("/etc/docker/plugins")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{unique}r.json"
+    yield path
+    daemon.chain()
+    path.unlink(missing_ok=True)
+
+
+def test_remote_plugin_by_a_specification(
+    daemon: PrivateDaemon, unique: str, specification: Path, policy: Path, tmp_path: Path
+) -> None:
+    make_authority(tmp_path)
+    issue_server(tmp_path, ["localhost", "127.0.0.1"])
+    issue_client(tmp_path, "daemon")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    specification.write_text(
+        json.dumps(
+            {
+                "Name": f"{unique}r",
+                "Addr": f"https://localhost:{port}",
+                "TLSConfig": {
+                    "InsecureSkipVerify": False,
+                    "CAFile": str(tmp_path / "ca.pem"),
+                    "CertFile": str(tmp_path / "daemon-cert.pem"),
+                    "KeyFile": str(tmp_path / "daemon-key.pem"),
+                },
+            }
+        )
+    )
+    command_line = [*SERVE, "--listen", f"127.0.0.1:{port}", "--policy", str(policy)]
+    command_line += ["--tls-cert-file", str(tmp_path / "server-cert.pem")]
+    command_line += ["--tls-private-key-file", str(tmp_path / "server-key.pem")]
+    command_line += ["--tls-ca-cert-file", str(tmp_path / "ca.pem")]
+    process = subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        daemon.chain(f"{unique}r")
+        assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+        answer = daemon.raw("GET", "/v1.41/images/json")
+        assert answer.message == f"authorization denied by plugin {unique}r: denied by policy"
+        daemon.chain()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_service_needs_sense() -> None:
+    for arguments in (
+        ["--pdp", "nonsense"],
+        ["--pdp", "http://x/", "--policy", "y"],
+        ["--listen", "127.0.0.1:1"],
+        ["--timeout", "0"],
+        ["--threads", "0"],
+        ["--minimum-api-version", "x"],
+        ["--policy", "/nonexistent"],
+        ["--audit-log", "/nonexistent/x"],
+    ):
+        done = subprocess.run(
+            [*SERVE, "--socket", f"/tmp/dw-{os.getpid()}.sock", *arguments],
+            capture_output=True,
+            check=False,
+            timeout=20,
+        )
+        assert done.returncode == 1, arguments
+
+
+def test_certificates_by_command(tmp_path: Path) -> None:
+    folder = ["--folder", str(tmp_path / "certs")]
+    assert run("cert", "ca", *folder).return_value == 0
+    assert run("cert", "server", "host.example", "10.0.0.1", *folder).return_value == 0
+    assert run("cert", "user", "alice", "--days", "30", *folder).return_value == 0
+    names = sorted(path.name for path in (tmp_path / "certs").iterdir())
+    assert names == [
+        "alice-cert.pem",
+        "alice-key.pem",
+        "ca-key.pem",
+        "ca.pem",
+        "server-cert.pem",
+        "server-key.pem",
+    ]
+    for name in names:
+        mode = (tmp_path / "certs" / name).stat().st_mode & 0o777
+        assert mode == (0o600 if "key" in name else 0o644)
+    assert "is there already" in str(run("cert", "user", "alice", *folder).exception)
+    assert "a user's name" in str(run("cert", "user", "a/b", *folder).exception)
+    assert "no authority" in str(run("cert", "user", "x", "--folder", str(tmp_path)).exception)
+
+
+def test_replay_shows_what_changed(shared: Path, tmp_path: Path) -> None:
+    captured = shared / "data/docker-captures"
+    if not captured.is_dir():
+        pytest.skip("no captured calls")
+    result = run("replay", str(captured / "run_privileged.json"), str(captured / "ps_all.json"))
+    assert result.return_value == 1
+    assert "allow -> deny  container.create" in result.output
+    assert "privileged is not allowed" in result.output
+    assert "requests, 1 changed" in result.output
+
+
+def test_replay_of_the_audit_log(policy: Path, tmp_path: Path) -> None:
+    log = tmp_path / "audit"
+    path = str(tmp_path / "p.sock")
+    arguments = ["--audit-log", str(log), "--audit-input", "--socket", path]
+    process = subprocess.Popen([*SERVE, *arguments, "--policy", str(policy)])
+    try:
+        wait_for(path)
+        for uri in ("/images/json", "/info"):
+            body = json.dumps({"RequestMethod": "GET", "RequestUri": uri}).encode()
+            call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+    finally:
+        process.terminate()
+        process.wait(20)
+    same = run("replay", str(log), "--policy", str(policy))
+    assert (same.return_value, same.output) == (0, "2 requests, 0 changed\n")
+    policy.write_text("package policy.docker.authz\n\nallow := false\n")
+    other = run("replay", str(log), "--policy", str(policy))
+    assert other.return_value == 1
+    assert "allow -> deny  system.info" in other.output
+    (tmp_path / "junk").write_text("{")
+    assert "no JSON" in str(run("replay", str(tmp_path / "junk")).exception)
+
+
+def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "daemon.json").write_text('{"authorization-plugins": ["x", "x"]}')
+    result = run(
+        "doctor",
+        *("--daemon-json", str(tmp_path / "daemon.json"), "--pidfile", str(tmp_path / "pid")),
+        *("--docker-socket", str(tmp_path / "d.sock"), "--socket", str(tmp_path / "p.sock")),
+        *("-p", "http://127.0.0.1:9/x"),
+    )
+    assert result.return_value == 1
+    assert "warn  dockerd does not run" in result.output
+    assert "names a plugin twice" in result.output
+    assert "fail  policy server cannot be reached" in result.output
+    assert result.output.count("->") >= 4
+
+
+def test_shipped_units_are_those_of_the_installer(root: Path) -> None:
+    folder = root / "deploy/systemd"
+    socket_path = "/run/docker/plugins/doorward.sock"
+    assert (folder / "doorward-doorward.socket").read_text() == socket_unit("doorward", socket_path)
+    program = ["/opt/doorward/bin/doorward", "docker", "serve", "--socket", socket_path]
+    program += ["--policy", "/etc/doorward/docker"]
+    expected = service_unit("doorward", program)
+    assert (folder / "doorward-doorward.service").read_text() == expected
