@@ -28,7 +28,7 @@ PLACED = re.compile(
     r"([^\s:]+:\d+)(?::\d+)?: (rego_\w+|eval_\w+): (.*)$",
     re.MULTILINE,
 )
-COMMANDS = ("check", "eval", "parse", "test")
+COMMANDS = ("check", "deps", "eval", "fmt", "parse", "test")
 DURATION = re.compile(r"\([0-9.]+(?:ns|µs|ms|s)\)")
 EXPLAINED = re.compile(r"\AFAILURES\n.*?^SUMMARY\n-+\n", re.DOTALL | re.MULTILINE)
 NUMBERED = re.compile(r"__local\d+__")
@@ -47,7 +47,7 @@ def rows() -> list[Any]:
 
 
 def later(argv: list[str]) -> bool:
-    return argv[1] != "test" and any(flag in argv for flag in RULES["later"]["flags"])
+    return argv[1] in ("eval", "check") and any(flag in argv for flag in RULES["later"]["flags"])
 
 
 def known(row: dict[str, Any]) -> str | None:
@@ -79,6 +79,9 @@ def test_the_answer_is_that_of_opa(
     monkeypatch.setattr("sys.stdin", stdin)
     code = run(row["argv"][1:])
     out, err = capsys.readouterr()
+    after = {name: (folder / name).read_text() for name in row["files"]}
+    changed = {name: text for name, text in after.items() if text != row["files"][name]}
+    assert changed == row.get("changed", {})
     unordered = bool(row.get("unordered"))
     mine = (code, said(out, unordered), said(err, unordered))
     want = (row["exit"], said(row["stdout"], unordered), said(row["stderr"], unordered))
@@ -108,6 +111,7 @@ def said(text: str, unordered: bool) -> Any:
             return text
     if "Usage:" in text:
         return text.partition("Usage:")[0]
+    text = text.removeprefix("failed to format Rego source file: ")
     if re.match(r"\d+ errors? occurred", text):
         return sorted(PLACED.findall(text)) or text
     return sorted(line.rstrip(",") for line in text.splitlines()) if unordered else text

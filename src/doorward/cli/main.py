@@ -21,10 +21,12 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
+    "deps": "Show what a query reads.",
     "docker": "Everything for the Docker daemon.",
     "emit": "Show the Python that policies or a query become.",
     "envoy": "Everything for the Envoy proxy.",
     "eval": "Evaluate a query.",
+    "fmt": "Format policies.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
     "test": "Run tests written in Rego.",

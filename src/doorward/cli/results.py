@@ -22,7 +22,7 @@ from doorward.rego.syntax.nodes import (
 from doorward.rego.syntax.walk import children
 from doorward.rego.values import Value
 
-__all__ = ["FORMATS", "Result", "results_of", "to_document"]
+__all__ = ["FORMATS", "Result", "results_of", "table", "to_document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _pretty(results: Sequence[Result], limit: int) -> str:
         if not isinstance(value, bool)
     ]
     rows = [[_cut(marshal(of(result)), limit) for _, of in columns] for result in results]
-    return _table([name for name, _ in columns], rows)
+    return table([name for name, _ in columns], rows)
 
 
 def _of_binding(name: str) -> Callable[[Result], Value]:
@@ -140,7 +140,8 @@ def _cut(text: str, limit: int) -> str:
     return text if limit <= 0 or len(text) <= limit else text[: max(limit - 3, 0)] + "..."
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows under centred names, in a frame, as OPA prints them."""
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"
     head = [_centred(name, width) for name, width in zip(names, widths, strict=True)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.passes import Options, Program, check, check_query
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.builtins import REGISTRY, Environment, Registry
@@ -266,6 +267,11 @@ class Query:
         if seconds is not None:
             new.deadline = time.monotonic() + seconds
         return new
+
+    @property
+    def documents(self) -> Documents:
+        """What the query may read: the input and data it reads, and the rules it asks."""
+        return read_documents(self.body, self.engine._state.program.callees)
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
         """The value of the query's only expression as a Rego value, or UNDEFINED.

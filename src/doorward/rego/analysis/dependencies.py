@@ -13,7 +13,16 @@ from doorward.rego.syntax.nodes import Call, Ref, Rule, Scalar, Term, Var, With
 from doorward.rego.syntax.walk import Node, children
 from doorward.rego.values import to_key
 
-__all__ = ["Dependencies", "branches", "build_dependencies", "check_recursion", "constant_nodes"]
+__all__ = [
+    "Dependencies",
+    "branches",
+    "build_dependencies",
+    "check_recursion",
+    "constant_nodes",
+    "parts_below",
+    "parts_of",
+    "targets",
+]
 
 
 @dataclass(slots=True)
@@ -37,10 +46,10 @@ def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
 def _asked(node: RuleNode, callees: Callees, found: Dependencies) -> Iterator[RuleNode]:
     seen: set[int] = set()
     for definition in node.definitions:
-        for part in _parts(definition.rule):
+        for part in parts_of(definition.rule):
             if _reads_world(part, callees):
                 found.own.add(id(node))
-            for target in _targets(part, callees):
+            for target in targets(part, callees):
                 if id(target) not in seen:
                     seen.add(id(target))
                     yield target
@@ -51,7 +60,7 @@ def _asked(node: RuleNode, callees: Callees, found: Dependencies) -> Iterator[Ru
                 yield inner
 
 
-def _parts(rule: Rule) -> Iterator[object]:
+def parts_of(rule: Rule) -> Iterator[object]:
     """Every node of a rule and its `else`, but the name it defines."""
     for branch in branches(rule):
         yield from _branch_parts(branch)
@@ -61,10 +70,12 @@ def _branch_parts(rule: Rule) -> Iterator[Node]:
     head = rule.head
     for top in (*head.ref.args, *(head.args or ()), head.key, head.value, *rule.body):
         if top is not None:
-            yield from _below(top)
+            yield from parts_below(top)
 
 
-def _below(top: Node) -> Iterator[Node]:
+def parts_below(top: Node) -> Iterator[Node]:
+    """`top` and what it reads, replacements included; names that calls and references begin with
+    are left to them."""
     waiting: list[Node] = [top]
     while waiting:
         node = waiting.pop()
@@ -90,7 +101,8 @@ def _reads_world(part: object, callees: Callees) -> bool:
     return False
 
 
-def _targets(part: object, callees: Callees) -> Iterator[RuleNode]:
+def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
+    """The nodes whose rules one part of a rule asks."""
     if isinstance(part, Call):
         callee = callees.find(part)
         if callee is not None and callee.node is not None:
@@ -141,7 +153,7 @@ def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> li
     for node in _cyclic(root, graph):
         for definition in node.definitions:
             for branch in branches(definition.rule):
-                asked = {id(t) for part in _branch_parts(branch) for t in _targets(part, callees)}
+                asked = {id(t) for part in _branch_parts(branch) for t in targets(part, callees)}
                 path = _way(node, asked, graph)
                 if path is not None:
                     name = ref_text(branch.head.ref)

@@ -1,0 +1,93 @@
+"""`doorward deps`: what a query reads: documents of the input and of data, and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from doorward.cli.errors import OneOf, for_people
+from doorward.cli.results import table
+from doorward.pdp.go_json import object_text
+from doorward.pdp.loader import Loaded, LoadError, load
+from doorward.rego import Engine, RegoError
+from doorward.rego.analysis.documents import Documents, Path
+from doorward.rego.analysis.tree import path_text
+from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.values import from_key, kind_name
+
+__all__ = ["command"]
+
+
+@click.command(
+    "deps",
+    epilog="""\b
+Examples:
+  doorward deps -d policy.rego data.envoy.authz.allow
+  doorward deps -f json -d policies/ 'data.docker.authz.allow'
+""",
+)
+@click.argument("query", nargs=-1)
+@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+def command(
+    query: tuple[str, ...],
+    data: tuple[str, ...],
+    style: str,
+    ignore: tuple[str, ...],
+    v0_compatible: bool,
+    v1_compatible: bool,
+) -> int:
+    """Print what QUERY reads: base documents (input and data) and virtual documents (rules).
+
+    Say what a policy needs to be given before it is asked.
+    """
+    if len(query) != 1:
+        raise click.UsageError("specify exactly one query argument")
+    try:
+        loaded = load(data, ignore=ignore) if data else Loaded()
+        engine = Engine(modules=loaded.modules, data=loaded.data, v0=v0_compatible)
+        found = engine.prepare(query[0]).documents
+    except (LoadError, RegoError) as error:
+        click.echo(for_people(error), err=True)
+        return 1
+    click.echo(_as_json(found) if style == "json" else _as_table(found), nl=style == "json")
+    return 0
+
+
+def _as_json(found: Documents) -> str:
+    lists = {"base": found.base, "virtual": found.virtual}
+    fields = {
+        name: "[" + ",".join(map(_ref, paths)) + "]" for name, paths in lists.items() if paths
+    }
+    return indent(object_text(fields), "", "  ")
+
+
+def _ref(path: Path) -> str:
+    """A reference as OPA's JSON has it: typed terms."""
+    terms = []
+    for n, key in enumerate(path):
+        value = from_key(key)
+        kind = "var" if n == 0 else kind_name(value)
+        terms.append(object_text({"type": marshal(kind), "value": marshal(value)}))
+    return "[" + ",".join(terms) + "]"
+
+
+def _as_table(found: Documents) -> str:
+    columns: list[tuple[str, Sequence[str]]] = [
+        ("BASE DOCUMENTS", [_text(path) for path in found.base]),
+        ("VIRTUAL DOCUMENTS", [_text(path) for path in found.virtual]),
+    ]
+    columns = [(name, cells) for name, cells in columns if cells]
+    if not columns:
+        return ""
+    height = max(len(cells) for _, cells in columns)
+    rows = [[cells[n] if n < len(cells) else "" for _, cells in columns] for n in range(height)]
+    return table([name for name, _ in columns], rows)
+
+
+def _text(path: Path) -> str:
+    return str(path[0]) + path_text(path[1:]).removeprefix("data")

@@ -1,0 +1,77 @@
+"""What a query may read: documents of the input and of data (base), and of rules (virtual).
+
+Only names count: a reference counts up to its first variable, and a condition that fails early
+still reads all that stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cmp_to_key
+from typing import NamedTuple, TypeAlias
+
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.dependencies import parts_below, parts_of, targets
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.syntax.nodes import Body, Ref, Scalar, Var
+from doorward.rego.values import Key, compare, from_key, to_key
+
+__all__ = ["Documents", "Path", "read_documents"]
+
+Path: TypeAlias = tuple[Key, ...]
+"""`("input", "user")`, `("data", "roles")`, in key form."""
+
+
+class Documents(NamedTuple):
+    """Both kinds, in Rego's order; of two base documents, one in the other, only the outer."""
+
+    base: list[Path]
+    virtual: list[Path]
+
+
+def read_documents(body: Body, callees: Callees) -> Documents:
+    """The documents that `body` reads, and those that the rules it asks read in their turn."""
+    base: set[Path] = set()
+    asked: dict[int, RuleNode] = {}
+    waiting: list[object] = [part for expr in body for part in parts_below(expr)]
+    while waiting:
+        part = waiting.pop()
+        base.update(_base(part, callees))
+        for node in targets(part, callees):
+            if id(node) not in asked:
+                asked[id(node)] = node
+                waiting += [p for d in node.definitions for p in parts_of(d.rule)]
+    virtual: list[Path] = [("data", *node.path) for node in asked.values()]
+    return Documents(_ordered(_outer(base)), _ordered(virtual))
+
+
+def _base(part: object, callees: Callees) -> Iterator[Path]:
+    """The document that a reference reads, if no rules answer for it."""
+    if not isinstance(part, Ref) or not isinstance(part.head, Var):
+        return
+    path: list[Key] = [part.head.name]
+    if part.head.name not in ("data", "input"):
+        return
+    node: RuleNode | None = callees.root if part.head.name == "data" else None
+    for operand in part.args:
+        if not isinstance(operand, Scalar):
+            break
+        path.append(to_key(operand.value))
+        if node is not None:
+            node = node.children.get(path[-1])
+            if node is not None and node.definitions:
+                return
+    if node is None and len(path) > 1:
+        yield tuple(path)
+
+
+def _outer(paths: set[Path]) -> list[Path]:
+    return [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
+
+
+def _ordered(paths: Sequence[Path]) -> list[Path]:
+    return sorted(paths, key=cmp_to_key(_compare))
+
+
+def _compare(a: Path, b: Path) -> int:
+    return compare([from_key(key) for key in a], [from_key(key) for key in b])

@@ -1,0 +1,50 @@
+"""What a query may read, with everything that the rules it asks may read."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import Engine
+
+POLICY = """package a
+
+p if {
+    q[input.user.name]
+    input.user
+    data.t[x].y == x
+    f(1)
+}
+
+q contains data.members[_]
+
+f(x) := y if y := x + input.n[0]
+
+other if p with data.config.on as true
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "base", "virtual"),
+    [
+        ("data.a.q", ["data.members"], ["data.a.q"]),
+        (
+            "data.a.p",
+            ["data.members", "data.t", "input.n.0", "input.user"],
+            ["data.a.f", "data.a.p", "data.a.q"],
+        ),
+        ("data.a.f(2)", ["input.n.0"], ["data.a.f"]),
+        ("data.b.c[input.x]", ["data.b.c", "input.x"], []),
+        ("x := 1; x > 0", [], []),
+    ],
+)
+def test_documents_are_those_that_references_name(
+    query: str, base: list[str], virtual: list[str]
+) -> None:
+    found = Engine({"a.rego": POLICY}).prepare(query).documents
+    assert [".".join(map(str, path)) for path in found.base] == base
+    assert [".".join(map(str, path)) for path in found.virtual] == virtual
+
+
+def test_what_is_replaced_counts_as_read() -> None:
+    found = Engine({"a.rego": POLICY}).prepare("data.a.other").documents
+    assert ("data", "config", "on") in found.base
