@@ -105,9 +105,4 @@ QUERY_DIFFERENCES: Final = (
         "integers are exact at any size",
         lambda row: "*" in row["query"] and _has_large_number(row),
     ),
-    Difference(
-        "internal.template_string",
-        "a wildcard in a template string is refused as unsafe; OPA says that it is undeclared",
-        lambda row: "[_]" in row["query"],
-    ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,9 +27,9 @@ __all__ = ["Context", "Environment", "HTTPSender", "TokenCache"]
 class TokenCache(Protocol):
     """Verified tokens: bounded, never asked past a token's `exp`; see `builtins.tokens`."""
 
-    def get(self, key: tuple[object, ...]) -> Any: ...
+    def get(self, key: Hashable) -> Any: ...
 
-    def put(self, key: tuple[object, ...], value: Any) -> None: ...
+    def put(self, key: Hashable, value: Any) -> None: ...
 
 
 class HTTPSender(Protocol):
@@ -62,10 +62,17 @@ class Environment:
 
 
 class Context:
-    """One decision's view of the world."""
+    """One decision's view of the world.
 
-    _now_ns: int | None
-    _cache: dict[object, Value] | None = None
+    A decision may be evaluated in parts that see different inputs (`with`); those name the first
+    one as their `origin`, and share its time, its draws and its errors.
+    """
+
+    # Most decisions never set these: the class holds them, so that making a context stays cheap.
+    deadline: float | None = None
+    origin: Context | None = None
+    _now_ns: int | None = None
+    _drawn: dict[object, Value] | None = None
     _errors: list[EvalError] | None = None
 
     def __init__(
@@ -79,22 +86,31 @@ class Context:
         self._now_ns = now_ns
 
     @property
-    def cache(self) -> dict[object, Value]:
+    def now_ns(self) -> int:
+        """Nanoseconds since the epoch, read once."""
+        if self._now_ns is None:
+            origin = self.origin
+            self._now_ns = self.environment.clock() if origin is None else origin.now_ns
+        return self._now_ns
+
+    @now_ns.setter
+    def now_ns(self, value: int) -> None:
+        self._now_ns = value
+
+    @property
+    def drawn(self) -> dict[object, Value]:
         """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
-        if self._cache is None:
-            self._cache = {}
-        return self._cache
+        if self.origin is not None:
+            return self.origin.drawn
+        if self._drawn is None:
+            self._drawn = {}
+        return self._drawn
 
     @property
     def errors(self) -> list[EvalError]:
         """Errors of built-ins that made their expression undefined, the first few."""
+        if self.origin is not None:
+            return self.origin.errors
         if self._errors is None:
             self._errors = []
         return self._errors
-
-    @property
-    def now_ns(self) -> int:
-        """Nanoseconds since the epoch, read once."""
-        if self._now_ns is None:
-            self._now_ns = self.environment.clock()
-        return self._now_ns

@@ -99,8 +99,8 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
         key = ("http.send", to_key(request))
     except RecursionError:
         raise BuiltinError("request is nested too deeply") from None
-    if key in context.cache:
-        return context.cache[key]
+    if key in context.drawn:
+        return context.drawn[key]
     options = _options(request)
     try:
         answer = _respond(context, options)
@@ -112,7 +112,7 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
         if options.get("raise_error") is not False or isinstance(error, HaltError):
             raise
         answer = _failure(INTERNAL_ERROR, error)
-    context.cache[key] = answer
+    context.drawn[key] = answer
     return answer
 
 

@@ -246,7 +246,7 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     if allowed is not None and name.lower() not in allowed:
         raise BuiltinError(f"unallowed host: {scrub(name)}")
     key = ("net.lookup_ip_addr", name)
-    known = context.cache.get(key)
+    known = context.drawn.get(key)
     if isinstance(known, frozenset):
         return known
     limit = LOOKUP_SECONDS
@@ -261,5 +261,5 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
     addresses = frozenset(str(_written(n)) for n in map(_address, found) if n is not None)
-    context.cache[key] = addresses
+    context.drawn[key] = addresses
     return addresses

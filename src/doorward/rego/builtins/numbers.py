@@ -215,11 +215,11 @@ def rand_intn(context: Context, name: str, n: AnyNumber) -> int:
     if bound == 0:
         return 0
     key = ("rand.intn", name, bound)
-    drawn = context.cache.get(key)
+    drawn = context.drawn.get(key)
     if type(drawn) is int:
         return drawn
     # 16 bytes more than the bound has: the bias of the remainder is below 2**-128.
     size = bound.bit_length() // 8 + 17
     value = int.from_bytes(context.environment.random(size), "big") % bound
-    context.cache[key] = value
+    context.drawn[key] = value
     return value

@@ -6,6 +6,7 @@ in which its answer holds, and `tokens` asks the clock at every use.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
@@ -24,10 +25,10 @@ class VerifiedTokens:
     def __init__(self, capacity: int = 8192) -> None:
         self._half = max(capacity // 2, 1)
         self._lock = Lock()
-        self._young: dict[tuple[object, ...], Any] = {}
-        self._old: dict[tuple[object, ...], Any] = {}
+        self._young: dict[Hashable, Any] = {}
+        self._old: dict[Hashable, Any] = {}
 
-    def get(self, key: tuple[object, ...]) -> Any:
+    def get(self, key: Hashable) -> Any:
         """The entry, or None."""
         entry = self._young.get(key)
         if entry is None:
@@ -36,7 +37,7 @@ class VerifiedTokens:
                 self.put(key, entry)
         return entry
 
-    def put(self, key: tuple[object, ...], value: Any) -> None:
+    def put(self, key: Hashable, value: Any) -> None:
         """Keep an entry; the ones unused for longest may go."""
         with self._lock:
             if len(self._young) >= self._half and key not in self._young:

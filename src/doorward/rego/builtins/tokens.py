@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.encoding import (
@@ -337,6 +337,12 @@ _ROUNDING_NS: Final = 2048
 
 _FOREVER: Final = 1 << 64
 
+MAX_ANSWERS: Final = 4
+"""Sets of constraints for which one verified token is remembered."""
+
+_Verified: TypeAlias = tuple[Object, list[Value], int, int]
+"""Constraints, the answer, and from when to when (nanoseconds) it holds."""
+
 
 @builtin(
     "io.jwt.decode_verify",
@@ -355,19 +361,16 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
     tokens = context.environment.tokens
     if tokens is None:
         return _decode_verify(jwt, constraints, context.now_ns)[0]
-    key = (jwt, *constraints.items())
-    try:
-        entry = tokens.get(key)
-    except TypeError:  # a constraint that is no scalar; the text below says what is wrong
-        return _decode_verify(jwt, constraints, context.now_ns)[0]
+    known: tuple[_Verified, ...] = tokens.get(jwt) or ()
     now = context.now_ns
-    if entry is not None and entry[1] <= now < entry[2]:
-        answer: list[Value] = entry[0]
-        return answer
+    for given, answer, start, end in known:
+        if given == constraints and start <= now < end:
+            return answer
     answer, start, end = _decode_verify(jwt, constraints, now)
     cacheable = answer[0] is True and len(jwt) <= MAX_CACHED and start <= now < end
+    # Only texts are equal in Python exactly where they are in Rego.
     if cacheable and all(type(value) is str for value in constraints.values()):
-        tokens.put(key, (answer, start, end))
+        tokens.put(jwt, ((constraints, answer, start, end), *known[: MAX_ANSWERS - 1]))
     return answer
 
 

@@ -26,7 +26,7 @@ _DOMAINS: Final = ("Person", "Group", "Org")
 @builtin("uuid.rfc4122", string, returns=string, pure=False, context=True)
 def uuid_rfc4122(context: Context, k: str) -> str:
     """A random UUID, version 4; within a decision the same for the same `k`."""
-    drawn = context.cache.get(("uuid.rfc4122", k))
+    drawn = context.drawn.get(("uuid.rfc4122", k))
     if isinstance(drawn, str):
         return drawn
     data = bytearray(context.environment.random(16))
@@ -35,7 +35,7 @@ def uuid_rfc4122(context: Context, k: str) -> str:
     digits = data.hex()
     parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
     text = "-".join(parts)
-    context.cache[("uuid.rfc4122", k)] = text
+    context.drawn[("uuid.rfc4122", k)] = text
     return text
 
 

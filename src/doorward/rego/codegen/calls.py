@@ -97,8 +97,7 @@ class Calls(References):
         function = self.constants.named(f"fn.{builtin.name}", builtin.call)
         args = operands
         if builtin.context:
-            context = ast.Attribute(value=load(self.state), attr="context", ctx=ast.Load())
-            args = [context, *operands]
+            args = [load(self.state), *operands]
         direct = call(function, *args)
         site = self.constants.add(Site(builtin.name, term.span), "at")
         if builtin.relation:

@@ -64,28 +64,20 @@ Place: TypeAlias = tuple[Document | None, Any]
 """A place below `data` found at run time: the rules there, and the base data there."""
 
 
-class _MadeWhenAsked:
-    """The evaluation's `Context`, made when a built-in first asks for it."""
-
-    def __get__(self, evaluation: Evaluation, owner: type[Evaluation]) -> Context:
-        made = Context(evaluation.environment, evaluation.now_ns, evaluation.deadline)
-        evaluation.context = made
-        return made
-
-
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
 _NO_PRESETS: Final[dict[int, Any]] = {}
 
 
-class Evaluation:
-    """One evaluation. `cache` holds this evaluation's answers by slot; `constants` holds those
-    that depend on data alone, and is shared by all evaluations on the same data."""
+class Evaluation(Context):
+    """One evaluation, and what built-ins may know of the world while it lasts.
+
+    `cache` holds this evaluation's answers by slot; `constants` holds those that depend on data
+    alone, and is shared by all evaluations on the same data.
+    """
 
     # Most evaluations never set these: the class holds them, so that making one stays cheap.
     strict = False
     ticks = TICKS
-    deadline: float | None = None
-    now_ns: int | None = None
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
@@ -105,13 +97,6 @@ class Evaluation:
         self.constants = constants
         self.root = root
         self.environment = environment
-
-    context = _MadeWhenAsked()
-
-    @property
-    def errors(self) -> list[EvalError]:
-        """Errors of built-ins that made their expression undefined, the first few."""
-        return self.context.errors
 
     def failed(self, error: BuiltinError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
@@ -141,7 +126,7 @@ class Evaluation:
     ) -> Evaluation:
         """The evaluation under `with`: parts of input and data replaced, functions mocked."""
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
-        new.context = self.context
+        new.origin = self.origin or self
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets

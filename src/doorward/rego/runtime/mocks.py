@@ -52,7 +52,7 @@ class BuiltinMock:
         named = Site(self.builtin.name, site.span)
         try:
             if self.builtin.context:
-                return self.builtin.call(state.context, *operands)
+                return self.builtin.call(state, *operands)
             return self.builtin.call(*operands)
         except BuiltinError as error:
             return state.failed(error, named)
