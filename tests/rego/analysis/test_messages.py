@@ -1,0 +1,146 @@
+"""Every kind of compile error, in OPA's words and at OPA's place."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import CompileError, Engine
+
+UNUSED = "(hint: use _ (wildcard variable) instead)"
+
+NAMES = [
+    ("p if { x := 1; x := 2 }", "3:16 var x assigned above"),
+    ("p if { some x; some x }", "3:16 var x declared above"),
+    ("p if { x == 1; x := 2 }", "3:16 var x referenced above"),
+    ("p if { some x, y; input[x] }", "3:8 declared var y unused"),
+    ("p if { every x in [1] { x := 2 } }", "3:25 var x declared above"),
+    ("p if { every x in [1] { true } }", "3:25 declared var x unused"),
+    ("f(x) if { x := 1 }", "3:11 arg x redeclared"),
+    ("f(count(x)) := 1", "3:3 rule arguments cannot contain calls"),
+    ("f({`k`: [1 + x]}) := 1", "3:10 rule arguments cannot contain calls"),
+    ("f(data) := 1", "3:1 args must not shadow data (use a different variable name)"),
+    ("p if { input := 1 }", "3:8 variables must not shadow input (use a different variable name)"),
+    ("data.x := 1", "3:1 rules must not shadow data (use a different rule name)"),
+    ("p if { not x := 1 }", "3:8 cannot assign vars inside negated expression"),
+    ("p if { {x} := {1} }", "3:8 cannot assign to set"),
+    ("p if { null := 1 }", "3:8 cannot assign to null"),
+    ("import data.a.x\nimport data.b.x", "4:1 import must not shadow import data.a.x"),
+    ("p := print(1)", "3:6 print(1) used as value"),
+    ("p if print(input.x, y)", "3:21 var y is undeclared"),
+]
+
+PLACES = [
+    ("p := 1\np(x) := x", "3:1 conflicting rules data.t.p found"),
+    ("p[x] := 1 if x := 2\np contains 3", "3:1 conflicting rules data.t.p found"),
+    ("p := 1\np.q := 1\np.q.r := 2", "3:1 rule data.t.p conflicts with [data.t.p.q]"),
+    ("p if q with q.a as 1\nq := 2", "3:13 with keyword cannot partially replace virtual"),
+    ("p if true with x as 1", "3:16 with keyword target must reference existing input"),
+    ("p if true with walk as 1", "3:16 with keyword replacing built-in function: target must not"),
+    ("p if true with print as 1", "3:16 with keyword replacing built-in function: target must not"),
+    (
+        "p if true with eq as 1",
+        '3:16 with keyword replacing built-in function: replacement of "eq"',
+    ),
+    ("p if true with internal.member_2 as 1", "3:16 with keyword replacing built-in function: r"),
+    ("p := nope(1)", "3:6 undefined function nope"),
+    ("p := f(1, 2)\nf(x) := x", "3:6 function data.t.f has arity 1, got 2 arguments"),
+    ("p := [count([1], 2)]", "3:7 count: arity mismatch"),
+    ("p := p", "3:1 rule data.t.p is recursive: data.t.p -> data.t.p"),
+    ("p := 1 if false else := p", "3:17 rule data.t.p is recursive"),
+    ("p if true with p as 1", "3:1 rule data.t.p is recursive"),
+    ("p[x] := q if x := 1\nq := p", "3:1 rule data.t.p[x] is recursive: data.t.p[x] -> data.t.q"),
+    ("p := any([true])", "3:6 deprecated built-in function calls in expression: any"),
+]
+
+UNSAFE = [
+    ("p if { x > 1 }", "3:8 var x is unsafe"),
+    ("p := {x: 1}", "3:7 var x is unsafe"),
+    ("p := x + 1", "3:6 var x is unsafe"),
+    ("p if { [x, y] = [1, x + 1] }", "3:8 var y is unsafe"),
+    ("p if { every x in [1] { x == z } }", "3:25 var z is unsafe"),
+    ("p := [x | true]", "3:6 var x is unsafe"),
+    ("p := {k: 1 | true}", "3:6 var k is unsafe"),
+    ("p if { true with data[x] as 1 }", "3:8 var x is unsafe"),
+    ("p if { {`a`: x} = {`b`: 1} }", "3:8 var x is unsafe"),
+    ("p if { input.xs = [x, y.z] }", "3:8 var y is unsafe"),
+    ("f(x.y) := 1", "3:3 var x is unsafe"),
+    ('p := $"{x}"', "3:6 var x is unsafe"),
+    ("q := eq(1, 1)", "3:6 expression is unsafe"),
+]
+
+TYPES = [
+    ("p if { x := {`a`: 1}; x = {`a`: y}; y == `b` }", "match error"),
+    ("p if { {`a`: x, `b`: 1} = {`a`: 2, `b`: y}; y == `c` }", "match error"),
+    ("p if { [x, 1] = input.xs; x == 1; [x, `a`] = [1, 1] }", "match error"),
+    ("p if { some k in {1}; [k] = [`a`] }", "match error"),
+    ("p := f([1, {`a`: `x`}])\nf([n, {`a`: m}]) := n + m", "data.t.f: invalid argument(s)"),
+    ("p := f({`b`: 1})\nf({`a`: m}) := m", "data.t.f: invalid argument(s)"),
+    ("p if { x := {{`a`: 1}}; x[{`a`: `b`}] }", 'undefined ref: x[{"a": "b"}]'),
+    ("p if { x := {[1]}; x[[`b`]] }", 'undefined ref: x[["b"]]'),
+    ("p if { x := `abc`; some i; x[i] }", "undefined ref: x[i]"),
+    ("p if { i := `a`; [1, 2][i] }", "undefined ref: __local0__[i]"),
+    ("p if { q; data[1].x }\nq := 1", "undefined ref: data[1].x"),
+    ("p if data.t.q.r.s\nq.r := 1", "undefined ref: data.t.q.r.s"),
+    ("p if { x := data.t.q; x.r.s }\nq.r := 1", "undefined ref: x.r.s"),
+    ("p := [x | x := input.y[_]; x > 1; x + `a` == 2]", "plus: invalid argument(s)"),
+    ("p if { every x in [1] { x; q.c } }\nq := {`b`: 1}", "undefined ref: data.t.q.c"),
+    ("p := {x: y | some x, y in {`a`: 1}}\nq if p.a.b", "undefined ref: data.t.p.a.b"),
+]
+
+
+def report(rules: str, *, strict: bool = False) -> list[str]:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": f"package t\n\n{rules}"}, strict=strict)
+    return [f"{d.span.row}:{d.span.col} {d.message}" for d in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(("rules", "message"), [*NAMES, *PLACES, *UNSAFE])
+def test_the_first_error_says_what_and_where(rules: str, message: str) -> None:
+    assert report(rules)[0].startswith(message)
+
+
+@pytest.mark.parametrize(("rules", "message"), TYPES)
+def test_types_that_never_meet_are_named(rules: str, message: str) -> None:
+    assert [line.partition(" ")[2] for line in report(rules)] == [message]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("import data.a as b", "3:1 import data.a as b unused"),
+        ("p if { x := 1; y := 2; y > 1 }", "3:8 assigned var x unused"),
+        ("f(x, y) := y", f"3:1 unused argument x. {UNUSED}"),
+        ("f([x, x]) := 1 if true\ng(y) := 1", f"4:1 unused argument y. {UNUSED}"),
+    ],
+)
+def test_strict_mode_names_what_is_not_used(rules: str, message: str) -> None:
+    assert report(rules, strict=True) == [message]
+    Engine({"t.rego": f"package t\n\n{rules}"})
+
+
+def test_errors_of_one_stage_hide_those_of_the_next() -> None:
+    assert report("p := nope(x)\nq := 1 + `a`") == ["3:6 undefined function nope"]
+
+
+def test_rules_of_version_0_may_shadow_the_roots() -> None:
+    Engine({"t.rego": "package t\ninput = 1\np { input := 1; input == 1 }"}, v0=True)
+
+
+def test_details_say_which_types_met() -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": 'package t\np if { x := {"a": [1, null]}; x == {"a"} }'})
+    details = caught.value.diagnostics[0].details
+    assert details is not None
+    assert details.lines == ("left  : object<a: array<number, null>>", "right : set[string]")
+    assert details.data == {
+        "a": {
+            "type": "object",
+            "static": [
+                {
+                    "key": "a",
+                    "value": {"type": "array", "static": [{"type": "number"}, {"type": "null"}]},
+                }
+            ],
+        },
+        "b": {"type": "set", "of": {"type": "string"}},
+    }
