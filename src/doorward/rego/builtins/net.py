@@ -253,6 +253,8 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     if context.deadline is not None:
         limit = max(0.0, min(limit, context.deadline - time.monotonic()))
     try:
+        if limit == 0:
+            raise TimeoutError
         found = context.environment.lookup(name, limit)
     except TimeoutError:
         halt = HaltError("net.lookup_ip_addr: timed out")
