@@ -17,7 +17,7 @@ from tests.rego.analysis.differences import BUILTINS, ERRORS, LANGUAGE
 
 from doorward.rego.analysis.passes import Options, Program, check, check_query
 from doorward.rego.builtins import REGISTRY
-from doorward.rego.errors import COMPILE_ERROR, PARSE_ERROR, Diagnostic, RegoError
+from doorward.rego.errors import COMPILE_ERROR, PARSE_ERROR, TYPE_ERROR, Diagnostic, RegoError
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module, parse_query
 
@@ -107,6 +107,45 @@ def test_errors_are_those_of_opa(shared: Path) -> None:
         if not agree(got, want):
             differing[case["id"]] = want, got
     check_differences(differing, ERRORS)
+
+
+def test_details_are_those_of_opa(shared: Path) -> None:
+    """The types at hand and the types wanted; operands of built-ins have no names here."""
+    differing = {}
+    for case in rows(shared / "data/golden/errors.jsonl.gz"):
+        want = {place(e): nameless(e["details"]) for e in case["errors"] if "details" in e}
+        if not want or case["errors"][0]["code"] != TYPE_ERROR:
+            continue
+        try:
+            compiled(case["modules"], v0=case.get("v0", False), metadata="@" not in case["id"])
+        except RegoError as error:
+            for d in error.diagnostics:
+                key = (d.message, d.span.row, d.span.col)
+                data = json.loads(json.dumps(d.details.data)) if d.details else {}
+                if key in want and any(data[k] != want[key][k] for k in data.keys() & KNOWN):
+                    differing[case["id"]] = want[key], data
+    assert not differing
+
+
+KNOWN = {"have", "want", "pos", "a", "b"}
+"""Details that both versions of OPA give in one form."""
+
+
+def place(error: dict[str, Any]) -> tuple[str, int, int]:
+    where = error.get("location", {"row": 0, "col": 0})
+    return error["message"], where["row"], where["col"]
+
+
+def nameless(details: Any) -> Any:
+    if isinstance(details, list):
+        return [nameless(item) for item in details]
+    if not isinstance(details, dict):
+        return details
+    return {
+        key: nameless(value)
+        for key, value in details.items()
+        if key not in ("name", "description") or not isinstance(value, str)
+    }
 
 
 def shifted(got: set[Said], want: set[Said]) -> bool:

@@ -126,6 +126,21 @@ def test_rules_of_version_0_may_shadow_the_roots() -> None:
     Engine({"t.rego": "package t\ninput = 1\np { input := 1; input == 1 }"}, v0=True)
 
 
+@pytest.mark.parametrize(
+    ("rules", "hint"),
+    [
+        ("p := startwith(`a`, `b`)", "did you mean `startswith`?"),
+        ("p := data.t.doubel(1)\ndouble(x) := x * 2", "did you mean `data.t.double`?"),
+        ("p := nothing_like_it(1)", None),
+        ("p := x", "assign `x`, or bind it with `some x in …`"),
+    ],
+)
+def test_a_hint_says_what_to_do(rules: str, hint: str | None) -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": f"package t\n\n{rules}"})
+    assert caught.value.diagnostics[0].hint == hint
+
+
 def test_details_say_which_types_met() -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"t.rego": 'package t\np if { x := {"a": [1, null]}; x == {"a"} }'})

@@ -7,6 +7,7 @@ inside another term it may not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
@@ -83,7 +84,8 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
     callee = callees.find(call)
     name = ".".join(source_name(part) for part in call.name.split("."))
     if callee is None:
-        yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span)
+        hint = _similar(name, callees)
+        yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span, hint=hint)
         return
     arity, given = callee.arity, len(call.args)
     if is_value and name == "eq":
@@ -97,6 +99,15 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
     elif given or not is_value:
         counted = f"{given} argument{'' if given == 1 else 's'}"
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
+
+
+def _similar(name: str, callees: Callees) -> str | None:
+    """The function whose name is most like `name`."""
+    known = [builtin.name for builtin in callees.registry if not builtin.deprecated]
+    if name.startswith("data."):
+        known = [node.name for node in callees.root.walk() if node.is_function]
+    close = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"did you mean `{close[0]}`?" if close else None
 
 
 def _builtin_arity(

@@ -156,7 +156,11 @@ def _unsafe(name: str, span: Span) -> Diagnostic:
     message = f"var {name} is unsafe"
     if name in _KEYWORDS:
         message += f" (hint: `import future.keywords.{name}` to import a future keyword)"
-    return Diagnostic(UNSAFE_VAR_ERROR, message, span)
+    return Diagnostic(UNSAFE_VAR_ERROR, message, span, hint=_hint(name))
+
+
+def _hint(name: str) -> str | None:
+    return None if name == "_" else f"assign `{name}`, or bind it with `some {name} in …`"
 
 
 class _Order:
