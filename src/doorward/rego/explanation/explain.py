@@ -142,8 +142,8 @@ class Explanation:
             what = f"does not hold in any of {step.asked} rounds; in the first:"
         yield f"{lead}{_place(step.expr)}: `{self._text(step.expr)}` {what}"
         for label, value in self._values(step).items():
-            if step.attempts and label == step.expr.span.text:
-                continue  # the answer of the rule below
+            if label == step.expr.span.text and (step.attempts or value is False):
+                continue  # the answer of the rule below; or what "does not hold" says already
             yield f"{lead}  {self.mask.text(label)}: {self._shown(value, label)}"
         if isinstance(step.expr.term, Every):
             for inner in step.inner.values():

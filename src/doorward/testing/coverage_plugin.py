@@ -1,0 +1,60 @@
+"""Rego in coverage.py: `coverage run` measures policies, `coverage html` shows them.
+
+    [tool.coverage.run]
+    plugins = ["doorward.testing.coverage_plugin"]
+    source = ["policies"]
+
+The code of a policy carries its name and rows, so that coverage.py needs to be told only which
+files are policies and which of their rows can be reached.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from coverage import CoveragePlugin, FileReporter, FileTracer
+from coverage.plugin_support import Plugins
+
+from doorward.rego.source import Source
+from doorward.rego.syntax.parser import parse_module
+from doorward.testing.coverage import lines_of
+
+__all__ = ["PolicyPlugin", "coverage_init"]
+
+
+class PolicyPlugin(CoveragePlugin):
+    """Says that `*.rego` are policies."""
+
+    def file_tracer(self, filename: str) -> FileTracer | None:
+        return PolicyTracer(filename) if filename.endswith(".rego") else None
+
+    def file_reporter(self, filename: str) -> PolicyReporter:
+        return PolicyReporter(filename)
+
+    def find_executable_files(self, src_dir: str) -> Iterable[str]:
+        """Policies that were never loaded are not covered either."""
+        for folder, _, names in os.walk(src_dir):
+            yield from [os.path.join(folder, name) for name in names if name.endswith(".rego")]
+
+
+class PolicyTracer(FileTracer):
+    """Rows of generated code are rows of the policy."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = os.path.abspath(filename)
+
+    def source_filename(self) -> str:
+        return self.filename
+
+
+class PolicyReporter(FileReporter):
+    """Which rows of a policy can be reached. What cannot be parsed cannot be reached."""
+
+    def lines(self) -> set[int]:
+        return lines_of(parse_module(Source(self.filename, self.source())))
+
+
+def coverage_init(reg: Plugins, options: dict[str, str]) -> None:
+    """What coverage.py calls first."""
+    reg.add_file_tracer(PolicyPlugin())

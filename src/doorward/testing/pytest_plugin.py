@@ -1,0 +1,126 @@
+"""Tests written in Rego under pytest: each rule `test_…` is one test, beside those in Python.
+
+Collected are `test_*.rego` and `*_test.rego` (`rego_files`), together with the policies and data at
+`rego_paths`, by default everything in the folder of the test file. A failure shows the conditions
+that did not hold, with their values; what a test prints is shown as pytest shows output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr
+
+    from doorward.testing.runner import Suite, Test
+
+__all__ = ["RegoFailure", "RegoFile", "RegoItem"]
+
+_SUITES = pytest.StashKey[dict[tuple[str, ...], "Suite"]]()
+
+
+class RegoFailure(Exception):
+    """A test in Rego did not pass; says why."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "rego_files", "Names of files with tests in Rego", "args", ["test_*.rego", "*_test.rego"]
+    )
+    parser.addini(
+        "rego_paths",
+        "Policies and data that tests in Rego see, from the root of the project",
+        "args",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile | None:
+    patterns = parent.config.getini("rego_files")
+    if file_path.suffix == ".rego" and any(fnmatch(file_path.name, each) for each in patterns):
+        collected: RegoFile = RegoFile.from_parent(parent, path=file_path)
+        return collected
+    return None
+
+
+class RegoFile(pytest.File):
+    """One file of tests."""
+
+    def collect(self) -> Iterator[RegoItem]:
+        # Brought in by the first test in Rego only: others shall not pay for the plugin.
+        from doorward.pdp.loader import LoadError
+        from doorward.rego import RegoError
+
+        try:
+            suite = self._suite()
+        except LoadError as error:
+            raise self.CollectError(str(error)) from None
+        except RegoError as error:
+            raise self.CollectError(error.render()) from None
+        own = os.path.abspath(self.path)
+        for test in suite.tests:
+            if os.path.abspath(test.span.file) == own:
+                item: RegoItem = RegoItem.from_parent(self, name=test.name, suite=suite, test=test)
+                yield item
+
+    def _suite(self) -> Suite:
+        from doorward.pdp.loader import load
+        from doorward.testing.runner import Suite
+
+        root = self.config.rootpath
+        given = [str(root / each) for each in self.config.getini("rego_paths")]
+        paths = tuple(given or [str(self.path.parent)])
+        inside = any(self.path.is_relative_to(os.path.abspath(each)) for each in paths)
+        if not inside:
+            paths = (*paths, str(self.path))
+        suites = self.config.stash.setdefault(_SUITES, {})
+        if paths not in suites:
+            suites[paths] = Suite(load([_near(path) for path in paths]))
+        return suites[paths]
+
+
+class RegoItem(pytest.Item):
+    """One test."""
+
+    def __init__(self, *, suite: Suite, test: Test, **known: object) -> None:
+        super().__init__(**known)  # type: ignore[arg-type]  # what pytest hands to every node
+        self.suite = suite
+        self.test = test
+
+    def runtest(self) -> None:
+        from doorward.testing.runner import run_one, why
+
+        result = run_one(self.suite, self.test)
+        sys.stdout.write(result.output)
+        if result.outcome == "SKIPPED":
+            pytest.skip("todo")
+        if result.error is not None:
+            raise RegoFailure(result.error.render())
+        if not result.passed:
+            failed = [name for name, case in result.cases.items() if not case.passed]
+            lead = f"cases that failed: {', '.join(failed)}\n" if failed else ""
+            raise RegoFailure(lead + why(self.suite, result))
+
+    def repr_failure(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: str | None = None,
+    ) -> str | TerminalRepr:
+        if isinstance(excinfo.value, RegoFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.test.span.row - 1, str(self.test)
+
+
+def _near(path: str) -> str:
+    """As a user would name it: from here, if it is below."""
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
