@@ -373,3 +373,10 @@ def test_the_access_log_holds_the_decision_and_no_query(sidecar: Sidecar) -> Non
 
 def test_options_are_values() -> None:
     assert dataclasses.replace(Bootstrap(), timeout=0.5) == Bootstrap()
+
+
+def test_all_addresses_are_those_of_both_families() -> None:
+    listener = to_document(Bootstrap(listen="[::]:8000"))["static_resources"]["listeners"][0]
+    assert listener["address"]["socket_address"]["ipv4_compat"] is True
+    one = to_document(Bootstrap(listen="[::1]:8000"))["static_resources"]["listeners"][0]
+    assert "ipv4_compat" not in one["address"]["socket_address"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from acceptance.row import Row
 from acceptance.stack import Stack
-from acceptance.wire import Answer, send, write_request
+from acceptance.wire import Answer, write_request
 
 PATIENCE: Final = 10.0
 """Seconds that Envoy has to find a decision point that came back."""
@@ -64,7 +64,7 @@ def _write(row: Row, tokens: Mapping[str, str]) -> bytes:
 def _send(stack: Stack, row: Row, request: bytes) -> Answer:
     until = time.monotonic() + (PATIENCE if row.pdp in {"start", "thaw"} else 0)
     while True:
-        answer = send(stack.ports.envoy, request, within=row.within)
+        answer = stack.send(request, within=row.within)
         if answer.status == row.status or time.monotonic() > until:
             return answer
         time.sleep(0.1)

@@ -25,7 +25,7 @@ import yaml
 
 from acceptance import leash
 from acceptance.ports import Ports
-from acceptance.wire import send, write_request
+from acceptance.wire import HOST, Answer, send, write_request
 
 EXAMPLE: Final = Path(__file__).resolve().parent.parent
 STARTED_WITHIN: Final = 30.0
@@ -79,9 +79,7 @@ class Stack:
                 _find_program("doorward"),
                 "run",
                 "--server",
-                f"--addr=127.0.0.1:{self.ports.pdp}",
-                f"--diagnostic-addr=127.0.0.1:{self.ports.diagnostic}",
-                f"--config-file={EXAMPLE / 'doorward.yaml'}",
+                *self._pdp_options(),
                 *(str(EXAMPLE / policy) for policy in self._policies),
                 "secrets.json",
             ],
@@ -94,7 +92,7 @@ class Stack:
 
     def kill_pdp(self) -> None:
         """End the decision point as the kernel does: its socket stays behind."""
-        self._end("doorward", signal.SIGKILL)
+        self._kill("doorward")
 
     def freeze_pdp(self) -> None:
         """Let the decision point hang: it accepts, and never answers."""
@@ -111,6 +109,10 @@ class Stack:
                 raise PartFailed(
                     f"{name} ended with {process.returncode}\n{self._last_words(name)}"
                 )
+
+    def send(self, request: bytes, *, within: float) -> Answer:
+        """Send a request as a client does. OSError when no answer comes in time."""
+        return send(self.ports.envoy, request, within=within)
 
     def arrivals(self) -> list[str]:
         """`METHOD TARGET STATUS` of every request that the application was reached by."""
@@ -130,12 +132,24 @@ class Stack:
         documents = [json.loads(line) for line in lines if line.startswith("{")]
         return [document for document in documents if "decision_id" in document]
 
+    # What another surrounding may want otherwise.
+
+    def _people_host(self) -> str:
+        return HOST
+
+    def _pdp_options(self) -> list[str]:
+        return [
+            f"--addr={HOST}:{self.ports.pdp}",
+            f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",
+            f"--config-file={EXAMPLE / 'doorward.yaml'}",
+        ]
+
     def _launch_people(self) -> None:
         self._launch(
             "people",
             [
                 sys.executable, "-m", "people", "--sample", "--database-url=sqlite:///people.db",
-                "--host=127.0.0.1", f"--port={self.ports.people}",
+                f"--host={self._people_host()}", f"--port={self.ports.people}",
             ],
             {"PYTHONPATH": str(EXAMPLE)},
         )  # fmt: skip
@@ -217,6 +231,9 @@ class Stack:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(STOPPED_WITHIN)
+
+    def _kill(self, name: str) -> None:
+        self._end(name, signal.SIGKILL)
 
     def _last_words(self, name: str) -> str:
         lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()

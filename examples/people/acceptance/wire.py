@@ -47,10 +47,10 @@ def write_request(
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
 
 
-def send(port: int, request: bytes, *, within: float) -> Answer:
+def send(port: int, request: bytes, *, within: float, host: str = HOST) -> Answer:
     """Send the bytes and read one answer. OSError when it does not come in time or not at all."""
     begin = time.monotonic()
-    with closing(socket.create_connection((HOST, port), timeout=within)) as connection:
+    with closing(socket.create_connection((host, port), timeout=within)) as connection:
         connection.sendall(request)
         received = b""
         is_head = request.startswith(b"HEAD ")

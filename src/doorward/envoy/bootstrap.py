@@ -191,9 +191,12 @@ def _typed(name: str, kind: str, fields: Mapping[str, Any]) -> Document:
 
 
 def _to_listener(options: Bootstrap) -> Document:
+    address = _to_address(options.listen)
+    if address.get("socket_address", {}).get("address") == "::":
+        address["socket_address"]["ipv4_compat"] = True  # all addresses, of both families
     return {
         "name": "ingress",
-        "address": _to_address(options.listen),
+        "address": address,
         "per_connection_buffer_limit_bytes": max(32 * _KIB, options.max_body),
         "filter_chains": [{"filters": [_to_connection_manager(options)]}],
     }

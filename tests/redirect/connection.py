@@ -1,0 +1,67 @@
+"""A way becomes a connection from its place, and what came back on it becomes statuses."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from tests.redirect.frames import read_status, write_http2
+from tests.redirect.pod import ADDRESSES, Network, Place, entered
+from tests.redirect.ways import Way
+
+_PATIENCE: Final = 5.0  # seconds for the first byte
+_QUIET: Final = 0.4  # seconds without a byte, after which no more are expected
+_PAUSE: Final = 0.2
+
+
+@contextmanager
+def connect(network: Network, place: Place, port: int) -> Iterator[socket.socket]:
+    """A connection that somebody in that place makes to the pod."""
+    with entered(network.place(place)):
+        connection = socket.create_connection((ADDRESSES[place], port), timeout=_PATIENCE)
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield connection
+
+
+def converse(connection: socket.socket, way: Way, tokens: Mapping[str, str]) -> bytes:
+    """Send what the way says; everything that comes back until it ends or is quiet."""
+    for number, part in enumerate(_write(way, tokens)):
+        if number:
+            time.sleep(0.0005 if way.bytewise else _PAUSE)
+        try:
+            connection.sendall(part)
+        except (BrokenPipeError, ConnectionResetError):
+            break  # it was answered before it was whole
+    received = b""
+    connection.settimeout(_PATIENCE if way.statuses else 1.5)
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+            connection.settimeout(_QUIET)
+    except (TimeoutError, ConnectionResetError):
+        pass
+    return received
+
+
+def _write(way: Way, tokens: Mapping[str, str]) -> list[bytes]:
+    if way.http2:
+        return [write_http2({name: value.format_map(tokens) for name, value in way.http2.items()})]
+    parts = []
+    for part in way.parts:
+        for name in ("guest", "admin"):
+            part = part.replace(b"{%s}" % name.encode(), tokens[name].encode())
+        parts.append(part)
+    return [bytes([byte]) for byte in b"".join(parts)] if way.bytewise else parts
+
+
+def read_statuses(way: Way, received: bytes) -> tuple[int, ...]:
+    """The statuses of the answers, in their order."""
+    if way.http2:
+        status = read_status(received)
+        return () if status is None else (status,)
+    return tuple(int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", received))
