@@ -193,6 +193,8 @@ def _from_header_map(header_map: Any) -> Object:
 def from_metadata(metadata: Any) -> Object:
     """The object for a `Metadata`: structs as plain objects, an `Any` as type URL and base64."""
     out: Object = {}
+    if not metadata.ByteSize():
+        return out
     if metadata.filter_metadata:
         out["filterMetadata"] = {
             name: {key: from_struct_value(value) for key, value in struct.fields.items()}

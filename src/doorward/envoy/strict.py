@@ -12,6 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from json.scanner import make_scanner
 from typing import Any, Final, NoReturn
 
@@ -118,12 +119,10 @@ _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
     names = "\n".join(headers)
-    if names != names.lower():
-        _refuse("header name is not in small letters")
-    if "_" in names:
-        _refuse("underscore in a header name")
-    if not _OVERRIDES.isdisjoint(headers):
-        _refuse("header that overrides the method or the path")
+    if len(names) <= MAX_REMEMBERED:
+        _remembered_header_names(names)
+    else:
+        _check_header_names(names)
     authorization = headers.get("authorization", "")
     if "," in authorization:
         _check_authorization(authorization)
@@ -135,6 +134,23 @@ def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None
     upgrade = headers.get("upgrade")
     if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
         _refuse("upgrade whose body or further requests nobody checks")
+
+
+def _check_header_names(names: str) -> None:
+    """Names, one to a line."""
+    if names != names.lower():
+        _refuse("header name is not in small letters")
+    if "_" in names:
+        _refuse("underscore in a header name")
+    if not _OVERRIDES.isdisjoint(names.split("\n")):
+        _refuse("header that overrides the method or the path")
+
+
+MAX_REMEMBERED: Final = 2048
+"""Characters of header names that are remembered once they were found right."""
+
+# Clients send the same names again and again.
+_remembered_header_names: Final = lru_cache(maxsize=256)(_check_header_names)
 
 
 def _check_authorization(value: str) -> None:
