@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people
-from doorward.cli.results import FORMATS, Result, results_of, to_document
+from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
 from doorward.pdp.go_json import JSONError, object_text, read_json
 from doorward.pdp.loader import Loaded, LoadError, load, read_document
-from doorward.rego import UNDEFINED, CompileError, Engine, Environment, RegoError, Span, Value
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Engine,
+    Environment,
+    Query,
+    RegoError,
+    Span,
+    Value,
+)
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import EvalError
 from doorward.rego.values import Undefined
+
+if TYPE_CHECKING:
+    from doorward.rego.explanation import Explanation
 
 __all__ = ["command"]
 
@@ -41,6 +55,20 @@ class _Asked:
     show_builtin_errors: bool
     v0: bool
     deadline: float | None
+    explain: str
+    coverage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What came of it; the rest where it was asked for."""
+
+    results: list[Result] = field(default_factory=list)
+    error: RegoError | LoadError | None = None
+    explanation: Explanation | None = None
+    coverage: str = ""
+    is_stopped: bool = False
+    """Whether `error` ended it, and is not only shown."""
 
 
 @click.command(
@@ -50,6 +78,7 @@ Examples:
   doorward eval -d policy.rego -i input.json 'data.envoy.authz.allow'
   doorward eval -d policy.rego -d data.json --format pretty 'data.roles[name]'
   echo '{"x": 1}' | doorward eval --stdin-input --format raw 'input.x + 1'
+  doorward eval --why -d policy.rego -i input.json data.envoy.authz.allow   # why denied?
   doorward eval --fail -d policy.rego 'data.envoy.authz.allow == true'   # 1 if undefined
 """,
 )
@@ -59,6 +88,16 @@ Examples:
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="json", show_default=True)
+@click.option(
+    "--explain",
+    type=click.Choice(["off", "notes", "fails", "full", "debug"]),
+    default="off",
+    show_default=True,
+    help="Show what was tried: notes of `trace`, what failed, or everything.",
+)
+@click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
+@click.option("--why", is_flag=True, help="Show nothing but why the answer is what it is.")
+@click.option("--coverage", is_flag=True, help="Report which lines of the policies were reached.")
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
@@ -99,20 +138,40 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         show_builtin_errors=options["show_builtin_errors"],
         v0=options["v0_compatible"],
         deadline=seconds(options["timeout"], "--timeout"),
+        explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
+        coverage=options["coverage"],
     )
+    if options["why"]:
+        return _why(asked, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(asked, options["style"], options["pretty_limit"], options)
 
 
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not ParameterSource.DEFAULT
+
+
 def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) -> int:
-    try:
-        results, problem = _results(asked)
-    except (LoadError, RegoError) as error:
-        _show([], error, style, limit)
+    answer = _answer(asked)
+    _show(answer, asked, style, limit)
+    if answer.is_stopped:
         return 2
-    _show(results, problem, style, limit)
-    if options["fail"] and not results:
+    if options["fail"] and not answer.results:
         return 1
-    return 1 if options["fail_defined"] and results else 0
+    return 1 if options["fail_defined"] and answer.results else 0
+
+
+def _why(asked: _Asked, *, as_json: bool) -> int:
+    answer = _answer(asked)
+    if answer.explanation is None:
+        assert answer.error is not None
+        click.echo(for_people(answer.error), err=True)
+        return 2
+    if as_json:
+        click.echo(json.dumps(answer.explanation.to_document(), indent=2, ensure_ascii=False))
+    else:
+        click.echo(answer.explanation.text(full=asked.explain in ("full", "debug")))
+    return 2 if answer.is_stopped else 0
 
 
 def _query(query: tuple[str, ...], *, stdin: bool) -> str:
@@ -154,30 +213,68 @@ def _parse_input(content: bytes) -> Value | Undefined:
         raise LoadError([f"unable to parse input: {what}"]) from None
 
 
-def _results(asked: _Asked) -> tuple[list[Result], RegoError | None]:
-    if not asked.query.strip():
-        raise LoadError(["cannot evaluate empty query"])
-    loaded = load(asked.data, ignore=asked.ignore) if asked.data else Loaded()
-    environment = Environment(tokens=VerifiedTokens(), on_print=_print)
-    engine = Engine(
-        modules=loaded.modules,
-        data=loaded.data,
-        v0=asked.v0,
-        strict=asked.strict,
-        environment=environment,
-    )
-    query = engine.prepare(
-        asked.query,
-        strict_builtin_errors=asked.strict_builtin_errors,
-        deadline=asked.deadline,
-        package=asked.package,
-        imports=asked.imports,
-    )
+def _answer(asked: _Asked) -> _Answer:
+    try:
+        if not asked.query.strip():
+            raise LoadError(["cannot evaluate empty query"])
+        loaded = load(asked.data, ignore=asked.ignore) if asked.data else Loaded()
+        traced = asked.explain != "off" or asked.coverage
+        engine = Engine(
+            modules=loaded.modules,
+            data=loaded.data,
+            v0=asked.v0,
+            strict=asked.strict,
+            environment=Environment(tokens=VerifiedTokens(), on_print=_print),
+            traced=traced,
+        )
+        query = engine.prepare(
+            asked.query,
+            strict_builtin_errors=asked.strict_builtin_errors,
+            deadline=asked.deadline,
+            package=asked.package,
+            imports=asked.imports,
+        )
+    except (LoadError, RegoError) as error:
+        return _Answer(error=error, is_stopped=True)
+    return _traced(query, asked) if traced else _plain(query, asked)
+
+
+def _plain(query: Query, asked: _Asked) -> _Answer:
     evaluation = query.evaluation(asked.input)
-    found = results_of(query, query.rows_of(evaluation))
+    try:
+        found = results_of(query, query.rows_of(evaluation))
+    except EvalError as error:
+        return _Answer(error=error, is_stopped=True)
     if asked.show_builtin_errors and evaluation.errors:
-        return [], _distinct(evaluation.errors)
-    return found, None
+        return _Answer(error=_distinct(evaluation.errors))
+    return _Answer(found)
+
+
+def _traced(query: Query, asked: _Asked) -> _Answer:
+    # What only a traced evaluation needs is not brought in for the others.
+    from doorward.rego.explanation import Explanation, Mask, Recorder
+    from doorward.testing.coverage import Coverage
+    from doorward.testing.tracers import Both
+
+    recorder, coverage = Recorder(), Coverage()
+    evaluation = query.evaluation(asked.input)
+    evaluation.tracer = Both([recorder, coverage])
+    rows: list[tuple[Any, ...]] = []
+    error: RegoError | None = None
+    stopped: EvalError | None = None
+    try:
+        rows = query.rows_of(evaluation)
+    except EvalError as raised:
+        error = stopped = raised
+    if asked.show_builtin_errors and evaluation.errors:
+        rows, error = [], _distinct(evaluation.errors)
+    answer = rows[0][-1] if rows else UNDEFINED
+    registry = query.engine.registry
+    explanation = Explanation(asked.query, recorder, registry, Mask(asked.input), answer, stopped)
+    report = coverage.report(query.engine.trees) if asked.coverage else ""
+    found = [] if error is not None else results_of(query, rows)
+    shown = explanation if asked.explain != "off" else None
+    return _Answer(found, error, shown, report, is_stopped=stopped is not None)
 
 
 def _distinct(errors: Sequence[EvalError]) -> RegoError:
@@ -188,25 +285,41 @@ def _print(text: str, _span: Span) -> None:
     click.echo(text, err=True)
 
 
-def _show(
-    results: Sequence[Result], error: RegoError | LoadError | None, style: str, limit: int
-) -> None:
+def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
     if style in ("json", "discard"):
-        click.echo(_as_json(results, error, discard=style == "discard"))
-    elif error is not None:
-        click.echo(for_people(error), err=True)
-    else:
-        click.echo(FORMATS[style](results, limit), nl=False)
+        click.echo(_as_json(answer, asked, discard=style == "discard"))
+        return
+    if answer.explanation is not None and style == "pretty":
+        for line in _explained(answer.explanation, asked):
+            click.echo(line)
+    if answer.error is not None:
+        click.echo(for_people(answer.error), err=True)
+        return
+    click.echo(FORMATS[style](answer.results, limit), nl=False)
+    if answer.coverage and style == "pretty":
+        percent = json.loads(answer.coverage)["coverage"]
+        click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
 
 
-def _as_json(
-    results: Sequence[Result], error: RegoError | LoadError | None, *, discard: bool
-) -> str:
+def _explained(explanation: Explanation, asked: _Asked) -> list[str]:
+    if asked.explain == "notes":
+        return explanation.notes()
+    return explanation.text(full=asked.explain != "fails").splitlines()
+
+
+def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
     fields: dict[str, str] = {}
-    if error is not None:
-        fields["errors"] = documents_text(error, sort_keys=discard)
-    elif results and discard:
+    if answer.error is not None:
+        fields["errors"] = documents_text(answer.error, sort_keys=discard)
+    elif answer.results and discard:
         fields["result"] = '"discarded"'
-    elif results:
-        fields["result"] = "[" + ",".join(map(to_document, results)) + "]"
+    elif answer.results:
+        fields["result"] = "[" + ",".join(map(to_document, answer.results)) + "]"
+    if answer.explanation is not None:
+        explained: Any = answer.explanation.to_document()
+        if asked.explain == "notes":
+            explained = answer.explanation.notes()
+        fields["explanation"] = json.dumps(explained, ensure_ascii=False)
+    if answer.coverage:
+        fields["coverage"] = answer.coverage
     return indent(object_text(fields), "", "  ")

@@ -22,7 +22,7 @@ from doorward.rego.syntax.nodes import (
 from doorward.rego.syntax.walk import children
 from doorward.rego.values import Value
 
-__all__ = ["FORMATS", "Result", "results_of", "table", "to_document"]
+__all__ = ["FORMATS", "Result", "framed", "results_of", "table", "to_document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append("| " + " | ".join(cells) + " |\n")
     return "".join([*lines, rule])
+
+
+def framed(name: str, value: str) -> str:
+    """One row: a name and its value."""
+    rule = f"+{'-' * (len(name) + 2)}+{'-' * (len(value) + 2)}+\n"
+    return f"{rule}| {name} | {value} |\n{rule}"
 
 
 def _centred(text: str, width: int) -> str:

@@ -22,12 +22,12 @@ from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import INTERNAL_ERROR, EvalError
 from doorward.rego.explanation import Mask, explain
-from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.tracing import Tracer
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Expr, Module, Rule, Scalar, Var
+from doorward.rego.syntax.nodes import Module, Rule, Scalar, Var
 from doorward.rego.values import UNDEFINED, Key, from_key
 from doorward.testing.cases import Case, CaseTracer, case_name
+from doorward.testing.tracers import Both
 
 __all__ = ["Result", "Suite", "Test", "run", "run_one", "why"]
 
@@ -178,7 +178,7 @@ def run_one(
     try:
         evaluation = query.evaluation(deadline=timeout)
         if listeners:
-            evaluation.tracer = _Both(listeners)
+            evaluation.tracer = Both(listeners)
         answer = evaluation.document_at(test.path)
     except EvalError as raised:
         error = raised
@@ -218,27 +218,6 @@ def _is_true(answer: Any, names: Sequence[str]) -> bool:
         key = next((key for key in answer if case_name(from_key(key)) == name), None)
         answer = UNDEFINED if key is None else answer[key]
     return answer is True
-
-
-class _Both:
-    """Several tracers as one."""
-
-    def __init__(self, tracers: Sequence[Tracer]) -> None:
-        self.tracers = tracers
-
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
-        for tracer in self.tracers:
-            tracer.enter(name, operands)
-
-    def leave(self, name: str, answer: Any) -> None:
-        for tracer in self.tracers:
-            tracer.leave(name, answer)
-
-    def step(
-        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
-    ) -> None:
-        for tracer in self.tracers:
-            tracer.step(evaluation, node, holds, bound)
 
 
 # Finding

@@ -125,6 +125,12 @@ def test_the_document_is_json_with_every_definition_and_condition() -> None:
     assert condition["values"] == {"http.method": "POST"}
 
 
+def test_notes_are_what_trace_was_given() -> None:
+    policy = 'package a\n\np if {\n\tx := input.x\n\ttrace(sprintf("x is %d", [x]))\n\tx > 2\n}\n'
+    found = explain(Engine({"a.rego": policy}), "data.a.p", {"x": 1})
+    assert found.notes() == ['a.rego:5: note "x is 1"']
+
+
 def test_no_more_is_kept_than_the_limit_allows() -> None:
     engine = Engine(
         {"a.rego": "package a\n\np if {\n\tsome x in input\n\tf(x)\n}\n\nf(x) if x < 0\n"}
@@ -134,7 +140,7 @@ def test_no_more_is_kept_than_the_limit_allows() -> None:
     evaluation.tracer = recorder = Recorder(limit=100)
     traced.value_of(evaluation)
     assert not recorder.is_whole
-    assert len(recorder.answered) == 2
+    assert len(recorder.top) == 1
 
 
 def test_credentials_of_the_input_are_not_shown() -> None:

@@ -16,7 +16,7 @@ from doorward.rego.engine import Engine
 from doorward.rego.errors import EvalError
 from doorward.rego.explanation.recorder import Attempt, Recorder, Step, Tried
 from doorward.rego.explanation.secrets import Mask, without_secrets
-from doorward.rego.explanation.values import Failed, values_of
+from doorward.rego.explanation.values import Failed, value_of, values_of
 from doorward.rego.syntax.nodes import Every, Expr, Rule
 from doorward.rego.values import UNDEFINED, to_python, to_rego
 
@@ -60,10 +60,7 @@ def explain(
             answer = rows[0][-1]
     except EvalError as raised:
         error = raised
-    mask = Mask(input) if mask is None else mask
-    return Explanation(
-        query, answer, error, tuple(recorder.top), recorder.is_whole, engine.registry, mask
-    )
+    return Explanation(query, recorder, engine.registry, mask or Mask(input), answer, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +68,31 @@ class Explanation:
     """The answer of a query and the rules that were asked for it."""
 
     query: str
-    answer: Any
-    error: EvalError | None
-    attempts: Sequence[Attempt]
-    is_whole: bool
+    recorder: Recorder
     registry: Registry
     mask: Mask
+    answer: Any = UNDEFINED
+    error: EvalError | None = None
 
     def text(self, *, full: bool = False) -> str:
         """For people: the conditions that failed; `full` shows those that held as well."""
         lines: list[str] = []
         if self.error is not None:
             lines.append(f"{self.query} cannot be answered: {self.mask.text(str(self.error))}")
-        for attempt in self.attempts:
+        for attempt in self.recorder.top:
             lines += self._attempt(attempt, 0, full=full)
         if not lines:
             lines.append(f"{self.query} is {self._shown(self.answer)}: no rule was asked for it")
-        if not self.is_whole:
+        if not self.recorder.is_whole:
             lines.append("(what was asked later is left out: there was too much of it)")
         return "\n".join(lines)
+
+    def notes(self) -> list[str]:
+        """What the policy noted by `trace`, with its place."""
+        return [
+            f"{span}: note {self._shown(value_of(term, sample, self.registry))}"
+            for span, sample, term in self.recorder.notes
+        ]
 
     def to_document(self) -> dict[str, Any]:
         """For machines: JSON-ready, everything that was tried."""
@@ -98,8 +101,8 @@ class Explanation:
             document["answer"] = to_python(self.mask.value(self.answer, self.query))
         if self.error is not None:
             document["error"] = self.mask.text(str(self.error))
-        document["rules"] = [self._attempt_document(each) for each in self.attempts]
-        document["complete"] = self.is_whole
+        document["rules"] = [self._attempt_document(each) for each in self.recorder.top]
+        document["complete"] = self.recorder.is_whole
         return document
 
     # Text

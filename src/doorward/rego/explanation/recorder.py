@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.syntax.nodes import Expr, Rule
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Call, Expr, Rule, Term
 from doorward.rego.values import UNDEFINED
 
 __all__ = ["Attempt", "Recorder", "Sample", "Step", "Tried"]
@@ -105,8 +106,8 @@ class Recorder:
     def __init__(self, limit: int = MAX_NODES) -> None:
         self.top: list[Attempt] = []
         self.left = limit
-        self.answered: dict[str, Attempt] = {}
-        """The first attempt at each place, for those who read its answer later."""
+        self.notes: list[tuple[Span, Sample, Term]] = []
+        """Calls of `trace`: where, in which state, and what was to be noted."""
         self._stack: list[Attempt] = []
 
     @property
@@ -119,7 +120,6 @@ class Recorder:
         if self.left > 0:
             self.left -= 1
             self._place().append(attempt)
-            self.answered.setdefault(name, attempt)
         self._stack.append(attempt)
 
     def leave(self, name: str, answer: Any) -> None:
@@ -154,6 +154,9 @@ class Recorder:
             step = steps[id(expr)] = Step(expr)
         if holds:
             step.hold(sample)
+            if isinstance(expr.term, Call) and expr.term.name == "trace":
+                self.left -= 1
+                self.notes.append((expr.span, sample, expr.term.args[0]))
         else:
             if own:
                 tried.open = step

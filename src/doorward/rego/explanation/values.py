@@ -31,7 +31,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.values import UNDEFINED, make_object, make_set, to_key
 
-__all__ = ["Failed", "values_of"]
+__all__ = ["Failed", "value_of", "values_of"]
 
 MAX_VALUES: Final = 12
 """Parts of one expression that are shown."""
@@ -67,6 +67,12 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
         if label and value is not _UNKNOWN and label not in found:
             found[label] = value
     return found
+
+
+def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
+    """The value of one term, UNDEFINED where it is not known."""
+    value = _Reader(sample.evaluation, sample.bound, registry).value(term)
+    return UNDEFINED if value is _UNKNOWN or isinstance(value, Failed) else value
 
 
 def _parts(expr: Expr) -> Iterator[Term]:

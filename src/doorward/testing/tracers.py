@@ -1,0 +1,33 @@
+"""Several tracers on one evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.runtime.tracing import Tracer
+from doorward.rego.syntax.nodes import Expr, Rule
+
+__all__ = ["Both"]
+
+
+class Both:
+    """Tells all of `tracers` the same, in their order."""
+
+    def __init__(self, tracers: Sequence[Tracer]) -> None:
+        self.tracers = tracers
+
+    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+        for tracer in self.tracers:
+            tracer.enter(name, operands)
+
+    def leave(self, name: str, answer: Any) -> None:
+        for tracer in self.tracers:
+            tracer.leave(name, answer)
+
+    def step(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        for tracer in self.tracers:
+            tracer.step(evaluation, node, holds, bound)
