@@ -32,6 +32,11 @@ def test_inbound_goes_to_the_proxy_but_for_the_ports_that_stay_open() -> None:
     assert to_rules(SIDECAR, "ip6") == chains
 
 
+def test_on_a_host_only_the_ports_that_are_named_are_redirected() -> None:
+    chains = to_rules(Redirect(port=8000, user=1111, only_ports=(8080,)), "ip")
+    assert [(rule.port, rule.then) for rule in chains["inbound"]] == [(8080, 8000)]
+
+
 def test_captured_loopback_spares_the_proxys_own_user() -> None:
     chains = to_rules(EVERYTHING, "ip6")
     assert [(rule.user, rule.then) for rule in chains["local"]] == [

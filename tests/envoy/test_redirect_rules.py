@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,27 @@ def test_rules_are_found_by_whichever_means_they_were_made(
     inside.doorward(*SIDECAR, "--backend", back_end)
     inside.doorward(*SIDECAR, "--verify")
     assert "in force already" in inside.doorward(*SIDECAR).stdout
+
+
+def test_only_the_ports_that_are_named(inside: Namespace, back_end: str) -> None:
+    only = (*SIDECAR, "--only", "8080,8443", "--capture-loopback")
+    inside.doorward(*only, "--backend", back_end)
+    inside.doorward(*only, "--backend", back_end, "--verify")
+    assert "dport 8443" in rules(inside)
+
+
+def test_who_stays_repairs_and_ends_when_told(inside: Namespace) -> None:
+    command = inside.command(*doorward(), *SIDECAR, "--stay")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as staying:
+        try:
+            assert staying.stdout is not None
+            assert staying.stdout.readline() == "in force (nft)\n"
+            inside.run("nft", "flush ruleset")
+            assert staying.stdout.readline() == "in force (nft)\n"
+        finally:
+            staying.terminate()
+        assert staying.wait(10) == 0
+    inside.doorward(*SIDECAR, "--verify")
 
 
 def test_what_a_dry_run_prints_is_what_comes_into_force(inside: Namespace) -> None:

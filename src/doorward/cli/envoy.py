@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
-from typing import Any
+from threading import Event
+from typing import Any, Final
 
 import click
 
 from doorward.envoy.bootstrap import Bootstrap, render
 from doorward.envoy.redirect import Redirect, read_networks, read_ports
 from doorward.envoy.redirect_programs import RedirectError
-from doorward.envoy.redirect_steps import BACK_ENDS, dry_run, install, remove, verify
+from doorward.envoy.redirect_steps import BACK_ENDS, dry_run, install, remove, stay, verify
 
 __all__ = ["command"]
+
+REPAIR: Final = 10.0
+"""Seconds between two looks at the rules of one who stays."""
 
 
 @click.group("envoy")
@@ -66,6 +71,7 @@ Examples:
 @click.option("-p", "port", metavar="PORT", help="Where Envoy listens for inbound connections.")
 @click.option("-u", "user", metavar="UID", help="Envoy's user, whose connections pass.")
 @click.option("-w", "open_ports", multiple=True, metavar="PORT,…", help="Ports that stay open.")
+@click.option("--only", "only_ports", multiple=True, metavar="PORT,…", help="No ports but these.")
 @click.option("-o", "outbound", metavar="PORT", help="Redirect outbound connections here.")
 @click.option(
     "-i", "networks", multiple=True, metavar="CIDR,…", help="Only those to these networks."
@@ -73,6 +79,7 @@ Examples:
 @click.option("--capture-loopback", is_flag=True, help="Also connections between neighbours.")
 @click.option("--backend", type=click.Choice(BACK_ENDS), help="By which means; else what works.")
 @click.option("--dry-run", "step", flag_value="dry-run", help="Print the rules; change nothing.")
+@click.option("--stay", "step", flag_value="stay", help="Stay, and repair every 10 s.")
 @click.option("--verify", "step", flag_value="verify", help="0 only if every rule is in force.")
 @click.option("--remove", "step", flag_value="remove", help="Take all rules away.")
 def redirect(step: str | None, backend: str | None, **given: Any) -> int:
@@ -89,6 +96,8 @@ def redirect(step: str | None, backend: str | None, **given: Any) -> int:
     match step:
         case "dry-run":
             click.echo(dry_run(options, backend), nl=False)
+        case "stay":
+            _stay(options, backend)
         case "verify":
             problems = _attempt(lambda: verify(options, backend))
             for problem in problems:
@@ -110,12 +119,20 @@ def _to_redirect(given: dict[str, Any]) -> Redirect:
             port=_one_port(given["port"]),
             user=int(user),
             open_ports=read_ports(given["open_ports"]),
+            only_ports=read_ports(given["only_ports"]),
             outbound=None if outbound is None else _one_port(outbound),
             networks=read_networks(given["networks"]),
             capture_loopback=given["capture_loopback"],
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _stay(options: Redirect, backend: str | None) -> None:
+    told = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    _attempt(lambda: stay(options, backend, until=told, every=REPAIR, say=click.echo))
 
 
 def _one_port(text: str) -> int:

@@ -43,6 +43,8 @@ class Redirect:
     """The numeric id of the proxy's user."""
     open_ports: tuple[int, ...] = ()
     """Inbound ports that are not redirected: health checks, metrics."""
+    only_ports: tuple[int, ...] = ()
+    """Inbound ports that are redirected. None given: all. For a host, where other services live."""
     outbound: int | None = None
     """Where the proxy listens for outbound connections. None: they are left alone."""
     networks: tuple[Network, ...] = ()
@@ -54,14 +56,15 @@ class Redirect:
         for port in (
             self.port,
             *self.open_ports,
+            *self.only_ports,
             *(() if self.outbound is None else [self.outbound]),
         ):
             if not 0 < port < 65536:
                 raise ValueError(f"`{port}` is not a port")
         if not 0 <= self.user < _USERS:
             raise ValueError(f"`{self.user}` is not the id of a user")
-        if len(self.open_ports) > _PORTS:
-            raise ValueError(f"more than {_PORTS} ports that stay open")
+        if max(len(self.open_ports), len(self.only_ports)) > _PORTS:
+            raise ValueError(f"more than {_PORTS} ports")
         if len(self.networks) > _NETWORKS:
             raise ValueError(f"more than {_NETWORKS} networks")
         if self.networks and self.outbound is None:
@@ -98,7 +101,10 @@ def to_rules(options: Redirect, family: Family) -> Chains:
     draft = _Draft()
     for port in sorted(set(options.open_ports)):
         draft.add("inbound", Rule(port=port, why=f"port {port} stays open"))
-    draft.add("inbound", Rule(then=options.port, why="all other connections go to the proxy"))
+    for port in sorted(set(options.only_ports)):
+        draft.add("inbound", Rule(port=port, then=options.port, why=f"port {port} goes to the proxy"))
+    if not options.only_ports:
+        draft.add("inbound", Rule(then=options.port, why="all other connections go to the proxy"))
     if options.capture_loopback:
         _add_local(draft, options, family)
     if options.outbound is not None:

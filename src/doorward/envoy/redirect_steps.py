@@ -6,9 +6,10 @@ went wrong on the way is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Final, Protocol
 
 from doorward.envoy.redirect import Family, Redirect
@@ -16,7 +17,7 @@ from doorward.envoy.redirect_iptables import Iptables
 from doorward.envoy.redirect_nft import Nft
 from doorward.envoy.redirect_programs import MissingCapability, RedirectError, check_capability
 
-__all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "verify"]
+__all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "stay", "verify"]
 
 BACK_ENDS: Final = ("nft", "iptables-nft", "iptables-legacy", "iptables")
 """In the order in which they are tried; the last is whatever `iptables` stands for."""
@@ -55,6 +56,23 @@ def install(options: Redirect, name: str | None = None) -> str:
             raise RedirectError("the rules are not in force:\n" + "\n".join(left))
     _clear_others(chosen)
     return f"{'in force' if problems else 'in force already'} ({chosen.name})"
+
+
+def stay(
+    options: Redirect, name: str | None, *, until: Event, every: float, say: Callable[[str], None]
+) -> None:
+    """Put the rules in force, and again whenever something of them is missing, until told to end.
+
+    They stay in force after that. RedirectError when they cannot be put in force.
+    """
+    said = ""
+    while True:
+        done = install(options, name)
+        if done != said:
+            say(done)
+        said = done.replace("in force (", "in force already (")
+        if until.wait(every):
+            return
 
 
 def _clear_others(chosen: BackEnd) -> None:
