@@ -35,7 +35,6 @@ LANGUAGE: Final = {
     "inputs/b443cb76b9": _HEAD,
     "inputs/b8cedb7245": _HEAD,
     "inputs/cd45a7f10b": _HEAD,
-    "packages/1cbd02c170": "the compiler knows no base data: the engine decides what stands there",
     "random/320b73c425": "of a variable in a list among the operands we ask nothing when compiling",
     "random/580480da82": _FOLLOWS,
     "random/650e9eb2ad": _FOLLOWS,

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import CompileError, Engine
+from doorward.rego.analysis.resolve import resolve_modules
+from doorward.rego.analysis.tree import check_base_data
+from doorward.rego.source import Source
+from doorward.rego.syntax.parser import parse_module
+from doorward.rego.values import Key, Value
 
 UNUSED = "(hint: use _ (wildcard variable) instead)"
 
@@ -124,6 +129,23 @@ def test_errors_of_one_stage_hide_those_of_the_next() -> None:
 
 def test_rules_of_version_0_may_shadow_the_roots() -> None:
     Engine({"t.rego": "package t\ninput = 1\np { input := 1; input == 1 }"}, v0=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "conflict"),
+    [
+        ({"a": {"p": 1}}, True),
+        ({"a": 1}, True),
+        ({"a": {"q": 1}}, False),
+        ({"b": 1}, False),
+        ({}, False),
+    ],
+)
+def test_base_data_may_not_stand_where_a_rule_does(data: dict[Key, Value], conflict: bool) -> None:
+    modules, _ = resolve_modules([parse_module(Source("a.rego", "package a\n\np.x := 1 if true"))])
+    found = [f"{d.span.row}: {d.message}" for d in check_base_data(modules, data)]
+    expected = {True: ["3: conflicting rule for data path a/p/x found"], False: []}
+    assert found == expected[conflict]
 
 
 @pytest.mark.parametrize(

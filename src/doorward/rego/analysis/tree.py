@@ -10,11 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from doorward.rego.analysis.scope import source_name
-from doorward.rego.errors import TYPE_ERROR, Diagnostic
+from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var
-from doorward.rego.values import Key, from_key, to_key
+from doorward.rego.values import UNDEFINED, Key, Undefined, Value, from_key, to_key
 
-__all__ = ["Definition", "RuleNode", "build_tree", "check_conflicts", "head_path", "path_text"]
+__all__ = [
+    "Definition",
+    "RuleNode",
+    "build_tree",
+    "check_base_data",
+    "check_conflicts",
+    "head_path",
+    "path_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +205,28 @@ def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
             name = ".".join(str(key) for key in node.path[len(package.path) :])
             message = f"package {here} conflicts with rule {name} defined at {rule.span}"
             yield Diagnostic(TYPE_ERROR, message, package.span)
+
+
+def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
+    """Rules where base data stands already: whoever stores data or policies refuses that.
+
+    An engine does not: there rules win. `modules` are resolved.
+    """
+    return list(_data_conflicts(plant(modules), data))
+
+
+def _data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
+    for key, child in node.children.items():
+        if not isinstance(key, str):
+            continue  # only names lead to data
+        found = data.get(key, UNDEFINED) if isinstance(data, dict) else data
+        if found is UNDEFINED:
+            continue
+        if child.definitions:
+            message = f"conflicting rule for data path {'/'.join(map(str, child.path))} found"
+            yield Diagnostic(COMPILE_ERROR, message, child.definitions[0].rule.span)
+        else:
+            yield from _data_conflicts(child, found)
 
 
 def _tail_text(term: Term) -> str:
