@@ -10,6 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from doorward.pdp.decision import Decision, DecisionError, error_document, new_decision_id
+from doorward.pdp.loader import Loaded
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
 from doorward.rego.errors import CompileError, Diagnostic, EvalError
 from doorward.rego.source import Source, Span
 from doorward.rego.values import UNDEFINED
@@ -72,3 +75,16 @@ def test_a_decision_cannot_be_changed_only_copied() -> None:
     failed = decision._replace(error=DecisionError("no"))
     assert decision.error is None
     assert re.fullmatch("no", str(failed.error))
+
+
+def test_a_decision_explains_itself() -> None:
+    policy = 'package a\n\ndefault allow := false\n\nallow if input.user == "root"\n'
+    snapshot = build(Loaded({"a.rego": policy}))
+    decision = PDP(snapshot).decide("a/allow", {"user": "ann", "password": "hunter2!"})
+    assert decision.explain(snapshot, {"user": "ann"}).text() == (
+        "data.a.allow is false, its default\n"
+        '  a.rego:5: `input.user == "root"` does not hold\n'
+        '    input.user: "ann"'
+    )
+    asked = PDP(snapshot).decide_query("data.a.allow == true", {"user": "ann"})
+    assert "does not hold" in asked.explain(snapshot, {"user": "ann"}).text()

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "envoy": "Everything for the Envoy proxy.",
     "eval": "Evaluate a query.",
     "fmt": "Format policies.",
+    "input": "Turn a captured request into an input.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
     "test": "Run tests written in Rego.",

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from doorward.pdp.snapshot import Snapshot, document_ref
 from doorward.rego.errors import Diagnostic, RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
+
+if TYPE_CHECKING:
+    from doorward.rego.explanation import Explanation
 
 __all__ = ["FAULTS", "Decision", "DecisionError", "error_document", "new_decision_id"]
 
@@ -58,6 +62,24 @@ class Decision(NamedTuple):
     def metrics(self) -> dict[str, int]:
         """Timers under OPA's names, in nanoseconds."""
         return {"timer_rego_query_eval_ns": self.eval_ns}
+
+    def explain(
+        self,
+        snapshot: Snapshot,
+        input: Value | Undefined = UNDEFINED,
+        *,
+        now_ns: int | None = None,
+    ) -> Explanation:
+        """Why it was decided so: the same question is put to the policies once more, and traced.
+
+        `snapshot` and `input` are those of the decision, `now_ns` the time it was made at, where
+        policies look at the clock. Credentials of the input are masked.
+        """
+        # No decision needs it, and every start would pay for it.
+        from doorward.rego.explanation import explain
+
+        query = self.query if self.query is not None else document_ref(self.path)
+        return explain(snapshot.engine, query, input, now_ns=now_ns, deadline=snapshot.deadline)
 
 
 def error_document(error: Exception) -> Any:

@@ -1,0 +1,90 @@
+"""`doorward input`: what was captured becomes what the policy is asked with."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from doorward.cli.main import run
+
+CHECK = {
+    "attributes": {
+        "request": {
+            "http": {
+                "method": "POST",
+                "path": "/people?x=1",
+                "headers": {"content-type": "application/json"},
+                "body": '{"firstname": "Ann"}',
+            }
+        }
+    }
+}
+CALL = {
+    "RequestMethod": "POST",
+    "RequestUri": "/v1.41/containers/create?name=web",
+    "RequestHeaders": {"Content-Type": "application/json"},
+    "RequestBody": base64.b64encode(b'{"Image": "nginx", "Env": ["TOKEN=x"]}').decode(),
+    "User": "ann",
+    "UserAuthNMethod": "TLS",
+}
+
+
+def test_a_check_request_as_json_becomes_the_input_of_the_sidecar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "check.json").write_text(json.dumps(CHECK))
+    assert run(["input", "envoy", str(tmp_path / "check.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parsed_path"] == ["people"]
+    assert found["parsed_query"] == {"x": ["1"]}
+    assert found["parsed_body"] == {"firstname": "Ann"}
+    assert found["attributes"]["request"]["http"]["method"] == "POST"
+
+
+def test_both_forms_of_a_captured_request_are_one_input(
+    shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shared / "data/checkrequests"
+    shown = []
+    for name in ("check-1.json", "check-1.bin"):
+        assert run(["input", "envoy", str(folder / name)]) == 0
+        shown.append(json.loads(capsys.readouterr().out))
+    assert shown[0] == shown[1]
+
+
+def test_what_the_sidecar_would_refuse_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
+    assert run(["input", "envoy", str(tmp_path / "bad.json")]) == 1
+    assert "no CheckRequest" in capsys.readouterr().err
+
+
+def test_a_call_of_the_daemon_becomes_the_input_of_the_plugin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(CALL))
+    assert run(["input", "docker", str(tmp_path / "call.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["User"] == "ann"
+    assert found["Body"]["Image"] == "nginx"
+
+
+def test_a_recording_of_calls_gives_an_input_for_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [{"phase": "AuthZReq", "sent": CALL}, {"phase": "AuthZRes", "sent": CALL}] * 2
+    (tmp_path / "run.json").write_text(json.dumps({"plugin_calls": calls}))
+    assert run(["input", "docker", str(tmp_path / "run.json")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert run(["input", "docker", "-n", "2", str(tmp_path / "run.json")]) == 0
+    assert json.loads(capsys.readouterr().out)["User"] == "ann"
+    assert run(["input", "docker", "-n", "3", str(tmp_path / "run.json")]) == 1
+
+
+def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["input", "envoy", "nowhere.json"]) == 1
+    assert capsys.readouterr().err == "Error: open nowhere.json: no such file or directory\n"
