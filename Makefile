@@ -14,7 +14,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-docker test lint types imports tests conformance coverage bench \
+.PHONY: help demo demo-check demo-docker docker-plugin test lint types imports tests conformance coverage bench \
 	docs locks clean system-packages
 
 help:
@@ -40,6 +40,11 @@ demo-check: $(STAMP)
 demo-docker: $(STAMP)
 	@WANTED="docker.io:dockerd docker-cli:docker busybox-static:busybox" scripts/system-packages
 	@$(BIN)/python examples/docker/demo.py
+
+# A root file system of this environment with config.json, for `docker plugin create`.
+docker-plugin: $(STAMP)
+	@rm -rf build/docker-plugin
+	@$(BIN)/python scripts/docker_plugin.py build/docker-plugin
 
 test: system-packages lint types imports tests
 

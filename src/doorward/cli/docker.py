@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from doorward.docker.audit import AuditLogError
 from doorward.docker.certificates import (
@@ -46,8 +47,16 @@ def command() -> None:
 @click.option("--tls-cert-file", default="", metavar="FILE")
 @click.option("--tls-private-key-file", default="", metavar="FILE")
 @click.option("--tls-ca-cert-file", default="", metavar="FILE", help="Who certifies the daemon.")
-@click.option("-p", "--pdp", default="", metavar="URL", help="Ask this decision point.")
-@click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
+@click.option(
+    "-p", "--pdp", default="", metavar="URL", envvar="DOORWARD_PDP", help="Ask this decision point."
+)
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="PATH",
+    envvar="DOORWARD_POLICY",
+    help="Decide here, by these policies.",
+)
 @click.option("--decision", default=DECISION, metavar="PATH", help="The document that decides.")
 @click.option("--timeout", default=3.0, metavar="SECONDS", help="Time for a decision.")
 @click.option("--audit-log", default="-", metavar="FILE", help="One line for each decision.")
@@ -56,6 +65,7 @@ def command() -> None:
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
 @click.option("--authorize-responses", is_flag=True, help="Ask about answers too.")
 @click.option("--allow-on-failure", is_flag=True, help="DANGEROUS: allow without a decision.")
+@click.option("--host-root", default="", metavar="PATH", help="Where the host's files are.")
 @click.option("--threads", default=256, metavar="N", help="Calls worked on at the same time.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
 def serve(**given: Any) -> int:
@@ -75,8 +85,11 @@ def serve(**given: Any) -> int:
 
 
 def _service_options(given: dict[str, Any]) -> ServiceOptions:
+    source = click.get_current_context().get_parameter_source("policy")
     if given["pdp"] and given["policy"]:
-        raise click.UsageError("either --pdp or --policy decides")
+        if source is not ParameterSource.ENVIRONMENT:
+            raise click.UsageError("either --pdp or --policy decides")
+        given["policy"] = ()  # what the managed plugin mounts by default
     files = ("tls_cert_file", "tls_private_key_file", "tls_ca_cert_file")
     if given["listen"] and not all(given[name] for name in files):
         raise click.UsageError("--listen needs the three --tls-…-file options")
@@ -97,6 +110,7 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         audit_log=given["audit_log"],
         audit_input=given["audit_input"],
         threads=given["threads"],
+        host_root=given["host_root"],
         plugin=PluginOptions(
             InputOptions(_version(given["minimum_api_version"]), given["mask_env"]),
             given["authorize_responses"],

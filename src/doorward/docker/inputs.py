@@ -8,6 +8,7 @@ power looks the same. docs/docker.md shows each field with an example.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from doorward.docker.requests import AuthzRequest, Target, parse_target
 from doorward.docker.routes import IMPORT, Route, find_route
 from doorward.docker.schema import canonical, parse_json
 
-__all__ = ["Input", "InputOptions", "resolve_path", "to_input"]
+__all__ = ["Input", "InputOptions", "resolve_path", "resolver", "to_input"]
 
 Input: TypeAlias = dict[str, Any]
 
@@ -39,12 +40,49 @@ class InputOptions:
     """Whether values of environment variables are kept from the policy."""
 
 
+_MAX_STEPS: Final = 4096
+
+
 def resolve_path(path: str) -> str | None:
     """`path` with its links followed on this host; None where that fails."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
         return None
+
+
+def resolver(root: str) -> Resolve:
+    """`resolve_path` for a host whose file system is mounted at `root`."""
+
+    def resolve(path: str) -> str | None:
+        done: list[str] = []
+        waiting = path.split("/")[::-1]
+        for _ in range(_MAX_STEPS):
+            if not waiting:
+                return "/" + "/".join(done)
+            part = waiting.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                del done[-1:]
+                continue
+            try:
+                link = os.readlink(os.path.join(root, *done, part))
+            except FileNotFoundError:
+                link = ""
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # EINVAL: there is something, and no link
+                    return None
+                link = ""
+            if link.startswith("/"):
+                done = []
+            if link:
+                waiting += link.split("/")[::-1]
+            else:
+                done.append(part)
+        return None
+
+    return resolve
 
 
 def to_input(

@@ -13,6 +13,7 @@ from typing import Final
 
 from doorward.docker.audit import AuditLog
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.inputs import resolve_path, resolver
 from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.remote import DEADLINE, RemotePdp
 from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
@@ -40,6 +41,8 @@ class ServiceOptions:
     audit_log: str = "-"
     audit_input: bool = False
     threads: int = THREADS
+    host_root: str = ""
+    """Where the host's file system is mounted, for a plugin that lives in one of its own."""
     plugin: PluginOptions = field(default_factory=PluginOptions)
 
 
@@ -58,7 +61,8 @@ class Service:
         self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
         if options.plugin.allow_on_failure:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
-        self.plugin = Plugin(self._decider, options.plugin, audit=self._audit)
+        resolve = resolver(options.host_root) if options.host_root else resolve_path
+        self.plugin = Plugin(self._decider, options.plugin, audit=self._audit, resolve=resolve)
         listener, context, ours = _listener(options)
         self._server = PluginServer(
             listener, self.plugin.answer, context=context, threads=options.threads, unlink=ours
