@@ -96,7 +96,12 @@ class Stack:
 
     def freeze_pdp(self) -> None:
         """Let the decision point hang: it accepts, and never answers."""
-        os.killpg(self._parts["doorward"].pid, signal.SIGSTOP)
+        pid = self._parts["doorward"].pid
+        os.killpg(pid, signal.SIGSTOP)
+        # A thread that is answering stops a little later than the signal is sent.
+        ends = time.monotonic() + STOPPED_WITHIN
+        while time.monotonic() < ends and set(_states(pid)) - {"T"}:
+            time.sleep(0.01)
 
     def thaw_pdp(self) -> None:
         """Let the decision point go on."""
@@ -259,3 +264,11 @@ def _find_program(name: str) -> str:
     if found is None:
         raise PartFailed(f"there is no `{name}` beside {sys.executable}, nor on the PATH")
     return found
+
+
+def _states(pid: int) -> list[str]:
+    """The scheduler's letter for each thread of a process: `T` for a stopped one."""
+    return [
+        (thread / "stat").read_text().rpartition(")")[2].split()[0]
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+    ]
