@@ -44,7 +44,9 @@ class Engine:
 
     `modules` maps file names to Rego text; `data` is what `data` holds besides the rules.
     CompileError carries every diagnostic, parse errors included. `traced`: evaluations report to
-    their `tracer` each rule and expression they ask, which makes them slower.
+    their `tracer` each rule and expression they ask, which makes them slower. `max_items`: how much
+    the collections and texts that one evaluation makes may hold together, in items; 64 characters
+    count as one. More is an EvalError. Without it nothing is counted.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Engine:
     environment: Environment = field(default_factory=Environment)
     max_errors: int = 10
     traced: bool = False
+    max_items: int | None = None
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -62,9 +65,9 @@ class Engine:
         options = Options(self.strict, self.max_errors)
         program = check(list(parsed.values()), self.registry, options)
         prints = self.environment.on_print is not None
-        object.__setattr__(
-            self, "_state", _Compiled(parsed, program, prints=prints, traced=self.traced)
-        )
+        limited = self.max_items is not None
+        state = _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
+        object.__setattr__(self, "_state", state)
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
@@ -145,6 +148,7 @@ class _Compiled:
         *,
         prints: bool,
         traced: bool,
+        limited: bool,
         mocked: frozenset[str] = frozenset(),
     ) -> None:
         self.parsed = parsed
@@ -158,6 +162,7 @@ class _Compiled:
             program.mocked | mocked,
             prints=prints,
             traced=traced,
+            limited=limited,
         )
         self.units: list[Unit] = generate(self.plan, self.constants)
         self.linked: Linked = link(self.plan, self.units, self.constants)
@@ -188,6 +193,7 @@ class _Compiled:
                     self.program,
                     prints=self.prints,
                     traced=self.traced,
+                    limited=self.plan.limited,
                     mocked=names,
                 )
             return found
@@ -229,7 +235,7 @@ class Query:
         state = engine._state.mocking(checked.mocked)
         self._root = state.linked.root
         self._answers = state.answers[strict_builtin_errors]
-        self._is_plain = not strict_builtin_errors
+        self._is_plain = not strict_builtin_errors and engine.max_items is None
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._bindings = self._function(state, checked.body, single=False)
@@ -256,11 +262,15 @@ class Query:
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
     ) -> Evaluation:
-        """The state for one evaluation; `deadline` in seconds from now overrides the query's."""
+        """The state for one evaluation; `deadline` in seconds from now overrides the query's.
+
+        Another thread may `cancel()` it while `value_of` or `rows_of` work on it.
+        """
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
         if self.strict:
             new.strict = True
+        new.room = engine.max_items
         if now_ns is not None:
             new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline

@@ -18,6 +18,7 @@ __all__ = [
     "COMPILE_ERROR",
     "CONFLICT_ERROR",
     "INTERNAL_ERROR",
+    "LIMIT_ERROR",
     "PARSE_ERROR",
     "RECURSION_ERROR",
     "TYPE_ERROR",
@@ -47,6 +48,8 @@ CANCEL_ERROR: Final = "eval_cancel_error"
 CONFLICT_ERROR: Final = "eval_conflict_error"
 EVAL_TYPE_ERROR: Final = "eval_type_error"
 INTERNAL_ERROR: Final = "eval_internal_error"
+LIMIT_ERROR: Final = "eval_limit_error"
+"""Ours: OPA bounds no evaluation's memory."""
 WITH_MERGE_ERROR: Final = "eval_with_merge_error"
 
 

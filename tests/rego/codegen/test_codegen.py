@@ -22,7 +22,7 @@ def test_emitted_code_is_the_same_every_time() -> None:
 def test_a_body_is_a_nest_of_tests_and_walks() -> None:
     text = 'package a\n\np if {\n\tinput.x == "y"\n\tsome z in input.zs\n\tz > 1\n}\n'
     code = emitted(text)
-    assert "for z in rt.values(" in code
+    assert "for z in ctx.values(" in code
     assert "z > 1 if rt.type(z) is rt.int else rt.less(1, z)" in code
 
 

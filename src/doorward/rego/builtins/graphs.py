@@ -125,10 +125,15 @@ class _Paths:
 @builtin("walk", any_, returns=tuple_(array(any_), any_), relation=True)
 def walk(x: Value) -> Iterator[list[Value]]:
     """Every `[path, value]` in `x`, itself first with an empty path."""
-    stack: list[tuple[list[Value], Value]] = [([], x)]
+    yield [[], x]
+    stack: list[tuple[list[Value], Iterator[tuple[Value, Value]]]] = [([], iterate(x))]
     while stack:
-        path, value = stack.pop()
-        yield [path, value]
-        if isinstance(value, (list, dict, frozenset)):
-            below = [([*path, key], item) for key, item in iterate(value)]
-            stack += reversed(below)
+        path, below = stack[-1]
+        for key, item in below:
+            inner = [*path, key]
+            yield [inner, item]
+            if isinstance(item, (list, dict, frozenset)):
+                stack.append((inner, iterate(item)))
+                break
+        else:
+            stack.pop()

@@ -23,6 +23,7 @@ __all__ = [
     "finish",
     "load",
     "make_function",
+    "method",
     "name_of",
     "runtime",
     "store",
@@ -53,6 +54,11 @@ def runtime(name: str) -> ast.Name:
 
 def call(function: ast.expr, *args: ast.expr) -> ast.Call:
     return ast.Call(func=function, args=list(args), keywords=[])
+
+
+def method(name: str, *args: ast.expr) -> ast.Call:
+    """A call of a method of the evaluation."""
+    return call(ast.Attribute(value=load("ctx"), attr=name, ctx=ast.Load()), *args)
 
 
 def name_of(node: ast.expr) -> str | None:
@@ -94,6 +100,7 @@ class Block:
         self.taken: set[str] = set()
         self.prelude: dict[str, ast.expr] = {}
         self.walked = 0
+        self.called = 0
         self.tails: list[list[ast.stmt]] = []
         self.shared: set[str] = set()
         self.opened: ast.If | None = None
@@ -185,10 +192,8 @@ class Block:
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
     def walk(self, target: ast.expr, iterable: ast.expr) -> None:
-        """Everything written from here on runs for each of `iterable`."""
+        """Everything written from here on runs for each of `iterable`, which counts its rounds."""
         self._room()
-        if self.walks:
-            self.run(call(ast.Attribute(value=load("ctx"), attr="tick", ctx=ast.Load())))
         statement = ast.For(target=target, iter=iterable, body=[], orelse=[], type_comment=None)
         self.add(statement)
         self.block = statement.body

@@ -13,7 +13,7 @@ from typing import Final
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.signature import ScalarType, Type, kinds
-from doorward.rego.codegen.block import call, load, runtime, store
+from doorward.rego.codegen.block import call, load, method, runtime, store
 from doorward.rego.codegen.patterns import equality, is_class
 from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
@@ -84,6 +84,7 @@ class Calls(References):
         return self._function(callee.node, [operand.code for operand in operands], term)
 
     def _function(self, node: RuleNode, operands: list[ast.expr], term: Call) -> Operand:
+        self.called += 1
         direct = call(load(node.name), load(self.state), *operands)
         if node.name not in self.plan.mocked:
             held = self.hold(direct)
@@ -113,6 +114,8 @@ class Calls(References):
         mocked = builtin.name in self.plan.mocked
         kind = "" if mocked else _result_kind(builtin.signature.result)
         self.defined(load(held))
+        if self.plan.limited and kind not in _SMALL:
+            self.run(self.counted("sized", load(held), term.span))
         return Operand(load(held), kind)
 
     def _inline(self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call) -> ast.expr:
@@ -176,7 +179,7 @@ class Calls(References):
         self._guarded(held, direct, site)
         self.defined(load(held))
         item = self.fresh()
-        self.walk(store(item), load(held))
+        self.walk(store(item), method("related", load(held)))
         return Operand(load(item))
 
     # Functions and built-ins that some `with` replaces
@@ -252,6 +255,10 @@ _ARITHMETIC: Final[Mapping[str, ast.operator]] = {
     "minus": ast.Sub(),
     "mul": ast.Mult(),
 }
+
+
+_SMALL: Final = frozenset({"boolean", "null", "number"})
+"""Results that need no counting."""
 
 
 def _result_kind(result: Type | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import as_call, equations
 from doorward.rego.analysis.calls import replaced_function
-from doorward.rego.codegen.block import call, load, make_function, runtime, store
+from doorward.rego.codegen.block import call, load, make_function, method, runtime, store
 from doorward.rego.codegen.calls import Calls
 from doorward.rego.codegen.terms import Operand, closure_outer
 from doorward.rego.runtime.mocks import BuiltinMock
@@ -154,7 +154,7 @@ class Expressions(Calls):
         else:
             key, value = self.target(term.key), self.target(term.value)
             target = ast.Tuple(elts=[key, value], ctx=ast.Store())
-            self.walk(target, call(runtime("items"), domain.code))
+            self.walk(target, method("items", domain.code))
             self.match_target(term.key, key)
         self.match_target(term.value, value)
 
@@ -168,10 +168,10 @@ class Expressions(Calls):
         with self.nest():
             value = self.target(term.value)
             if term.key is None or term.key.is_wildcard:
-                self.walk(value, call(runtime("values"), domain))
+                self.walk(value, method("values", domain))
             else:
                 target = ast.Tuple(elts=[self.target(term.key), value], ctx=ast.Store())
-                self.walk(target, call(runtime("items"), domain))
+                self.walk(target, method("items", domain))
             found = self._exists(term.body)
             stop: list[ast.stmt] = [
                 ast.Assign(targets=[store(holds)], value=ast.Constant(value=False)),

@@ -21,7 +21,8 @@ class Plan:
     `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
     built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
     listens. `traced`: every rule and expression reports to the evaluation's tracer, and nothing is
-    read ahead of its expression or left out.
+    read ahead of its expression or left out. `limited`: what collections come to hold is
+    counted.
     """
 
     callees: Callees
@@ -29,6 +30,7 @@ class Plan:
     mocked: frozenset[str] = frozenset()
     prints: bool = False
     traced: bool = False
+    limited: bool = False
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import call, load, runtime, store
+from doorward.rego.codegen.block import call, load, method, runtime, store
 from doorward.rego.codegen.patterns import Patterns
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.runtime.evaluation import TICKS
 from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import (
     Array,
@@ -123,16 +124,18 @@ class References(Patterns):
             return Operand(load(value))
         key = self.target(operand)
         target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
-        pairs = runtime("items_as_made" if base.as_made else "items")
-        self.walk(target, call(pairs, base.code))
+        self.walk(target, method("items_as_made" if base.as_made else "items", base.code))
         self.match_target(operand, key)
         return Operand(load(value))
 
     def values_of(self, collection: Operand) -> ast.expr:
         """What a walk over the values of `collection` iterates; constants are put in order now."""
         if collection.is_constant:
-            return self.constants.add(list(values(collection.value)))
-        return call(runtime("values"), collection.code)
+            ordered = list(values(collection.value))
+            held = self.constants.add(ordered)
+            # A short one is not counted: what it stands in counts, or ends soon.
+            return held if not self.walks and len(ordered) <= TICKS else method("walked", held)
+        return method("values", collection.code)
 
     # References below data
 
@@ -283,7 +286,7 @@ class References(Patterns):
                 key, inner = self.fresh(), self.fresh()
                 target = ast.Tuple(elts=[store(key), store(inner)], ctx=ast.Store())
                 children = ast.Attribute(value=load(self.state), attr="children", ctx=ast.Load())
-                self.walk(target, call(children, place))
+                self.walk(target, method("walked", call(children, place)))
                 self.match(operand, Operand(load(key)))
                 place = load(inner)
             else:

@@ -23,6 +23,7 @@ from doorward.rego.codegen.block import (
     finish,
     load,
     make_function,
+    method,
     runtime,
     store,
 )
@@ -100,6 +101,8 @@ class RuleWriter(Expressions):
         prelude: list[ast.stmt] = [
             ast.Assign(targets=[store(local)], value=value) for local, value in self.prelude.items()
         ]
+        if self.called > 1 or (self.called and (self.walked or "#" in name)):
+            prelude.append(ast.Expr(value=method("tick")))
         for statement in prelude:
             self._place(statement)
         result.body = prelude + self.statements
@@ -309,6 +312,7 @@ class RuleWriter(Expressions):
                 self.run(call(add, member))
             else:
                 self._insert(out, definition)
+            self.count_one()
 
     def _return_collection(self, node: RuleNode, out: str) -> None:
         result: ast.expr = load(out)

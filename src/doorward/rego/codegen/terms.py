@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from doorward.rego.analysis.bindings import Binding, body_vars, term_vars
-from doorward.rego.codegen.block import Block, Constants, call, load, runtime
+from doorward.rego.codegen.block import Block, Constants, call, load, method, runtime
 from doorward.rego.codegen.plan import Plan
+from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Array,
     ArrayComprehension,
@@ -258,13 +259,23 @@ class Terms(Block):
                     held, item = self.term(key), self.term(value)
                     place = self.constants.add(key.span)
                     self.run(call(runtime("insert"), load(out), held.code, item.code, place))
+                    self.count_one()
                 result = Operand(load(out), "object")
         # However often it walks, a comprehension has one value.
         self.env, self.outer, self.walked = saved, outer, walked
         return result
 
-    def _collect(self, out: str, method: str, value: ast.expr) -> None:
-        self.run(call(ast.Attribute(value=load(out), attr=method, ctx=ast.Load()), value))
+    def _collect(self, out: str, add: str, value: ast.expr) -> None:
+        self.run(call(ast.Attribute(value=load(out), attr=add, ctx=ast.Load()), value))
+        self.count_one()
+
+    def count_one(self) -> None:
+        """A collection has grown by one item."""
+        if self.plan.limited:
+            self.run(self.counted("made", ast.Constant(value=1), self.span))
+
+    def counted(self, how: str, what: ast.expr, span: Span) -> ast.expr:
+        return method(how, what, self.constants.add(span))
 
     def template(self, term: TemplateString) -> Operand:
         """The text; an expression that is undefined or fails reads `<undefined>`."""
@@ -283,7 +294,10 @@ class Terms(Block):
             parts.append(call(runtime("template_text"), load(held)))
         joined = ast.Tuple(elts=parts, ctx=ast.Load())
         join = ast.Attribute(value=ast.Constant(value=""), attr="join", ctx=ast.Load())
-        return Operand(self.hold(call(join, joined)), "string")
+        text = self.hold(call(join, joined))
+        if self.plan.limited:
+            self.run(self.counted("sized", text, term.span))
+        return Operand(text, "string")
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:

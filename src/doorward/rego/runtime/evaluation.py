@@ -6,23 +6,51 @@ Generated functions take it as `ctx`. A `with` makes another one for the express
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.context import Context, Environment
-from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, BuiltinError, EvalError, HaltError
-from doorward.rego.runtime.operations import MISSING, insert, items, lookup, lookup_path, put_path
+from doorward.rego.errors import (
+    CANCEL_ERROR,
+    CONFLICT_ERROR,
+    LIMIT_ERROR,
+    BuiltinError,
+    EvalError,
+    HaltError,
+)
+from doorward.rego.runtime.operations import (
+    MISSING,
+    insert,
+    items,
+    items_as_made,
+    lookup,
+    lookup_path,
+    put_path,
+    values,
+)
 from doorward.rego.runtime.tracing import Tracer
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import Expr, Rule
-from doorward.rego.values import UNDEFINED, Key, from_key, sorted_values, to_key, to_rego
+from doorward.rego.values import (
+    UNDEFINED,
+    Key,
+    from_key,
+    sorted_keys,
+    sorted_values,
+    to_key,
+    to_rego,
+)
 
-__all__ = ["Document", "Evaluation", "Place", "Site"]
+__all__ = ["TICKS", "Document", "Evaluation", "Place", "Site"]
 
-TICKS: Final = 256
-"""Walks between two looks at the clock."""
+TICKS: Final = 128
+"""Items walked between two looks at the clock."""
+
+TEXT_OF_ITEM: Final = 64
+"""Characters of a string that count as one item."""
 
 MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
@@ -82,6 +110,8 @@ class Evaluation(Context):
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
     tracer: Tracer | None = None
+    room: int | None = None
+    """Items that collections may still hold; None: as many as they like."""
 
     def __init__(
         self,
@@ -109,13 +139,95 @@ class Evaluation(Context):
             self.errors.append(failure)
         return UNDEFINED
 
+    # Limits: every round of every walk is counted, and so are the ways to work without walking
+
+    def cancel(self) -> None:
+        """Stop this evaluation soon, from any thread, with OPA's `eval_cancel_error`."""
+        (self.origin or self).deadline = -math.inf
+
     def tick(self) -> None:
-        """Called before each inner walk: stops an evaluation that is past its deadline."""
+        """Called by functions that call several: they could double the work at every step."""
         self.ticks -= 1
         if self.ticks < 0:
-            self.ticks = TICKS
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+            self._look()
+
+    def values(self, collection: Any) -> Iterable[Any]:
+        """The values of a collection in Rego's order, to be walked; of anything else, none."""
+        if type(collection) is list:
+            # As in `walked`, written out: this stands in the innermost loop of most policies.
+            ticks = self.ticks - len(collection)
+            if ticks >= 0:
+                self.ticks = ticks
+                return collection
+        elif type(collection) is dict and len(collection) > TICKS:
+            pieces = self._pieces(sorted_keys(collection))
+            return (collection[key] for piece in pieces for key in piece)
+        return self.walked(values(collection))
+
+    def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
+        """(key, value) pairs of a collection in Rego's order, to be walked."""
+        if type(collection) is list:
+            listed: Iterable[Any] = self.walked(collection)
+            return enumerate(listed)
+        if type(collection) is dict and len(collection) > TICKS:
+            pieces = self._pieces(sorted_keys(collection))
+            return ((from_key(key), collection[key]) for piece in pieces for key in piece)
+        return self.walked(items(collection))
+
+    def items_as_made(self, collection: Any) -> Iterable[tuple[Any, Any]]:
+        """`items`, but an object's in the order in which they were put in."""
+        if type(collection) is dict:
+            return self.walked(items_as_made(collection))
+        return self.items(collection)
+
+    def walked(self, found: Any) -> Iterable[Any]:
+        """What a sequence holds, to be walked; a long one in pieces, with a look before each."""
+        ticks = self.ticks - len(found)
+        if ticks >= 0:
+            self.ticks = ticks
+        elif len(found) > TICKS:
+            return itertools.chain.from_iterable(self._pieces(found))
+        else:
+            self._look()
+        return found  # type: ignore[no-any-return]
+
+    def related(self, found: Iterable[Any]) -> Iterable[Any]:
+        """The answers of a relation, computed while they are walked."""
+        return itertools.chain.from_iterable(self._batches(iter(found)))
+
+    def _pieces(self, found: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        for start in range(0, len(found), TICKS):
+            self._look()
+            yield found[start : start + TICKS]
+
+    def _batches(self, found: Iterator[Any]) -> Iterator[list[Any]]:
+        while batch := list(itertools.islice(found, TICKS)):
+            self._look()
+            yield batch
+
+    def _look(self) -> None:
+        """Stop an evaluation that is past its deadline, or cancelled."""
+        self.ticks = TICKS
+        deadline = (self.origin or self).deadline
+        if deadline is not None and time.monotonic() > deadline:
+            raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
+    def made(self, count: int, span: Span) -> None:
+        """Called by limited code: collections grow by so many items."""
+        whole: Any = self.origin or self
+        if whole.room is not None:
+            whole.room -= count
+            if whole.room < 0:
+                raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
+
+    def sized(self, value: Any, span: Span) -> Any:
+        """`value`, which limited code has made, with what it holds counted."""
+        kind = type(value)
+        if kind is str:
+            self.made(len(value) // TEXT_OF_ITEM, span)
+        elif kind is list or kind is dict or kind is frozenset:
+            self.made(len(value), span)
+        return value
 
     def replace(
         self,
@@ -125,8 +237,11 @@ class Evaluation(Context):
         span: Span = NOWHERE,
     ) -> Evaluation:
         """The evaluation under `with`: parts of input and data replaced, functions mocked."""
+        origin = self.origin or self
+        assert isinstance(origin, Evaluation)
+        origin.tick()
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
-        new.origin = self.origin or self
+        new.origin = origin
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets

@@ -34,8 +34,6 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.insert_member_at": op.insert_member_at,
     "rt.int": int,
     "rt.is_collection": op.is_collection,
-    "rt.items": op.items,
-    "rt.items_as_made": op.items_as_made,
     "rt.len": len,
     "rt.less": op.less,
     "rt.less_equal": op.less_equal,
@@ -50,5 +48,4 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.template_text": op.template_text,
     "rt.to_key": to_key,
     "rt.type": type,
-    "rt.values": op.values,
 }
