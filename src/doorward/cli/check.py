@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
 from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError, load
-from doorward.rego import Diagnostic, Engine, ParseError, RegoError, Source
+from doorward.rego import REGISTRY, Diagnostic, ParseError, RegoError, Source
+from doorward.rego.analysis.passes import Options, check
 from doorward.rego.builtins.go_json import indent
+from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
 
 __all__ = ["command"]
@@ -22,6 +25,7 @@ __all__ = ["command"]
 Examples:
   doorward check policy.rego
   doorward check --strict --format json policies/
+  doorward check --format sarif policies/ > check.sarif     # for code scanning
 """,
 )
 @click.argument("paths", nargs=-1)
@@ -29,7 +33,7 @@ Examples:
     "-f",
     "--format",
     "style",
-    type=OneOf("pretty", "json"),
+    type=OneOf("pretty", "json", "sarif", "github", "junit"),
     default="pretty",
     show_default=True,
 )
@@ -56,28 +60,44 @@ def command(
     """
     if not paths:
         raise click.UsageError("specify at least one file")
+    found: RegoError | LoadError | None = None
+    files: Sequence[str] = ()
     try:
         loaded = load(paths, ignore=ignore)
-        _check_annotations(loaded.modules, v0=v0_compatible)
-        Engine(modules=loaded.modules, v0=v0_compatible, strict=strict, max_errors=max_errors)
+        files = list(loaded.modules)
+        _check(loaded.modules, Options(strict, max_errors), v0=v0_compatible)
     except (LoadError, RegoError) as error:
-        if style == "json":
-            text = indent(object_text({"errors": documents_text(error)}), "", "  ")
-            click.echo(text, err=True)
-        else:
-            said = str(error) if isinstance(error, LoadError) else for_people(error)
-            click.echo(said, err=True)
-        return 1
-    return 0
+        found = error
+    _report(found, files, style)
+    return 0 if found is None else 1
 
 
-def _check_annotations(modules: Mapping[str, str], *, v0: bool) -> None:
-    """Read what compiling has no need of: METADATA blocks."""
+def _check(modules: Mapping[str, str], options: Options, *, v0: bool) -> None:
+    """Everything that can be wrong, METADATA blocks included; no code is generated."""
+    trees: list[Module] = []
     errors: list[Diagnostic] = []
     for name, text in modules.items():
         try:
-            parse_module(Source(name, text), v0=v0, annotations=True)
+            source = Source(name, text)
+            trees.append(parse_module(source, v0=v0, annotations=True, builtins=REGISTRY))
         except ParseError as error:
             errors += error.diagnostics
     if errors:
         raise ParseError(errors)
+    check(trees, REGISTRY, options)
+
+
+def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:
+    if style in ("sarif", "github", "junit"):
+        found = findings_of(error) if error is not None else []
+        if style == "sarif":
+            click.echo(sarif(found))
+        else:
+            click.echo(github(found) if style == "github" else junit(files, found), nl=False)
+    elif error is None:
+        return
+    elif style == "json":
+        text = indent(object_text({"errors": documents_text(error)}), "", "  ")
+        click.echo(text, err=True)
+    else:
+        click.echo(str(error) if isinstance(error, LoadError) else for_people(error), err=True)

@@ -21,6 +21,7 @@ __all__ = ["cli", "main"]
 _COMMANDS: Final = {
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
+    "completion": "Print the script that completes commands in a shell.",
     "deps": "Show what a query reads.",
     "docker": "Everything for the Docker daemon.",
     "emit": "Show the Python that policies or a query become.",
@@ -28,6 +29,7 @@ _COMMANDS: Final = {
     "eval": "Evaluate a query.",
     "fmt": "Format policies.",
     "input": "Turn a captured request into an input.",
+    "kit": "Make and check the deployment of a sidecar.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
     "test": "Run tests written in Rego.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Final
@@ -11,8 +11,9 @@ import click
 
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
+from doorward.cli.findings import github, sarif
 from doorward.pdp.loader import LoadError, load
-from doorward.rego import BuiltinError, RegoError
+from doorward.rego import BuiltinError, Diagnostic, RegoError
 from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.reports import json_report, junit_report, pretty, result_line
 
@@ -51,7 +52,7 @@ Examples:
     "-f",
     "--format",
     "style",
-    type=OneOf("pretty", "json", "junit", "gobench"),
+    type=OneOf("pretty", "json", "junit", "sarif", "github", "gobench"),
     default="pretty",
     show_default=True,
 )
@@ -138,8 +139,20 @@ def _report(suite: Suite, results: Sequence[Result], asked: _Asked) -> str:
         return json_report(results) + "\n"
     if asked.style == "junit":
         return junit_report(results, explained)
+    if asked.style in ("sarif", "github"):
+        found = [_finding(result, explained) for result in results if _is_bad(result, asked)]
+        return sarif(found) + "\n" if asked.style == "sarif" else github(found)
     wanted = asked.explain not in ("off", "notes")
     return pretty(results, verbose=asked.verbose, why=explained if wanted else None)
+
+
+def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
+    said = "to do"
+    if result.outcome == "FAIL":
+        said = explained(result)
+    elif result.error is not None:
+        said = str(result.error)
+    return Diagnostic(f"test_{result.outcome.lower()}", f"{result.test}\n{said}", result.test.span)
 
 
 def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, asked: _Asked) -> int:

@@ -1,0 +1,94 @@
+"""Findings for machines that review code: SARIF, GitHub's annotations, JUnit XML.
+
+A finding is a `Diagnostic`: an error of a policy, or a test that failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from doorward import __version__
+from doorward.pdp.loader import LoadError
+from doorward.rego.errors import Diagnostic, RegoError, render
+
+__all__ = ["findings_of", "github", "junit", "sarif"]
+
+
+def findings_of(error: RegoError | LoadError) -> list[Diagnostic]:
+    """What an error consists of; a file that cannot be read has no place."""
+    if isinstance(error, LoadError):
+        return [Diagnostic("load_error", message) for message in error.messages]
+    return list(error.diagnostics)
+
+
+def sarif(findings: Sequence[Diagnostic]) -> str:
+    """One run of SARIF 2.1.0, indented."""
+    codes = sorted({finding.code for finding in findings})
+    driver = {"name": "doorward", "version": __version__, "rules": [{"id": code} for code in codes]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding) for finding in findings],
+    }
+    return json.dumps({"version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _result(finding: Diagnostic) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "level": "error",
+        "message": {"text": finding.message},
+    }
+    span = finding.span
+    if span.file:
+        place: dict[str, Any] = {"artifactLocation": {"uri": span.file}}
+        if span.row:
+            place["region"] = {"startLine": span.row, "startColumn": max(span.col, 1)}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+def github(findings: Sequence[Diagnostic]) -> str:
+    """One `::error` line for each finding, which GitHub shows beside the code."""
+    return "".join([_annotation(finding) for finding in findings])
+
+
+def _annotation(finding: Diagnostic) -> str:
+    fields = {"title": finding.code}
+    span = finding.span
+    if span.file:
+        fields["file"] = span.file
+        if span.row:
+            fields |= {"line": str(span.row), "col": str(max(span.col, 1))}
+    properties = ",".join([f"{name}={_property(value)}" for name, value in fields.items()])
+    return f"::error {properties}::{_data(finding.message)}\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
+    """A test case for each file, failed by what was found in it."""
+    names = sorted({*files, *(finding.span.file or "policies" for finding in findings)})
+    failed = {finding.span.file or "policies" for finding in findings}
+    counts = f'tests="{len(names)}" failures="{len(failed)}" errors="0"'
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites {counts}>\n  <testsuite name="check" {counts}>',
+    ]
+    for name in names:
+        own = [finding for finding in findings if (finding.span.file or "policies") == name]
+        lines.append(f'    <testcase classname="check" name={quoteattr(name)}>')
+        for finding in own:
+            message = quoteattr(f"{finding.code}: {finding.message}", {"\n": "&#10;"})
+            lines.append(f"      <failure message={message}>{escape(render(finding))}</failure>")
+        lines.append("    </testcase>")
+    return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"
