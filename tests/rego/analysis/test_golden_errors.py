@@ -52,11 +52,16 @@ def wanted(errors: list[dict[str, Any]]) -> set[Said]:
 
 def refusal(modules: Mapping[str, str], **how: bool) -> set[Said]:
     """What is wrong with modules."""
+    program = attempt(modules, **how)
+    return program if isinstance(program, set) else set()
+
+
+def attempt(modules: Mapping[str, str], **how: bool) -> Program | set[Said]:
+    """The program that modules make, or what is wrong with them."""
     try:
-        compiled(modules, **how)
+        return compiled(modules, **how)
     except RegoError as error:
         return found(error.diagnostics)
-    return set()
 
 
 def compiled(
@@ -175,7 +180,7 @@ def test_modules_and_queries_compile_or_fail_as_in_opa(shared: Path) -> None:
         modules, v0 = case.get("modules", {}), case.get("v0", False)
         key = (*modules.items(), v0)
         if key not in programs:
-            programs[key] = refusal(modules, v0=v0) or compiled(modules, v0=v0)
+            programs[key] = attempt(modules, v0=v0)
         program = programs[key]
         got = program if isinstance(program, set) else query_refusal(case["query"], program, v0=v0)
         want = wanted([e for e in errors if e.get("code", "").startswith("rego_")])
