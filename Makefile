@@ -14,8 +14,8 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-docker docker-plugin test lint types imports tests conformance coverage bench \
-	docs locks clean system-packages
+.PHONY: help demo demo-check demo-docker docker-plugin test lint types imports tests conformance \
+	coverage bench docs locks clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'

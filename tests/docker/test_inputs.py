@@ -187,6 +187,8 @@ def test_bodies_with_two_readings_are_refused(body: bytes, reason: str) -> None:
         "/v1.41/containers/%63reate",
         "/v1.41/containers%2Fcreate",
         "http://x/v1.41/containers/create",
+        "http:/v1.41/containers/create",
+        "http:///v1.41/containers/create",
         "/v1.41./containers/create",
         "/v01.041/containers/create",
         "/%761.41/containers/create",
@@ -207,6 +209,7 @@ def test_ways_to_one_route(uri: str) -> None:
         "/v1.41/v1.41/containers/create",
         "*",
         "/x",
+        "x:containers/create",
         "/v1.41/containers/x/exec/y",
     ],
 )

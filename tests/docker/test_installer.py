@@ -136,6 +136,17 @@ def test_plugin_that_cannot_start_is_refused(
     refused(replace(wanted, plugin_socket=str(occupied)), daemon, "the plugin does not start")
 
 
+def test_plugin_that_cannot_start_again_leaves_the_old_one_in_force(
+    daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
+) -> None:
+    install(wanted, nothing)
+    with pytest.raises(DaemonError, match="the plugin does not start"):
+        install(replace(wanted, audit_log=str(tmp_path / "no" / "such")), nothing)
+    assert is_in_force(wanted)
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+    assert daemon.raw("DELETE", "/v1.41/containers/x").status == 403
+
+
 def test_bad_name_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
     refused(replace(wanted, name="../x"), daemon, "a plugin's name")
 

@@ -202,6 +202,9 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
     host = body.get("HostConfig") or {}
     views = _host_views(host, body, body.get("NetworkingConfig") or {}, resolve)
     image = parse_image(body.get("Image") or "")
+    shared = views["security"]["host_namespaces"]
+    if "host" in views["network"]["names"] and "network" not in shared:
+        shared.append("network")
     return {**views, "image": image, "target": target.query.get("name", [""])[0]}
 
 
@@ -307,9 +310,8 @@ def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 
 def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
-    found = mounts.volume_mounts(
-        body.get("Driver") or "local", body.get("DriverOpts") or {}, "", resolve
-    )
+    options = {"DriverConfig": {"Name": body.get("Driver"), "Options": body.get("DriverOpts")}}
+    found = mounts.mount_list([{"Type": "volume", "VolumeOptions": options}], resolve)
     return {"mounts": found, "target": body.get("Name") or ""}
 
 

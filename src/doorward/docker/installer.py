@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.daemon import KEY, ConfigFile, Daemon, DaemonError, call_plugin
+from doorward.docker.daemon import KEY, ConfigFile, Daemon, DaemonError
 from doorward.docker.embedded import PACK, EmbeddedPdp
 from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
 from doorward.docker.units import Process, Supervisor, Systemd, has_systemd
@@ -100,7 +100,7 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     running = wanted.daemon.pid() is not None
     if not wanted.url and not wanted.policies:
         copy_pack(wanted.pack_folder, say)
-    _take_service(wanted, say, asked=running and named)
+    _take_service(wanted, say)
     before = config.content()
     try:
         if not named:
@@ -115,6 +115,10 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
             raise DaemonError("no request reached the plugin after the reload")
     except DaemonError as error:
         _undo(wanted, before, named=named)
+        if running and wanted.daemon.pid() is None:
+            raise DaemonError(
+                f"{error}; dockerd has ended: start it, the old file is back"
+            ) from None
         raise DaemonError(f"{error}; everything is as it was") from None
     say("a request to the daemon reached the plugin: it is in force")
 
@@ -170,14 +174,9 @@ def _plan(wanted: Installation, *, named: bool) -> list[str]:
     return steps
 
 
-def _take_service(wanted: Installation, say: Say, *, asked: bool) -> None:
-    if not asked or call_plugin(wanted.listens, "/Plugin.Activate") is None:
-        wanted.supervisor.start(wanted.arguments)
-        say(f"the plugin answers at {wanted.listens}")
-    else:
-        # It is in force: requests wait for the new process instead of failing.
-        wanted.supervisor.start(wanted.arguments)
-        say("the plugin was started anew")
+def _take_service(wanted: Installation, say: Say) -> None:
+    wanted.supervisor.start(wanted.arguments)
+    say(f"the plugin answers at {wanted.listens}")
     if wanted.url:
         _warn_unreachable(wanted.url, say)
 

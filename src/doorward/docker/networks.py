@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ __all__ = [
     "service_ports",
 ]
 
+_IDENTIFIER: Final = re.compile(r"[0-9a-z]{25}|[0-9a-f]{64}")
 NO_NETWORK: Final[dict[str, Any]] = {
     "mode": "",
     "names": [],
@@ -69,7 +71,12 @@ def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
     task = spec.get("TaskTemplate") or {}
     wanted = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
     names = sorted({(item or {}).get("Target") or "" for item in wanted})
-    return {**NO_NETWORK, "names": names, "mode": "host" if "host" in names else ""}
+    return {
+        **NO_NETWORK,
+        "names": names,
+        "mode": "host" if "host" in names else "",
+        "unresolved": any(_IDENTIFIER.fullmatch(name) for name in names),
+    }
 
 
 def create_ports(host: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ __all__ = [
 
 Security: TypeAlias = dict[str, Any]
 
+_LABEL: Final = ("User", "Role", "Type", "Level")
 _NAMESPACES: Final = {
     "NetworkMode": "network",
     "PidMode": "pid",
@@ -139,6 +140,8 @@ def exec_security(body: Mapping[str, Any]) -> Security:
 def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Security:
     """Of the container of a swarm service."""
     privileges = spec.get("Privileges") or {}
+    label = privileges.get("SELinuxContext") or {}
+    parts = [f"label={key.lower()}:{label[key]}" for key in _LABEL if label.get(key)]
     seccomp = (privileges.get("Seccomp") or {}).get("Mode") or "default"
     apparmor = (privileges.get("AppArmor") or {}).get("Mode") or "default"
     return _security(
@@ -151,7 +154,8 @@ def service_security(spec: Mapping[str, Any], networks: Iterable[str]) -> Securi
         seccomp=seccomp,
         apparmor="unconfined" if apparmor == "disabled" else apparmor,
         no_new_privileges=bool(privileges.get("NoNewPrivileges")),
-        label_disabled=bool((privileges.get("SELinuxContext") or {}).get("Disable")),
+        options=parts,
+        label_disabled=bool(label.get("Disable")),
         host_namespaces=["network"] if "host" in networks else [],
     )
 

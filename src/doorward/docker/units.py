@@ -133,17 +133,40 @@ class Systemd:
         ]
 
     def start(self, arguments: Sequence[str]) -> None:
+        """Write the units and start anew what they name; the old ones come back if that fails."""
+        old = self._texts()
+        new = {
+            f"{self._stem}.socket": socket_unit(self.name, self.socket),
+            f"{self._stem}.service": service_unit(self.name, _program(arguments)),
+        }
         try:
-            (self.folder / f"{self._stem}.socket").write_text(socket_unit(self.name, self.socket))
-            (self.folder / f"{self._stem}.service").write_text(
-                service_unit(self.name, _program(arguments))
-            )
+            self._put(new)
+            if not wait_for(self.socket):
+                raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
+        except DaemonError:
+            if old:
+                self._put(old)
+            else:
+                self.stop()
+            raise
+
+    def _texts(self) -> dict[str, str]:
+        names = [f"{self._stem}.socket", f"{self._stem}.service"]
+        if not all((self.folder / name).exists() for name in names):
+            return {}
+        return {name: (self.folder / name).read_text() for name in names}
+
+    def _put(self, units: dict[str, str]) -> None:
+        try:
+            for name, text in units.items():
+                (self.folder / name).write_text(text)
         except OSError as error:
             raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
         _systemctl("daemon-reload")
-        _systemctl("enable", "--now", f"{self._stem}.socket", f"{self._stem}.service")
-        if not wait_for(self.socket):
-            raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
+        _systemctl("enable", "--now", f"{self._stem}.socket")
+        _systemctl("enable", f"{self._stem}.service")
+        # The socket stays: calls wait for the new process.
+        _systemctl("restart", f"{self._stem}.service")
 
     def stop(self) -> None:
         for suffix in ("service", "socket"):
@@ -187,13 +210,29 @@ class Process:
         ]
 
     def start(self, arguments: Sequence[str]) -> None:
-        if self.pid() is not None:
+        """Start anew; the process that ran before comes back if that fails."""
+        old = self._running()
+        if old:
             self.stop()
+        try:
+            self._start(_program(arguments))
+        except DaemonError:
+            if old:
+                self._start(old)
+            raise
+
+    def _running(self) -> list[str]:
+        pid = self.pid()
+        if pid is None:
+            return []
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
+
+    def _start(self, program: Sequence[str]) -> None:
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             os.chmod(self.log, 0o600)
             process = subprocess.Popen(
-                _program(arguments),
+                program,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -103,6 +103,13 @@ objections contains {"rule": "profiles", "message": "SELinux label may not be di
 	input.security.label_disabled
 }
 
+objections contains {"rule": "profiles", "message": message} if {
+	some option in input.security.options
+	key := split(option, "=")[0]
+	not key in {"apparmor", "no-new-privileges", "seccomp", "systempaths"}
+	message := sprintf("security option %s is not allowed", [key])
+}
+
 objections contains {"rule": "profiles", "message": "paths of the system may not be unmasked"} if {
 	some name in ["masked_paths", "readonly_paths"]
 	input.security[name] != "default"
@@ -134,6 +141,26 @@ objections contains {"rule": "runtime", "message": message} if {
 	input.security.runtime != ""
 	not input.security.runtime in runtimes.allow
 	message := sprintf("runtime %s is not allowed", [input.security.runtime])
+}
+
+# services
+
+objections contains {"rule": "services", "message": "service may not install a plugin"} if {
+	input.action in {"service.create", "service.update"}
+	not runs_containers
+}
+
+runs_containers if {
+	task := object.get(input.body, "TaskTemplate", {})
+	object.get(task, "PluginSpec", null) == null
+	object.get(task, "NetworkAttachmentSpec", null) == null
+	object.get(task, "Runtime", "") in {"", "container"}
+}
+
+objections contains {"rule": "services", "message": "network of a service cannot be judged"} if {
+	input.action in {"service.create", "service.update"}
+	input.network.unresolved
+	not networks.services_by_identifier
 }
 
 # images

@@ -10,7 +10,7 @@ plain := {
 	"unknown_fields": [],
 	"mounts": [],
 	"security": {
-		"privileged": false, "cap_add": [], "seccomp": "default", "apparmor": "default",
+		"privileged": false, "cap_add": [], "options": [], "seccomp": "default", "apparmor": "default",
 		"label_disabled": false, "masked_paths": "default", "readonly_paths": "default",
 		"host_namespaces": [], "joined_containers": [], "runtime": "", "sysctls": {},
 	},
@@ -18,7 +18,7 @@ plain := {
 	"ports": {"published": []},
 	"image": image("docker.io/library/busybox"),
 	"images": [],
-	"network": {"driver": ""},
+	"network": {"driver": "", "unresolved": false},
 	"devices": {"any": false},
 	"cgroup": {"parent": ""},
 }
@@ -116,6 +116,25 @@ test_profiles if {
 	] {
 		objected(with_security(changed)) == {"profiles"}
 	}
+}
+
+test_security_options if {
+	objected(with_security({"options": ["label=type:unconfined_t"]})) == {"profiles"}
+	objected(with_security({"options": ["writable-cgroups=true"]})) == {"profiles"}
+	objected(with_security({"options": ["no-new-privileges=false"]})) == set()
+}
+
+test_service_that_installs_a_plugin if {
+	service := object.union(plain, {"action": "service.create", "body": {"TaskTemplate": {}}})
+	objected(service) == set()
+	every task in [{"Runtime": "plugin"}, {"PluginSpec": {"Remote": "evil"}}] {
+		objected(object.union(service, {"body": {"TaskTemplate": task}})) == {"services"}
+	}
+}
+
+test_service_in_a_network_by_its_identifier if {
+	service := object.union(plain, {"action": "service.create", "body": {}})
+	objected(object.union(service, {"network": {"unresolved": true}})) == {"services"}
 }
 
 test_namespaces if {
