@@ -1,0 +1,95 @@
+"""`doorward kit`: the files of a sidecar's deployment, from one description."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from doorward.envoy.kit import TARGETS, Description, Policy, to_files
+
+__all__ = ["command"]
+
+
+@click.group(
+    "kit",
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  doorward kit --app-port 8080 --policy policy.rego --target kubernetes -o deploy
+  doorward kit --app-port 8080 --policy policy.rego --secret people-jwt --target compose -o .
+""",
+)
+@click.option("--app-port", type=int, help="Where the application listens.")
+@click.option("--policy", multiple=True, type=Path, metavar="FILE", help="Policies, data.")
+@click.option("--target", type=click.Choice(list(TARGETS)), help="What the files are for.")
+@click.option("-o", "--output", type=Path, metavar="FOLDER", help="Where they go; else printed.")
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option("--name", default="application", metavar="NAME", help="The application's name.")
+@click.option("--secret", default="", metavar="NAME", help="A Secret, or a file, with JSON data.")
+@click.option("--app-image", default="application:latest", metavar="IMAGE")
+@click.option("--image", default="doorward:latest", metavar="IMAGE", help="Doorward's.")
+@click.option("--envoy-image", default=None, metavar="IMAGE")
+@click.option("--decision", default="envoy/authz/allow", metavar="PATH", help="What decides.")
+@click.option("--port", default=8000, metavar="PORT", help="Envoy's.")
+@click.option("--diagnostic-port", default=8282, metavar="PORT", help="Health and metrics.")
+@click.option("--user", default=1111, metavar="UID", help="Envoy's, and the decision point's.")
+@click.option("--ipv4-only", is_flag=True, help="Refuse IPv6, where the kernel has none.")
+@click.option("--capture-loopback/--no-capture-loopback", default=True, show_default=True)
+@click.option("--native", is_flag=True, help="Kubernetes 1.29: sidecars start before all else.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> int:
+    """Make the files that put a sidecar in front of an application, or check a deployment."""
+    if context.invoked_subcommand is not None:
+        return 0
+    if not (given["app_port"] and given["policy"] and given["target"]):
+        raise click.UsageError("--app-port, --policy and --target are needed")
+    try:
+        files = to_files(_to_description(given), given["target"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if given["output"] is None:
+        for name, text in files.items():
+            click.echo(f"# ---- {name}\n{text}")
+    else:
+        _write(given["output"], files, force=given["force"])
+    return 0
+
+
+def _to_description(given: Mapping[str, Any]) -> Description:
+    same = ("app_port", "name", "app_image", "image", "secret", "decision", "port", "user")
+    more = {name: given[name] for name in ("diagnostic_port", "capture_loopback", "native")}
+    if given["envoy_image"]:
+        more["envoy_image"] = given["envoy_image"]
+    return Description(
+        policies=tuple(_read(path) for path in given["policy"]),
+        dual_stack=not given["ipv4_only"],
+        **{name: given[name] for name in same},
+        **more,
+    )
+
+
+def _read(path: Path) -> Policy:
+    try:
+        return Policy(path.name, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{path}: not UTF-8") from None
+
+
+def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
+    there = [name for name in files if (folder / name).exists()]
+    if there and not force:
+        raise click.ClickException(f"{folder / there[0]} is there already (--force writes over it)")
+    for name, text in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise click.ClickException(f"{path}: {error.strerror}") from None
+        click.echo(os.fspath(path))

@@ -1,0 +1,177 @@
+"""What differs from one deployment to the next, checked, and what all targets make of it.
+
+The three resources of the specification are made here: `envoy.yaml`, `doorward.yaml` and the
+policies as they were given. Targets put them where their platform keeps such things.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.envoy.bootstrap import Bootstrap, render
+from doorward.envoy.explained_yaml import explain
+from doorward.envoy.redirect import Redirect
+
+__all__ = ["ENVOY_ARGUMENTS", "Description", "Places", "Policy"]
+
+ENVOY_ARGUMENTS: Final = (
+    "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning",
+)  # fmt: skip
+"""Besides `--config-path`."""
+
+_NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
+_FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.(rego|json|yaml|yml)")
+_IMAGE: Final = re.compile(r"[a-z0-9][a-z0-9._/:@-]{0,254}")
+_DECISION: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_MOST: Final = 512 * 1024  # a ConfigMap holds 1 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One file of policies or data: its name and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a target keeps the socket that Envoy asks on, and where Envoy listens."""
+
+    socket: str
+    listen: str
+    api: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """One application and what is put in front of it."""
+
+    app_port: int
+    policies: tuple[Policy, ...]
+    name: str = "application"
+    app_image: str = "application:latest"
+    image: str = "doorward:latest"
+    envoy_image: str = "envoyproxy/envoy:v1.40.0"
+    secret: str = ""
+    """Where data that no policy text may hold comes from: a Kubernetes Secret, a file."""
+    decision: str = "envoy/authz/allow"
+    port: int = 8000
+    """Where Envoy listens."""
+    diagnostic_port: int = 8282
+    user: int = 1111
+    dual_stack: bool = True
+    """Whether Envoy listens on IPv6 as well; without, IPv6 connections are refused."""
+    capture_loopback: bool = True
+    native: bool = False
+    """Kubernetes: sidecars as init containers that stay, which start before the application."""
+    bootstrap: Mapping[str, object] = field(default_factory=dict)
+    """Further options of the proxy's configuration."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        self.redirect()
+
+    def redirect(self, *, host: bool = False) -> Redirect:
+        """The init step's options; on a host only the application's port is redirected."""
+        return Redirect(
+            port=self.port,
+            user=self.user,
+            open_ports=() if host else (self.diagnostic_port,),
+            only_ports=(self.app_port,) if host else (),
+            capture_loopback=self.capture_loopback or host,
+        )
+
+    def redirect_arguments(self, *, host: bool = False) -> list[str]:
+        """The init step as a command line."""
+        options = self.redirect(host=host)
+        words = ["envoy", "redirect", "-p", str(options.port), "-u", str(options.user)]
+        for port in options.open_ports:
+            words += ["-w", str(port)]
+        for port in options.only_ports:
+            words += ["--only", str(port)]
+        return [*words, *(["--capture-loopback"] if options.capture_loopback else [])]
+
+    def run_arguments(self, places: Places, diagnostic: str, *paths: str) -> list[str]:
+        """The decision point as a command line."""
+        return [
+            "run", "--server", f"--addr={places.api}", f"--diagnostic-addr={diagnostic}",
+            "--unix-socket-perm=700", "--ignore=.*", *paths,
+        ]  # fmt: skip
+
+    def listen(self) -> str:
+        """All addresses, on the proxy's port."""
+        return f"[::]:{self.port}" if self.dual_stack else f"0.0.0.0:{self.port}"
+
+    def envoy_yaml(self, places: Places) -> str:
+        """The first resource: the proxy's configuration."""
+        options = {
+            "listen": places.listen,
+            "upstream": f"127.0.0.1:{self.app_port}",
+            "pdp": (f"unix:{places.socket}",),
+            **self.bootstrap,
+        }
+        return render(Bootstrap(**options))  # type: ignore[arg-type]  # Bootstrap checks them
+
+    def doorward_yaml(self, places: Places) -> str:
+        """The second resource: the decision point's configuration."""
+        document = {
+            "plugins": {
+                "envoy_ext_authz_grpc": {
+                    "addr": f"unix://{places.socket}",
+                    "path": self.decision,
+                    "strict": True,
+                }
+            },
+            "decision_logs": {"console": True},
+        }
+        return "\n".join([*explain(document, _WHY), ""])
+
+    def checksum(self, places: Places) -> str:
+        """A short text that changes when what is read only at the start does."""
+        text = self.envoy_yaml(places) + self.doorward_yaml(places)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_WHY: Final = {
+    "addr": "A socket that Envoy and the decision point alone can reach.",
+    "path": "The decision.",
+    "strict": (
+        "What the policy and the application could read in two ways is answered with 400: "
+        "duplicate keys, truncated bodies, a content type that lies."
+    ),
+    "decision_logs": "Every decision is a line on standard output; `authorization` is masked.",
+}
+
+
+def _check(description: Description) -> None:
+    for what, pattern, text in (
+        ("name", _NAME, description.name),
+        ("image", _IMAGE, description.image),
+        ("application's image", _IMAGE, description.app_image),
+        ("image of Envoy", _IMAGE, description.envoy_image),
+        ("decision", _DECISION, description.decision),
+    ):
+        if pattern.fullmatch(text) is None:
+            raise ValueError(f"`{text}` cannot be the {what}")
+    ports = (description.app_port, description.port, description.diagnostic_port)
+    if not all(0 < port < 65536 for port in ports):
+        raise ValueError("a port is from 1 to 65535")
+    if len(set(ports)) < len(ports):
+        raise ValueError("application, Envoy and diagnostic address need ports of their own")
+    if description.user == 0:
+        raise ValueError("Envoy must not run as root")
+    names = [policy.name for policy in description.policies]
+    if not any(name.endswith(".rego") for name in names):
+        raise ValueError("a policy is needed")
+    if len(set(names)) < len(names):
+        raise ValueError("two policies have the same name")
+    for name in names:
+        if _FILE.fullmatch(name) is None:
+            raise ValueError(f"`{name}` cannot be the name of a policy")
+    if sum(len(policy.text.encode()) for policy in description.policies) > _MOST:
+        raise ValueError("the policies are too long for one ConfigMap")

@@ -1,0 +1,285 @@
+"""A description becomes a Kustomize base: a Deployment, its ConfigMaps, a Service, a NetworkPolicy.
+
+The init container redirects before any other container starts; nobody else may change the network.
+All else runs without root, without capabilities and on read-only file systems. The Service leads
+to Envoy's port, and the NetworkPolicy lets nothing else in, so that a pod without its redirect
+would still not be open to the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from doorward.envoy.kit.description import ENVOY_ARGUMENTS, Description, Places
+from doorward.envoy.kit.manifest import Text, write_manifest
+
+__all__ = ["PLACES", "to_files"]
+
+Document = dict[str, Any]
+
+PLACES: Final = Places(
+    socket="/run/doorward/auth.sock", listen="", api="unix:///run/doorward/api.sock"
+)
+_RUN: Final = {"name": "run", "mountPath": "/run/doorward"}
+_HEAD: Final = ("Made by `doorward kit --target kubernetes`.",)
+
+
+def to_files(description: Description) -> dict[str, str]:
+    """The texts of the base by file name."""
+    return {
+        "configmaps.yaml": write_manifest(_to_config_maps(description), _WHY, _HEAD),
+        "deployment.yaml": write_manifest([_to_deployment(description)], _WHY, _HEAD),
+        "kustomization.yaml": write_manifest([_to_kustomization()], _WHY, _HEAD),
+        "networkpolicy.yaml": write_manifest([_to_network_policy(description)], _WHY, _HEAD),
+        "service.yaml": write_manifest([_to_service(description)], _WHY, _HEAD),
+    }
+
+
+def _places(description: Description) -> Places:
+    return Places(PLACES.socket, description.listen(), PLACES.api)
+
+
+def _to_kustomization() -> Document:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [
+            "configmaps.yaml",
+            "deployment.yaml",
+            "networkpolicy.yaml",
+            "service.yaml",
+        ],
+    }
+
+
+def _to_metadata(description: Description, suffix: str = "") -> Document:
+    return {"name": description.name + suffix, "labels": _to_labels(description)}
+
+
+def _to_labels(description: Description) -> Document:
+    return {"app.kubernetes.io/name": description.name}
+
+
+def _to_config_maps(description: Description) -> list[Document]:
+    places = _places(description)
+    contents: Mapping[str, Mapping[str, str]] = {
+        "-envoy": {"envoy.yaml": description.envoy_yaml(places)},
+        "-doorward": {"doorward.yaml": description.doorward_yaml(places)},
+        "-policy": {policy.name: policy.text for policy in description.policies},
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": _to_metadata(description, suffix),
+            "data": {name: Text(text) for name, text in data.items()},
+        }
+        for suffix, data in contents.items()
+    ]
+
+
+def _to_deployment(description: Description) -> Document:
+    labels = _to_labels(description)
+    checksum = description.checksum(_places(description))
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _to_metadata(description),
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {
+                    "labels": labels,
+                    "annotations": {"doorward/configuration": checksum},
+                },
+                "spec": _to_pod(description),
+            },
+        },
+    }
+
+
+def _to_pod(description: Description) -> Document:
+    sidecars = [_to_decision_point(description), _to_envoy(description)]
+    application = _to_application(description)
+    init, containers = [_to_redirect(description)], [application, *sidecars]
+    if description.native:
+        for sidecar in sidecars:
+            # The application starts when these are ready, and they end after it.
+            probe = {**sidecar["readinessProbe"], "periodSeconds": 1, "failureThreshold": 60}
+            init.append({**sidecar, "restartPolicy": "Always", "startupProbe": probe})
+        containers = [application]
+    return {
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+            "runAsGroup": 1000,
+            "fsGroup": description.user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": init,
+        "containers": containers,
+        "volumes": _to_volumes(description),
+    }
+
+
+def _to_redirect(description: Description) -> Document:
+    return {
+        "name": "redirect",
+        "image": description.image,
+        "args": description.redirect_arguments(),
+        "securityContext": {
+            "runAsNonRoot": False,
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]},
+        },
+        "resources": _to_resources("10m", "64Mi", "128Mi"),
+    }
+
+
+def _to_application(description: Description) -> Document:
+    return {
+        "name": "application",
+        "image": description.app_image,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": _to_resources("50m", "64Mi", "256Mi"),
+    }
+
+
+def _to_envoy(description: Description) -> Document:
+    return {
+        "name": "envoy",
+        "image": description.envoy_image,
+        "command": ["envoy", "--config-path", "/config/envoy.yaml", *ENVOY_ARGUMENTS],
+        "ports": [{"name": "http", "containerPort": description.port}],
+        "securityContext": _to_security_context(description),
+        "readinessProbe": {"tcpSocket": {"port": description.port}, "periodSeconds": 5},
+        "livenessProbe": {
+            "tcpSocket": {"port": description.port}, "initialDelaySeconds": 10, "periodSeconds": 10,
+        },
+        "resources": _to_resources("100m", "128Mi", "640Mi"),
+        "volumeMounts": [
+            {"name": "envoy", "mountPath": "/config", "readOnly": True},
+            {**_RUN, "readOnly": True},
+        ],
+    }  # fmt: skip
+
+
+def _to_decision_point(description: Description) -> Document:
+    paths = ["/policy"] + (["/secret"] if description.secret else [])
+    mounts: list[Document] = [
+        {"name": "doorward", "mountPath": "/config", "readOnly": True},
+        {"name": "policy", "mountPath": "/policy", "readOnly": True},
+        _RUN,
+    ]
+    if description.secret:
+        mounts.append({"name": "secret", "mountPath": "/secret", "readOnly": True})
+    # Kubelets ask by whichever family the pod's first address is of.
+    address = f"[::]:{description.diagnostic_port}"
+    if not description.dual_stack:
+        address = f"0.0.0.0:{description.diagnostic_port}"
+    arguments = description.run_arguments(
+        _places(description), address, "--config-file=/config/doorward.yaml", *paths
+    )
+    if description.dual_stack:
+        arguments.insert(3, f"--diagnostic-addr=0.0.0.0:{description.diagnostic_port}")
+    port = description.diagnostic_port
+    return {
+        "name": "doorward",
+        "image": description.image,
+        "args": arguments,
+        "ports": [{"name": "health", "containerPort": port}],
+        "securityContext": _to_security_context(description),
+        "readinessProbe": {
+            "httpGet": {"path": "/health?plugins", "port": port}, "periodSeconds": 5,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": port},
+            "initialDelaySeconds": 10, "periodSeconds": 10,
+        },
+        "resources": _to_resources("100m", "96Mi", "384Mi"),
+        "volumeMounts": mounts,
+    }  # fmt: skip
+
+
+def _to_security_context(description: Description) -> Document:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": description.user,
+        "runAsGroup": description.user,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _to_resources(cpu: str, memory: str, most: str) -> Document:
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": most}}
+
+
+def _to_volumes(description: Description) -> list[Document]:
+    volumes: list[Document] = [
+        {"name": name, "configMap": {"name": f"{description.name}-{name}"}}
+        for name in ("envoy", "doorward", "policy")
+    ]
+    volumes.append({"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    if description.secret:
+        secret = {"secretName": description.secret, "defaultMode": 0o440}
+        volumes.append({"name": "secret", "secret": secret})
+    return volumes
+
+
+def _to_service(description: Description) -> Document:
+    port = {"name": "http", "port": 80, "targetPort": description.port, "protocol": "TCP"}
+    spec: Document = {"selector": _to_labels(description), "ports": [port]}
+    if description.dual_stack:
+        spec["ipFamilyPolicy"] = "PreferDualStack"
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _to_metadata(description),
+        "spec": spec,
+    }
+
+
+def _to_network_policy(description: Description) -> Document:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _to_metadata(description),
+        "spec": {
+            "podSelector": {"matchLabels": _to_labels(description)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"protocol": "TCP", "port": description.port}]}],
+        },
+    }
+
+
+# Comments by key, or by parent and key where a key stands in several places.
+_WHY: Final[Mapping[str, str]] = {
+    "doorward/configuration": (
+        "Policies are read again when they change; what Envoy and the decision point read at their "
+        "start makes new pods."
+    ),
+    "automountServiceAccountToken": "Nobody in here talks to the cluster.",
+    "fsGroup": "The group of Envoy and the decision point: theirs is the folder of the socket.",
+    "initContainers": (
+        "The redirect comes first. When it fails, nothing else starts. Probes of the application "
+        "by HTTP would be redirected, too: use `exec`."
+    ),
+    "capabilities.add": "Of all that root may do, this alone.",
+    "emptyDir": "Where Envoy asks the decision point; the application does not mount it.",
+    "targetPort": "Envoy's port, so that a pod without its redirect is not open here either.",
+    "policyTypes": (
+        "Only Envoy's port is open to others. (Kubelets reach the health port all the same.)"
+    ),
+    "ipFamilyPolicy": "Envoy listens on both families, and both are redirected.",
+}

