@@ -6,7 +6,7 @@ inside another term it may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from doorward.rego.analysis.calls import Callees
@@ -57,25 +57,22 @@ def calls_of(top: Module | Body) -> Iterator[Found]:
         waiting += [(child, place) for child in reversed(below)]
 
 
-def check_values(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
+def check_values(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
     """Calls without a result that stand where a value is wanted: `x := print(1)`."""
     found = []
-    for top in tops:
-        for call, span, is_value in calls_of(top):
-            callee = callees.find(call) if is_value else None
-            declared = callee.builtin if callee is not None else None
-            if declared is not None and declared.signature.result is None:
-                message = f"{call.span.text} used as value"
-                found.append(Diagnostic(TYPE_ERROR, message, span))
+    for call, span, is_value in calls:
+        callee = callees.find(call) if is_value else None
+        declared = callee.builtin if callee is not None else None
+        if declared is not None and declared.signature.result is None:
+            found.append(Diagnostic(TYPE_ERROR, f"{call.span.text} used as value", span))
     return found
 
 
-def check_calls(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
-    """What is wrong with the calls of modules, or of the body of a query."""
+def check_calls(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
+    """What is wrong with the functions called, and with how many operands they get."""
     return [
         problem
-        for top in tops
-        for call, span, is_value in calls_of(top)
+        for call, span, is_value in calls
         for problem in _check(call, span, callees, is_value=is_value)
     ]
 
@@ -130,17 +127,12 @@ def _type(term: Term, callees: Callees) -> Type:
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
-def check_current(
-    tops: Sequence[Module | Body], callees: Callees, *, strict: bool
-) -> list[Diagnostic]:
+def check_current(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
     """Calls of deprecated built-ins, which version 1 of the language no longer has."""
     found = []
-    for top in tops:
-        if isinstance(top, Module) and not (top.v1 or strict):
-            continue
-        for call, span, _ in calls_of(top):
-            callee = callees.find(call)
-            if callee is not None and callee.builtin is not None and callee.builtin.deprecated:
-                message = f"deprecated built-in function calls in expression: {call.name}"
-                found.append(Diagnostic(TYPE_ERROR, message, span, hint=callee.builtin.deprecated))
+    for call, span, _ in calls:
+        callee = callees.find(call)
+        if callee is not None and callee.builtin is not None and callee.builtin.deprecated:
+            message = f"deprecated built-in function calls in expression: {call.name}"
+            found.append(Diagnostic(TYPE_ERROR, message, span, hint=callee.builtin.deprecated))
     return found

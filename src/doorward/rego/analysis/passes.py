@@ -5,8 +5,9 @@ A failed pass stops the later ones, which rely on what it promised; its errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees, replaced_names
@@ -17,7 +18,13 @@ from doorward.rego.analysis.dependencies import (
     constant_nodes,
 )
 from doorward.rego.analysis.environment import Globals
-from doorward.rego.analysis.existence import check_calls, check_current, check_values
+from doorward.rego.analysis.existence import (
+    Found,
+    calls_of,
+    check_calls,
+    check_current,
+    check_values,
+)
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.replacements import check_replacements
 from doorward.rego.analysis.resolve import resolve_modules, resolve_query
@@ -58,6 +65,8 @@ class Program:
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
     types: Globals = field(init=False)
+    calls: list[list[Found]] = field(default_factory=list)
+    """The calls of each module, while they are checked."""
 
     def __post_init__(self) -> None:
         self.types = Globals(self.registry)
@@ -93,7 +102,9 @@ def resolve(program: Program) -> list[Diagnostic]:
 def values(program: Program) -> list[Diagnostic]:
     """Rules get their places before anything asks what a name reaches."""
     program.root = build_tree(program.modules)
-    return check_values(program.modules, program.callees)
+    for module in program.modules:
+        program.calls.append(list(calls_of(module)))
+    return check_values(chain.from_iterable(program.calls), program.callees)
 
 
 def described(program: Program) -> list[Diagnostic]:
@@ -103,7 +114,9 @@ def described(program: Program) -> list[Diagnostic]:
 
 def replacements(program: Program) -> list[Diagnostic]:
     """Before the calls are looked at, some of which they change."""
-    return check_replacements(program.modules, program.callees)
+    withs = list(_withs(program.modules))
+    program.mocked = _mocked(withs, program.callees)
+    return check_replacements(withs, program.callees)
 
 
 def conflicts(program: Program) -> list[Diagnostic]:
@@ -113,8 +126,7 @@ def conflicts(program: Program) -> list[Diagnostic]:
 
 def calls(program: Program) -> list[Diagnostic]:
     """Before safety, which needs to know what each call gives back."""
-    program.mocked = _mocked(program.modules, program.callees)
-    return check_calls(program.modules, program.callees)
+    return check_calls(chain.from_iterable(program.calls), program.callees)
 
 
 def safety(program: Program) -> list[Diagnostic]:
@@ -144,7 +156,12 @@ def types(program: Program) -> list[Diagnostic]:
 
 def current(program: Program) -> list[Diagnostic]:
     """After types, as in OPA: who calls something deprecated wrongly hears that first."""
-    return check_current(program.modules, program.callees, strict=program.options.strict)
+    strict = program.options.strict
+    listed = zip(program.modules, program.calls, strict=True)
+    calls = chain.from_iterable(found for module, found in listed if module.v1 or strict)
+    errors = check_current(calls, program.callees)
+    program.calls = []
+    return errors
 
 
 PASSES: Final[tuple[Pass, ...]] = (
@@ -185,8 +202,10 @@ def check_query(
         exports = {str(key) for key in node.children}
     callees = program.callees
     resolved, errors = resolve_query(body, package, exports, imports)
-    for check_ in (check_values, check_replacements, check_calls):
-        errors = errors or check_([resolved], callees)
+    found, withs = list(calls_of(resolved)), list(_withs([resolved]))
+    errors = errors or check_values(found, callees)
+    errors = errors or check_replacements(withs, callees)
+    errors = errors or check_calls(found, callees)
     errors = errors or check_body_safety(resolved, callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)
@@ -194,7 +213,7 @@ def check_query(
         errors = check_body_types(resolved, program.types, callees)
     if errors:
         raise CompileError(report(errors, program.options.max_errors))
-    return Query(resolved, _mocked([resolved], callees))
+    return Query(resolved, _mocked(withs, callees))
 
 
 def report(errors: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
@@ -206,11 +225,11 @@ def report(errors: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
     return unique
 
 
-def _mocked(tops: Sequence[Module | Body], callees: Callees) -> frozenset[str]:
-    names: set[str] = set()
+def _withs(tops: Sequence[Module | Body]) -> Iterator[With]:
     for top in tops:
         for part in top if isinstance(top, tuple) else (top,):
-            for node in walk(part):
-                if isinstance(node, With):
-                    names.update(replaced_names(node, callees))
-    return frozenset(names)
+            yield from (node for node in walk(part) if isinstance(node, With))
+
+
+def _mocked(withs: Iterable[With], callees: Callees) -> frozenset[str]:
+    return frozenset(name for item in withs for name in replaced_names(item, callees))

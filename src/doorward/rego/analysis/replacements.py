@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.calls import Callees
@@ -10,24 +10,16 @@ from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Module, Ref, Term, Var, With
-from doorward.rego.syntax.walk import walk
+from doorward.rego.syntax.nodes import Ref, Term, Var, With
 
 __all__ = ["check_replacements"]
 
 _FIXED = frozenset({"eq", "rego.metadata.chain", "rego.metadata.rule"})
 
 
-def check_replacements(tops: Sequence[Module | Body], callees: Callees) -> list[Diagnostic]:
+def check_replacements(withs: Iterable[With], callees: Callees) -> list[Diagnostic]:
     """What is wrong with the targets of `with`."""
-    found: list[Diagnostic] = []
-    for top in tops:
-        for part in top if isinstance(top, tuple) else (top,):
-            for node in walk(part):
-                problem = _check(node, callees) if isinstance(node, With) else None
-                if problem is not None:
-                    found.append(problem)
-    return found
+    return [problem for item in withs if (problem := _check(item, callees)) is not None]
 
 
 def _check(item: With, callees: Callees) -> Diagnostic | None:
