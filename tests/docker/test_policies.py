@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from doorward.docker.embedded import PACK, EmbeddedPdp
 from doorward.docker.errors import RequestError
 from doorward.docker.inputs import to_input
+from doorward.docker.plugin import Plugin
 from doorward.docker.requests import AuthzRequest
 from doorward.pdp.snapshot import read
 
@@ -62,7 +64,11 @@ def test_every_action_of_the_routes_is_known_to_a_role_or_kept_for_admins() -> N
     }
 
 
+asked = 0
+
+
 def allows(body: bytes) -> bool:
+    global asked
     request = AuthzRequest(
         "POST", "/v1.41/containers/create", headers={"Content-Type": "application/json"}, body=body
     )
@@ -70,6 +76,7 @@ def allows(body: bytes) -> bool:
         found = to_input(request)
     except RequestError:
         return False
+    asked += 1
     result: Any = PDP.decide(found).result
     return result["allow"] is True
 
@@ -145,6 +152,36 @@ def test_ten_thousand_mutations_are_never_allowed_where_the_original_is_denied()
             cut = random_.randrange(len(text))
             text = text[:cut]
         assert not allows(text), text
+    assert asked > 1_000, "hardly any mutation was one that the policy was asked about"
+
+
+def test_mutated_calls_are_answered_and_crash_nothing() -> None:
+    random_ = random.Random(5)
+    plugin = Plugin(PDP)
+    body = base64.b64encode(json.dumps({"Image": "a", "HostConfig": DENIED[0]}).encode()).decode()
+    call = {
+        "User": "alice",
+        "UserAuthNMethod": "TLS",
+        "RequestMethod": "POST",
+        "RequestUri": "/v1.41/containers/create?name=%63",
+        "RequestBody": body,
+        "RequestHeaders": {"Content-Type": "application/json"},
+    }
+    text = json.dumps(call).encode()
+    for _ in range(5_000):
+        broken = bytearray(text)
+        for _ in range(random_.randrange(1, 4)):
+            place = random_.randrange(len(broken))
+            kind = random_.randrange(3)
+            if kind == 0:
+                broken[place] = random_.randrange(256)
+            elif kind == 1:
+                del broken[place : place + random_.randrange(1, 9)]
+            else:
+                broken[place:place] = random_.choice([b'"', b"{", b",", b"\\u0000", b"\xff", b"%"])
+        response = plugin.answer("/AuthZPlugin.AuthZReq", bytes(broken))
+        assert response.status == 200
+        assert b"internal error" not in response.body, bytes(broken)
 
 
 def test_plain_body_in_any_spelling_is_allowed() -> None:
