@@ -73,7 +73,7 @@ def prepared(name: str, **options: Any) -> tuple[Query, Any]:
     return engine.prepare(question.replace("helper(", "data.a.helper("), **options), value
 
 
-@pytest.fixture()
+@pytest.fixture
 def quiet() -> Iterator[None]:
     """What other tests left behind is not collected on the time of this one."""
     gc.collect()
