@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,6 +205,8 @@ def _undo(wanted: Installation, before: bytes | None, *, named: bool) -> None:
 def uninstall(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Take the plugin out of the chain, and only when nobody asks it any more, end it."""
     check_name(wanted.name)
+    if wanted.systemd and not has_systemd():
+        wanted = replace(wanted, systemd=False)  # only a process can have been started here
     config = wanted.config
     document = config.read()
     chain = [name for name in document.get(KEY, []) if name != wanted.name]
