@@ -226,13 +226,13 @@ def test_a_port_that_is_taken_ends_it(folder: Path, start: Callable[..., Process
         assert not (folder / "check.sock").exists()
 
 
-def test_a_shell_comes_later(folder: Path) -> None:
+def test_without_server_it_is_a_shell_that_ends_with_its_input(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from doorward.cli.main import main; main()", "run", "policy.rego"],
         cwd=folder,
+        input="1 + 1\n",
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 1
-    assert "specify --server" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "2\n")

@@ -12,7 +12,7 @@ import click
 from doorward.cli.errors import for_people
 from doorward.cli.sidecar import Sidecar, SidecarOptions, StartupError
 from doorward.pdp.config import ConfigError, read_config
-from doorward.pdp.loader import LoadError
+from doorward.pdp.loader import Loaded, LoadError, load
 from doorward.pdp.log import FORMATS, LEVELS, configure
 from doorward.rego import RegoError
 
@@ -40,6 +40,7 @@ Examples:
   doorward run --server policy.rego
   doorward run --server --addr 127.0.0.1:8181 --diagnostic-addr 127.0.0.1:8282 \\
       --config-file doorward.yaml --ignore '.*' policy.rego data/
+  doorward run policy.rego data.json                  # an interactive shell
   doorward run --server --set decision_logs.console=true policy.rego
 """,
 )
@@ -113,12 +114,13 @@ def command(
 ) -> int:
     """Start the policy decision point on policies and data in FILES and folders.
 
-    It serves OPA's HTTP API on --addr and, with `plugins.envoy_ext_authz_grpc` in the
+    Without --server it is an interactive shell: queries are answered, rules defined. With it, it
+    serves OPA's HTTP API on --addr and, with `plugins.envoy_ext_authz_grpc` in the
     configuration, Envoy's external authorization API. It ends in order on SIGTERM and SIGINT, and
     writes logs to standard error.
     """
     if not server:
-        raise click.UsageError("specify --server: there is no interactive shell yet")
+        return _interact(files, ignore=options["ignore"], v0=options["v0_compatible"])
     for name, unset in _LATER.items():
         if options[name] != unset:
             flag = name.replace("_", "-")
@@ -134,6 +136,16 @@ def command(
     except (ConfigError, StartupError) as error:
         return _fail(str(error))
     return sidecar.run()
+
+
+def _interact(files: Sequence[str], *, ignore: Sequence[str], v0: bool) -> int:
+    # A server has no need of it.
+    from doorward.cli.repl import interact
+
+    try:
+        return interact(load(files, ignore=ignore) if files else Loaded(), v0=v0)
+    except (LoadError, RegoError) as error:
+        return _fail(for_people(error))
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:

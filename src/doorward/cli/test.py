@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
@@ -14,7 +15,8 @@ from doorward.cli.errors import OneOf, for_people
 from doorward.cli.findings import github, sarif
 from doorward.pdp.loader import LoadError, load
 from doorward.rego import BuiltinError, Diagnostic, RegoError
-from doorward.testing import Coverage, Result, Suite, Test, run, why
+from doorward.testing import Coverage, Result, Suite, Test, why
+from doorward.testing.parallel import run_parallel
 from doorward.testing.reports import json_report, junit_report, pretty, result_line
 
 __all__ = ["command"]
@@ -33,6 +35,7 @@ class _Asked:
     coverage: bool
     threshold: float
     timeout: float | None
+    processes: int
 
 
 @click.command(
@@ -72,7 +75,7 @@ Examples:
 @click.option(
     "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
 )
-@click.option("-p", "--parallel", type=int, default=0, help="Accepted; tests run one by one.")
+@click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
@@ -100,6 +103,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         coverage=options["coverage"] or options["threshold"] > 0,
         threshold=options["threshold"],
         timeout=seconds(options["timeout"], "--timeout") or seconds(_DEFAULT_TIMEOUT),
+        processes=options["parallel"] or os.cpu_count() or 1,
     )
     try:
         suite = Suite(
@@ -119,7 +123,9 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
 
 def _run(suite: Suite, tests: Sequence[Test], asked: _Asked) -> int:
     coverage = Coverage() if asked.coverage else None
-    results = list(run(suite, tests, timeout=asked.timeout, tracer=coverage))
+    results = list(
+        run_parallel(suite, tests, asked.processes, timeout=asked.timeout, coverage=coverage)
+    )
     if coverage is not None:
         return _covered(suite, results, coverage, asked)
     click.echo(_report(suite, results, asked), nl=False)

@@ -1,0 +1,97 @@
+"""Tests in several processes: each is a copy of this one, which has compiled everything already.
+
+Threads would take turns. A copy costs milliseconds, so few tests stay in this process; so do tests
+under a debugger or coverage.py, which would see nothing of a copy.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final, NamedTuple
+
+from doorward.rego.errors import EvalError
+from doorward.rego.source import Span
+from doorward.testing.cases import Case
+from doorward.testing.coverage import Coverage
+from doorward.testing.runner import TIMEOUT, Result, Suite, Test, run, run_one
+
+__all__ = ["FEWEST", "run_parallel"]
+
+FEWEST: Final = 200
+"""Tests for each process; fewer are not worth one more."""
+
+_CHUNK: Final = 50
+
+
+class _Job(NamedTuple):
+    """What a copy needs to know; it has it from this process."""
+
+    suite: Suite
+    tests: Sequence[Test]
+    timeout: float | None
+    covers: bool
+
+
+class _Said(NamedTuple):
+    """A result on its way back."""
+
+    passed: bool
+    error: tuple[str, str, Span] | None
+    duration_ns: int
+    output: str
+    cases: dict[str, Case]
+
+
+# Set before the copies are made, which is how they get it: compiled code cannot be sent.
+_jobs: Final[list[_Job]] = []
+
+
+def run_parallel(
+    suite: Suite,
+    tests: Sequence[Test],
+    processes: int,
+    *,
+    timeout: float | None = TIMEOUT,
+    coverage: Coverage | None = None,
+) -> Iterator[Result]:
+    """The results of `tests` in their order, from up to `processes` processes."""
+    processes = min(processes, len(tests) // FEWEST)
+    if processes < 2 or sys.gettrace() is not None:
+        yield from run(suite, tests, timeout=timeout, tracer=coverage)
+        return
+    # Compiled here once, and not in every copy.
+    _ = suite.query, suite.traced_query if coverage is not None else None
+    _jobs.append(_Job(suite, tests, timeout, coverage is not None))
+    try:
+        copies = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(processes, mp_context=copies) as pool:
+            starts = range(0, len(tests), _CHUNK)
+            for start, (said, hits) in zip(starts, pool.map(_work, starts), strict=True):
+                if coverage is not None:
+                    coverage.hits |= hits
+                for test, each in zip(tests[start : start + _CHUNK], said, strict=True):
+                    yield _result(test, each)
+    finally:
+        _jobs.pop()
+
+
+def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
+    job = _jobs[-1]
+    coverage = Coverage() if job.covers else None
+    said = []
+    for test in job.tests[start : start + _CHUNK]:
+        result = run_one(job.suite, test, timeout=job.timeout, tracer=coverage)
+        error = result.error
+        place = None if error is None else (error.code, error.message, error.span)
+        said.append(
+            _Said(result.passed, place, result.duration_ns, result.output, dict(result.cases))
+        )
+    return said, coverage.hits if coverage is not None else set()
+
+
+def _result(test: Test, said: _Said) -> Result:
+    error = None if said.error is None else EvalError(*said.error)
+    return Result(test, said.passed, error, said.duration_ns, said.output, said.cases)
