@@ -175,3 +175,32 @@ def test_policies_reload_by_themselves(daemon: PrivateDaemon, wanted: Installati
     policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
     time.sleep(1.5)
     assert daemon.raw("GET", "/v1.41/info").status == 403
+
+
+def test_planted_secrets_are_in_nothing_that_is_written(
+    daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
+) -> None:
+    planted = "hunter2planted"
+    install(replace(wanted, extra=("--audit-input", "--log-level", "debug")), nothing)
+    (tmp_path / "context").mkdir()
+    (tmp_path / "context" / "Dockerfile").write_text("FROM img:1\nARG A\n")
+    commands = (
+        ("login", "-u", "u", "-p", planted, "127.0.0.1:9"),
+        ("build", "--build-arg", f"A={planted}", str(tmp_path / "context")),
+        ("run", "--rm", "--network", "none", "-e", f"A={planted}", "img:1", "true"),
+        ("volume", "create", "-o", f"o=user=u,password={planted}", "-o", "type=cifs", "planted"),
+        ("swarm", "join", "--token", f"SWMTKN-1-{planted}", "127.0.0.1:9"),
+    )
+    for command in commands:
+        daemon.docker(*command)
+    headers = [("Cookie", planted), ("X-Auth-Token", planted)]
+    daemon.raw("GET", "/v1.41/containers/json", headers=headers)
+    secret = f'{{"Name":"s","Data":"{planted}"}}'.encode()
+    daemon.raw("POST", "/v1.41/secrets/create", secret, [("Content-Type", "application/json")])
+    audit = (tmp_path / "audit.log").read_text()
+    for action in ("system.auth", "image.build", "container.create", "volume.create"):
+        assert f'"action": "{action}"' in audit
+    for action in ("swarm.join", "secret.create"):
+        assert f'"action": "{action}"' in audit
+    for path in [tmp_path / "audit.log", *(tmp_path / "state").iterdir()]:
+        assert planted not in path.read_text(), path
