@@ -11,19 +11,31 @@ import logging
 import os
 import threading
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from doorward.docker.reply import Verdict, clean
 from doorward.docker.secrets import mask_env
 from doorward.rego.values import to_json
 
-__all__ = ["AuditLog", "AuditLogError"]
+__all__ = ["AuditLog", "AuditLogError", "Entry"]
 
 _log: Final = logging.getLogger(__name__)
 
 
 class AuditLogError(Exception):
     """A log file that cannot be opened."""
+
+
+class Entry(NamedTuple):
+    """One answered call. `input` is None for what could not be read that far."""
+
+    verdict: Verdict
+    input: dict[str, Any] | None
+    decision_id: str
+    phase: str
+    method: str
+    user: str
+    seconds: float
 
 
 class AuditLog:
@@ -42,31 +54,22 @@ class AuditLog:
         except OSError as error:
             raise AuditLogError(f"{path}: {(error.strerror or 'failed').lower()}") from None
 
-    def write(
-        self,
-        verdict: Verdict,
-        input: dict[str, Any] | None,
-        *,
-        decision_id: str,
-        phase: str,
-        method: str,
-        seconds: float,
-        user: str = "",
-    ) -> None:
+    def write(self, entry: Entry) -> None:
         """Write one line at once; a line that is lost is counted and reported."""
+        verdict, input = entry.verdict, entry.input
         found = input or {}
         line: dict[str, Any] = {
             "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "decision_id": decision_id,
-            "user": clean(found.get("User", user))[:200],
-            "method": clean(method)[:20],
+            "decision_id": entry.decision_id,
+            "user": clean(found.get("User", entry.user))[:200],
+            "method": clean(entry.method)[:20],
             "action": found.get("action", ""),
             "target": clean(found.get("target", ""))[:300],
-            "phase": phase,
+            "phase": entry.phase,
             "decision": "allow" if verdict.allow else "deny",
             "reason": verdict.reason,
             "rule": verdict.rule,
-            "latency_ms": round(seconds * 1000, 3),
+            "latency_ms": round(entry.seconds * 1000, 3),
         }
         if self._with_input and input is not None:
             text = json.dumps(line)[:-1] + f', "input": {to_json(_without_env(input))}}}\n'

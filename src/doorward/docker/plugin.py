@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Final, NamedTuple, Protocol
 
-from doorward.docker.audit import AuditLog
+from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.errors import RequestError
 from doorward.docker.inputs import Input, InputOptions, resolve_path, to_input
 from doorward.docker.mounts import Resolve
@@ -128,7 +128,9 @@ class Plugin:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)
         except FAULTS as error:
             verdict = _fault(error, decision_id)
-        self._record(verdict, found, decision_id, phase, method, user, perf_counter() - started)
+        if self._audit is not None:
+            seconds = perf_counter() - started
+            self._audit.write(Entry(verdict, found, decision_id, phase, method, user, seconds))
         return Response(200, to_reply(verdict))
 
     def _is_ping(self, request: AuthzRequest) -> bool:
@@ -149,27 +151,6 @@ class Plugin:
                 return Verdict(True, str(error), "doorward:allow-on-failure"), decision_id
             return Verdict(False, str(error), "doorward:pdp"), decision_id
         return to_verdict(answer.result), answer.decision_id or decision_id
-
-    def _record(
-        self,
-        verdict: Verdict,
-        found: Input | None,
-        decision_id: str,
-        phase: str,
-        method: str,
-        user: str,
-        seconds: float,
-    ) -> None:
-        if self._audit is not None:
-            self._audit.write(
-                verdict,
-                found,
-                decision_id=decision_id,
-                phase=phase,
-                method=method,
-                seconds=seconds,
-                user=user,
-            )
 
 
 def _fault(error: BaseException, decision_id: str) -> Verdict:
