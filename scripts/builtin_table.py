@@ -11,7 +11,7 @@ from pathlib import Path
 
 import doorward.rego.builtins  # noqa: F401  # registers every category
 from doorward.rego.builtins.registry import REGISTRY, Builtin
-from doorward.rego.builtins.signature import AnyOf, ArrayType, ObjectType, SetType, Type
+from doorward.rego.builtins.signature import signature_text
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/builtins.md"
 HEAD = """# Built-ins
@@ -21,35 +21,11 @@ Made by `make docs` from the registry; do not edit. *deprecated*: refused in str
 """
 
 
-def shown(type_: Type) -> str:
-    """A type as a reader of policies says it."""
-    match type_:
-        case AnyOf(options=()):
-            return "any"
-        case AnyOf(options=options):
-            return " or ".join(shown(option) for option in options)
-        case ArrayType(items=items, rest=None):
-            return f"[{', '.join(shown(item) for item in items)}]"
-        case ArrayType(rest=rest) if rest is not None:
-            return f"array of {shown(rest)}"
-        case SetType(of=of):
-            return f"set of {shown(of)}"
-        case ObjectType():
-            return "object"
-        case _:
-            return type_.kind
-
-
 def row(builtin: Builtin) -> str:
-    operands = [shown(type_) for type_ in builtin.signature.args]
-    if builtin.signature.variadic is not None:
-        operands.append(f"{shown(builtin.signature.variadic)} …")
-    result = builtin.signature.result
-    arrow = f" → {shown(result)}" if result is not None else ""
     flags = ["deprecated"] * bool(builtin.deprecated) + ["impure"] * (not builtin.pure)
     infix = f" `{builtin.infix}`" if builtin.infix else ""
     text = " ".join([*(f"*{flag}*" for flag in flags), builtin.doc.split("\n\n")[0]])
-    cells = [f"`{builtin.name}`{infix}", f"({', '.join(operands)}){arrow}", " ".join(text.split())]
+    cells = [f"`{builtin.name}`{infix}", signature_text(builtin.signature), " ".join(text.split())]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

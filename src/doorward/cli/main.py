@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "fmt": "Format policies.",
     "input": "Turn a captured request into an input.",
     "kit": "Make and check the deployment of a sidecar.",
+    "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
     "test": "Run tests written in Rego.",

@@ -27,8 +27,10 @@ __all__ = [
     "number",
     "object_",
     "set_",
+    "signature_text",
     "string",
     "tuple_",
+    "type_text",
 ]
 
 
@@ -127,3 +129,31 @@ def kinds(type_: Type) -> tuple[str, ...]:
             return ()
         found += [kind for kind in inner if kind not in found]
     return tuple(found)
+
+
+def type_text(type_: Type) -> str:
+    """A type as a reader of policies says it: `array of string`."""
+    match type_:
+        case AnyOf(options=()):
+            return "any"
+        case AnyOf(options=options):
+            return " or ".join(type_text(option) for option in options)
+        case ArrayType(items=items, rest=None):
+            return f"[{', '.join(type_text(item) for item in items)}]"
+        case ArrayType(rest=rest) if rest is not None:
+            return f"array of {type_text(rest)}"
+        case SetType(of=of):
+            return f"set of {type_text(of)}"
+        case ObjectType():
+            return "object"
+        case _:
+            return type_.kind
+
+
+def signature_text(signature: Function) -> str:
+    """Operands and result: `(string, number) → string`."""
+    operands = [type_text(type_) for type_ in signature.args]
+    if signature.variadic is not None:
+        operands.append(f"{type_text(signature.variadic)} …")
+    arrow = f" → {type_text(signature.result)}" if signature.result is not None else ""
+    return f"({', '.join(operands)}){arrow}"
