@@ -1,0 +1,103 @@
+"""Coverage-guided fuzzing: whatever the bytes, text and input end in an answer or a RegoError.
+
+    python fuzz/engine.py TARGET [--seconds 60] [FOLDER of examples]
+
+TARGET is `lexer`, `parser` or `evaluator`. Anything else that comes out - another exception, a
+call that takes longer than five seconds - ends the run with a report and leaves the bytes behind.
+The tool, atheris, stands in a lock of its own: `make fuzz` installs it, and nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import atheris
+
+with atheris.instrument_imports(include=["doorward.rego"]):
+    from doorward.rego import Engine, Environment, RegoError, from_json
+    from doorward.rego.source import Source
+    from doorward.rego.syntax.format import format_source
+    from doorward.rego.syntax.lexer import EOF, Lexer
+    from doorward.rego.syntax.parser import parse_module
+
+DEADLINE: Final = 0.5
+NO_NETWORK: Final = Environment(allow_net=frozenset())
+MAX_ITEMS: Final = 100_000
+MAX_LENGTH: Final = 4096
+TOPS: Final = ("benchmarks", "examples", "tests")
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+
+def fuzz_lexer(data: bytes) -> None:
+    """Every text is tokens, each behind the one before, up to the end."""
+    lexer = Lexer(Source("fuzz.rego", data.decode("utf-8", "replace")))
+    token = lexer.first()
+    while token.kind != EOF:
+        following = lexer.after(token.end)
+        assert following.kind == EOF or following.end > token.end
+        token = following
+
+
+def fuzz_parser(data: bytes) -> None:
+    """Every text is a module or a ParseError, and what was read can be written."""
+    source = Source("fuzz.rego", data.decode("utf-8", "replace"))
+    try:
+        parse_module(source, annotations=True)
+    except RegoError:
+        return
+    again = format_source(source)
+    parse_module(Source("formatted.rego", again))
+
+
+def fuzz_evaluator(data: bytes) -> None:
+    """A policy, a NUL and an input: an answer or an error of Rego's, soon."""
+    text, _, given = data.decode("utf-8", "replace").partition("\0")
+    try:
+        value = from_json(given) if given else {"x": [1, "a", {"b": None}]}
+    except ValueError:
+        value = given
+    try:
+        engine = Engine({"fuzz.rego": text}, environment=NO_NETWORK, max_items=MAX_ITEMS)
+        engine.prepare("x := data", deadline=DEADLINE).results(value)
+    except RegoError:
+        return
+
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    "lexer": fuzz_lexer,
+    "parser": fuzz_parser,
+    "evaluator": fuzz_evaluator,
+}
+
+
+def examples(folder: Path) -> None:
+    """Policies of the repository as bytes to begin with."""
+    found = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.rego"))]
+    for number, path in enumerate(found):
+        (folder / f"{number}.rego").write_bytes(path.read_bytes()[:MAX_LENGTH])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("folder", nargs="?", help="examples, kept and extended")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(options.folder or temporary)
+        if options.folder is None:
+            examples(folder)
+        limits = [f"-max_total_time={options.seconds}", "-timeout=5", "-rss_limit_mb=2048"]
+        atheris.Setup(
+            [sys.argv[0], *limits, f"-max_len={MAX_LENGTH}", str(folder)], TARGETS[options.target]
+        )
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
