@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCKS := requirements/dev.txt
-CODE := $(wildcard src tests benchmarks examples scripts/*.py)
+CODE := $(wildcard src tests benchmarks examples fuzz scripts/*.py)
 TYPED := $(wildcard src tests benchmarks scripts/*.py examples/people)
 PYTEST ?= $(BIN)/python -m pytest
 
@@ -15,14 +15,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-check demo-docker docker-plugin test lint types imports tests conformance \
-	coverage bench docs locks clean system-packages
+	coverage bench fuzz docs locks clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
 	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
-	@echo 'make lint types imports tests conformance coverage bench docs locks clean'
+	@echo 'make lint types imports tests conformance coverage bench fuzz docs locks clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
@@ -70,6 +70,13 @@ coverage: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+# A minute in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
+fuzz: $(STAMP)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet \
+		--require-hashes --only-binary :all: -r requirements/fuzz.txt
+	@for target in lexer parser evaluator; do \
+		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
 
 docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py
