@@ -288,6 +288,20 @@ def test_configuration_file_is_replaced_whole(tmp_path: Path) -> None:
     assert file.backup.read_text() == '{"b": 1, "a": [2]}'
 
 
+def test_link_to_the_configuration_file_stays(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / "real.json"
+    target.parent.mkdir()
+    target.write_text("{}")
+    file = ConfigFile(tmp_path / "daemon.json")
+    file.path.symlink_to(target)
+    file.write({"authorization-plugins": ["x"]})
+    assert file.path.is_symlink()
+    assert json.loads(target.read_text()) == {"authorization-plugins": ["x"]}
+    file.restore(b"{}")
+    assert (file.path.is_symlink(), target.read_text()) == (True, "{}")
+    assert [path.name for path in target.parent.iterdir()] == ["real.json"]
+
+
 def test_units_start_before_the_daemon() -> None:
     socket = socket_unit("doorward", "/run/docker/plugins/doorward.sock")
     assert "Before=docker.service" in socket

@@ -58,6 +58,27 @@ def test_process_serves_and_leaves_nothing_behind(policy: Path, tmp_path: Path) 
     assert not Path(path).exists()
 
 
+def test_audit_log_can_be_moved_away(policy: Path, tmp_path: Path) -> None:
+    path, log = str(tmp_path / "p.sock"), tmp_path / "audit"
+    arguments = ["--socket", path, "--policy", str(policy), "--audit-log", str(log)]
+    body = json.dumps({"RequestMethod": "GET", "RequestUri": "/info"}).encode()
+    process = subprocess.Popen([*SERVE, *arguments], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(path)
+        call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+        log.rename(tmp_path / "audit.1")
+        process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + 10
+        while not log.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert len(log.read_text().splitlines()) == 1
+    assert len((tmp_path / "audit.1").read_text().splitlines()) == 1
+
+
 def test_socket_of_the_service_manager_outlives_the_process(policy: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "p.sock")
     listener = socket.socket(socket.AF_UNIX)

@@ -26,7 +26,7 @@ from doorward.docker.plugin import PluginOptions
 from doorward.docker.remote import RemotePdp, UrlError
 from doorward.docker.replay import ReplayError, replay
 from doorward.docker.server import BindError
-from doorward.docker.service import Service, ServiceOptions
+from doorward.docker.service import SIGNALS, Service, ServiceOptions
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
 from doorward.rego.errors import RegoError
@@ -71,15 +71,13 @@ def command() -> None:
 def serve(**given: Any) -> int:
     """Answer the daemon's calls until told to stop."""
     configure(given["log_level"], "json")
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         service = Service(_service_options(given))
     except (BindError, AuditLogError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:
         raise click.UsageError(f"--pdp: {error}") from None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.stop())
-    service.start()
     service.run()
     return 0
 

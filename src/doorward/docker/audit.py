@@ -45,14 +45,27 @@ class AuditLog:
         self._with_input = with_input
         self._lock = threading.Lock()
         self.lost = 0
+        self._path = path
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        if self._path == "-":
+            return os.dup(1)
         try:
-            self._fd = (
-                os.dup(1)
-                if path == "-"
-                else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            )
+            return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise AuditLogError(f"{path}: {(error.strerror or 'failed').lower()}") from None
+            raise AuditLogError(f"{self._path}: {(error.strerror or 'failed').lower()}") from None
+
+    def reopen(self) -> None:
+        """Go on in the file that has the name now: the old one was moved away."""
+        try:
+            fd = self._open()
+        except AuditLogError as error:
+            _log.error("Audit log cannot be opened anew", extra={"error": str(error)})
+            return
+        with self._lock:
+            os.close(self._fd)
+            self._fd = fd
 
     def write(self, entry: Entry) -> None:
         """Write one line at once; a line that is lost is counted and reported."""

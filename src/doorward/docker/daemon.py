@@ -68,23 +68,32 @@ class ConfigFile:
         """Replace the file in one step, with its owner and mode; the old one is kept beside it."""
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            fd, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
             if self.path.exists():
-                old = self.path.stat()
-                os.chown(name, old.st_uid, old.st_gid)
-                os.chmod(name, old.st_mode & 0o7777)
                 shutil.copy2(self.path, self.backup)
-            else:
-                os.chmod(name, 0o644)
-            # A link is followed: what it points to is replaced, and the link stays.
-            os.replace(name, os.path.realpath(self.path))
+            self._replace(text.encode())
         except OSError as error:
             raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
+
+    def _replace(self, content: bytes) -> None:
+        # A link is followed: what it points to is replaced, and the link stays.
+        target = Path(os.path.realpath(self.path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                old = target.stat()
+                os.chown(name, old.st_uid, old.st_gid)
+                os.chmod(name, old.st_mode & 0o7777)
+            else:
+                os.chmod(name, 0o644)
+            os.replace(name, target)
+        except OSError:
+            os.unlink(name)
+            raise
 
     @property
     def backup(self) -> Path:
@@ -95,11 +104,7 @@ class ConfigFile:
         if content is None:
             self.path.unlink(missing_ok=True)
             return
-        name = self.path.with_name(f".{self.path.name}.restored")
-        name.write_bytes(content)
-        if self.path.exists():
-            shutil.copystat(self.path, name)
-        os.replace(name, os.path.realpath(self.path))
+        self._replace(content)
 
     def content(self) -> bytes | None:
         """The bytes that are there now; None for no file."""

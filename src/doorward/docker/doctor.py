@@ -158,10 +158,10 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
             "a managed plugin has the plugin's name",
             "it takes the place of this one at the next reload: rename one",
         )
-    if installed.systemd and not has_systemd():
+    if not (installed.systemd and has_systemd()):
         yield Finding(
             "warn",
-            "systemd does not run here",
+            "systemd does not keep the plugin running",
             "start the plugin before dockerd at boot: dockerd does not start without it",
         )
     group = _docker_group()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import socket
 import ssl
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +18,9 @@ from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.remote import DEADLINE, RemotePdp
 from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
 
-__all__ = ["Service", "ServiceOptions"]
+__all__ = ["SIGNALS", "Service", "ServiceOptions"]
+
+SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
 
 _log: Final = logging.getLogger(__name__)
 
@@ -50,7 +52,6 @@ class Service:
     """One plugin. Everything that can fail does so when it is made or started."""
 
     def __init__(self, options: ServiceOptions) -> None:
-        self._stop = threading.Event()
         self._decider: RemotePdp | EmbeddedPdp
         if options.url:
             self._decider = RemotePdp(options.url, deadline=options.deadline)
@@ -76,13 +77,14 @@ class Service:
         self._server.start()
         _log.info("Docker plugin serves.")
 
-    def stop(self) -> None:
-        """Ask `run` to end; may be called from a signal handler."""
-        self._stop.set()
-
     def run(self) -> None:
-        """Wait until told to stop, then let what is under way end."""
-        self._stop.wait()
+        """Serve until SIGTERM or SIGINT, then let what is under way end; SIGHUP reopens the log.
+
+        `SIGNALS` must have been blocked before this was made, since its threads take no signals.
+        """
+        self.start()
+        while signal.sigwait(SIGNALS) == signal.SIGHUP:
+            self._audit.reopen()
         _log.info("Docker plugin ends.")
         self.close()
 
