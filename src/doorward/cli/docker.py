@@ -65,6 +65,9 @@ def command() -> None:
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")
 @click.option("--authorize-responses", is_flag=True, help="Ask about answers too.")
 @click.option("--allow-on-failure", is_flag=True, help="DANGEROUS: allow without a decision.")
+@click.option(
+    "--inspect", default="", metavar="PATH", help="Ask the daemon at this socket about containers."
+)
 @click.option("--host-root", default="", metavar="PATH", help="Where the host's files are.")
 @click.option("--threads", default=256, metavar="N", help="Calls worked on at the same time.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
@@ -108,6 +111,7 @@ def _service_options(given: dict[str, Any]) -> ServiceOptions:
         audit_log=given["audit_log"],
         audit_input=given["audit_input"],
         threads=given["threads"],
+        inspect=given["inspect"],
         host_root=given["host_root"],
         plugin=PluginOptions(
             InputOptions(_version(given["minimum_api_version"]), given["mask_env"]),
@@ -155,8 +159,12 @@ def _installation(given: dict[str, Any]) -> Installation:
         audit_log=given.get("audit_log", ""),
         state=given["state"],
         pack_folder=given.get("pack_folder", Path("/etc/doorward/docker")),
-        extra=given.get("serve", ()),
+        extra=[*_inspect(given), *given.get("serve", ())],
     )
+
+
+def _inspect(given: dict[str, Any]) -> list[str]:
+    return ["--inspect", given["docker_socket"]] if given.get("inspect") else []
 
 
 @command.command(
@@ -172,6 +180,7 @@ Examples:
 @click.option("--policy", multiple=True, metavar="PATH", help="Decide here, by these policies.")
 @click.option("--audit-log", default="", metavar="FILE", help="One line for each decision.")
 @click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
+@click.option("--inspect", is_flag=True, help="Let policies see the container of an exec.")
 @click.option("--serve", multiple=True, metavar="OPTION", help="Handed on to `docker serve`.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def install_(**given: Any) -> int:

@@ -12,7 +12,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import tempfile
 import time
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from doorward.docker.plugin import PROBE_HEADER
+from doorward.docker.unix_http import UnixConnection
 
 __all__ = ["ConfigFile", "Daemon", "DaemonError", "call_plugin"]
 
@@ -170,7 +170,7 @@ class Daemon:
 
     def probe(self, nonce: str) -> int | None:
         """Send a request that the plugin remembers; the answer's status, None without an answer."""
-        connection = _UnixConnection(self.socket, 20.0)
+        connection = UnixConnection(self.socket, 20.0)
         try:
             connection.request("GET", "/_ping", headers={"Host": "docker", PROBE_HEADER: nonce})
             return connection.getresponse().status
@@ -198,20 +198,9 @@ class Daemon:
         return False
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0) -> Any:
     """The JSON that the plugin at the socket `path` answers; None where it does not."""
-    connection = _UnixConnection(path, timeout)
+    connection = UnixConnection(path, timeout)
     try:
         connection.request("POST", call, body, {"Host": ""})
         response = connection.getresponse()

@@ -19,6 +19,7 @@ from doorward.docker.errors import (
     InvisibleBodyError,
     OldVersionError,
 )
+from doorward.docker.facts import NO_CONTAINER
 from doorward.docker.images import NO_IMAGE, Image, parse_image
 from doorward.docker.mounts import Mount, Resolve
 from doorward.docker.requests import AuthzRequest, Target, parse_target
@@ -173,6 +174,7 @@ _NO_VIEWS: Final[_Views] = {
     "network": networks.NO_NETWORK,
     "devices": security.device_view({}),
     "cgroup": security.cgroup_view({}),
+    "container": NO_CONTAINER,
     "unresolved": [],
 }
 

@@ -14,7 +14,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict
 
-__all__ = ["Mount", "Resolve", "bind_mounts", "create_mounts", "mount_list", "volume_mounts"]
+__all__ = [
+    "Mount",
+    "Resolve",
+    "bind_mounts",
+    "create_mounts",
+    "host_mount",
+    "mount_list",
+    "volume_mounts",
+]
 
 Resolve: TypeAlias = Callable[[str], str | None]
 """A host path with its links followed; None where that cannot be known."""
@@ -67,7 +75,7 @@ def _mount(
     )
 
 
-def _host(
+def host_mount(
     origin: str,
     source: str,
     target: str,
@@ -78,6 +86,7 @@ def _host(
     propagation: str = "",
     driver: str = "",
 ) -> Mount:
+    """A mount of something on the host, its path cleaned and its links followed."""
     absolute = source.startswith("/") and "\x00" not in source
     clean = "/" + posixpath.normpath(source).lstrip("/") if absolute else source
     resolved = resolve(clean) if absolute else None
@@ -129,7 +138,7 @@ def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
         (mode for mode in modes if mode.endswith(("shared", "slave", "private"))), ""
     )
     if parts[0].startswith("/"):
-        return _host(
+        return host_mount(
             "Binds", parts[0], parts[1], resolve, readonly=readonly, propagation=propagation
         )
     return _mount(
@@ -161,7 +170,9 @@ def _of_mounts(item: Mapping[str, Any], resolve: Resolve) -> list[Mount]:
         options = item.get("BindOptions") or {}
         propagation = options.get("Propagation") or ""
         return [
-            _host("Mounts", source, target, resolve, readonly=readonly, propagation=propagation)
+            host_mount(
+                "Mounts", source, target, resolve, readonly=readonly, propagation=propagation
+            )
         ]
     if kind == "volume":
         driver = (item.get("VolumeOptions") or {}).get("DriverConfig") or {}
@@ -200,13 +211,13 @@ def volume_mounts(
         name, equals, value = flag.partition("=")
         if equals and name.strip().lower() in _OVERLAY:
             found += [
-                _host("DriverOpts", path, target, resolve, driver="local")
+                host_mount("DriverOpts", path, target, resolve, driver="local")
                 for path in value.split(":")
             ]
     binds = {"bind", "rbind"} & set(flags) or kind in ("none", "bind", "")
     if device.startswith("/") or (device and binds):
         type_ = "bind" if binds else "device"
-        found.append(_host("DriverOpts", device, target, resolve, type_=type_, driver="local"))
+        found.append(host_mount("DriverOpts", device, target, resolve, type_=type_, driver="local"))
     elif not (found and kind == "overlay"):
         # A file system of the network, or one of the kernel's own, or nothing that we know.
         found.append(

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.errors import RequestError
+from doorward.docker.facts import ENTERING, ContainerFacts
 from doorward.docker.inputs import Input, InputOptions, resolve_path, to_input
 from doorward.docker.mounts import Resolve
 from doorward.docker.remote import Answer, PdpError
@@ -71,11 +72,13 @@ class Plugin:
         *,
         audit: AuditLog | None = None,
         resolve: Resolve = resolve_path,
+        facts: ContainerFacts | None = None,
     ) -> None:
         self._decider = decider
         self._options = options or PluginOptions()
         self._audit = audit
         self._resolve = resolve
+        self._facts = facts
         self._probes: deque[str] = deque(maxlen=_MAX_PROBES)
         self._calls: dict[str, Callable[[bytes], Response]] = {
             "/Plugin.Activate": self._activate,
@@ -117,12 +120,14 @@ class Plugin:
             request = parse_request(body)
             method = request.method
             user = request.user if request.auth_method == "TLS" else ""
-            if self._is_ping(request):
+            if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
                 return Response(200, ALLOWED)
             found = to_input(request, self._options.inputs, self._resolve)
             if phase == "response":
                 found["phase"] = "response"
                 found["status"] = request.status
+            if self._facts is not None and found["action"] in ENTERING:
+                found["container"] = self._facts.view(found["target"])
             verdict, decision_id = self._ask(found, decision_id)
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)

@@ -13,6 +13,7 @@ from typing import Final
 
 from doorward.docker.audit import AuditLog
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.facts import ContainerFacts
 from doorward.docker.inputs import resolve_path, resolver
 from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.remote import DEADLINE, RemotePdp
@@ -43,6 +44,8 @@ class ServiceOptions:
     audit_log: str = "-"
     audit_input: bool = False
     threads: int = THREADS
+    inspect: str = ""
+    """The daemon's socket, to ask what a container may that a request is for; "" asks nothing."""
     host_root: str = ""
     """Where the host's file system is mounted, for a plugin that lives in one of its own."""
     plugin: PluginOptions = field(default_factory=PluginOptions)
@@ -63,7 +66,10 @@ class Service:
         if options.plugin.allow_on_failure:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
-        self.plugin = Plugin(self._decider, options.plugin, audit=self._audit, resolve=resolve)
+        facts = ContainerFacts(options.inspect, resolve) if options.inspect else None
+        self.plugin = Plugin(
+            self._decider, options.plugin, audit=self._audit, resolve=resolve, facts=facts
+        )
         listener, context, ours = _listener(options)
         self._server = PluginServer(
             listener, self.plugin.answer, context=context, threads=options.threads, unlink=ours

@@ -143,6 +143,47 @@ objections contains {"rule": "runtime", "message": message} if {
 	message := sprintf("runtime %s is not allowed", [input.security.runtime])
 }
 
+# containers that are there already, where the plugin was told to ask the daemon about them
+
+entering := {
+	"container.archive.get", "container.archive.put", "container.attach", "container.commit",
+	"container.exec", "container.export", "container.update",
+}
+
+objections contains {"rule": "container", "message": "container reaches the host"} if {
+	input.action in entering
+	input.container.known
+	reaches_host(input.container)
+}
+
+objections contains {"rule": "container", "message": "container cannot be judged"} if {
+	input.action in entering
+	input.container.asked
+	not input.container.known
+	not input.container.missing
+}
+
+reaches_host(container) if container.security.privileged
+
+reaches_host(container) if container.devices.any
+
+# On older kernels the host's namespace of control groups is every container's.
+reaches_host(container) if {
+	some namespace in container.security.host_namespaces
+	namespace != "cgroup"
+}
+
+reaches_host(container) if {
+	some capability in container.security.cap_add
+	not capability in capabilities.allow
+}
+
+reaches_host(container) if {
+	some mount in container.mounts
+	mount.type in {"bind", "npipe", "other"}
+	not allowed_source(mount)
+}
+
 # services
 
 objections contains {"rule": "services", "message": "service may not install a plugin"} if {

@@ -21,6 +21,7 @@ plain := {
 	"network": {"driver": "", "unresolved": false},
 	"devices": {"any": false},
 	"cgroup": {"parent": ""},
+	"container": {"asked": false, "known": false, "missing": false},
 }
 
 image(name) := {"reference": name, "name": name, "digest": "", "unresolved": false}
@@ -135,6 +136,28 @@ test_service_that_installs_a_plugin if {
 test_service_in_a_network_by_its_identifier if {
 	service := object.union(plain, {"action": "service.create", "body": {}})
 	objected(object.union(service, {"network": {"unresolved": true}})) == {"services"}
+}
+
+entered(container) := objected(object.union(plain, {
+	"action": "container.exec",
+	"container": container,
+}))
+
+test_exec_into_a_container_that_reaches_the_host if {
+	harmless := {
+		"asked": true, "known": true, "missing": false, "mounts": [], "devices": {"any": false},
+		"security": {"privileged": false, "host_namespaces": [], "cap_add": []},
+	}
+	entered(harmless) == set()
+	every changed in [
+		{"security": {"privileged": true}}, {"security": {"host_namespaces": ["pid"]}},
+		{"security": {"cap_add": ["SYS_ADMIN"]}}, {"devices": {"any": true}},
+		{"mounts": [bind("/etc", "/etc")]}, {"known": false},
+	] {
+		entered(object.union(harmless, changed)) == {"container"}
+	}
+	entered(object.union(harmless, {"known": false, "missing": true})) == set()
+	entered({"asked": false, "known": false, "missing": false}) == set()
 }
 
 test_namespaces if {
