@@ -1,4 +1,4 @@
-"""`doorward kit`: the files of a sidecar's deployment, from one description."""
+"""`doorward kit`: makes the files of a sidecar's deployment, and checks such files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
+from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
 
 __all__ = ["command"]
 
@@ -93,3 +94,34 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
         except OSError as error:
             raise click.ClickException(f"{path}: {error.strerror}") from None
         click.echo(os.fspath(path))
+
+
+@command.command(
+    "check",
+    epilog="""\b
+Examples:
+  doorward kit check deploy/kubernetes
+  doorward kit check --format sarif envoy.yaml policy.rego > findings.sarif
+""",
+)
+@click.argument("paths", nargs=-1, required=True, type=Path)
+@click.option(
+    "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True
+)
+@click.option("--errors-only", is_flag=True, help="Warnings do not count, and are not shown.")
+def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:
+    """Find what is not hardened in a deployment: in files, and folders of them.
+
+    Reads Envoy bootstraps, policies, configurations of decision points, Kubernetes manifests,
+    Compose projects and systemd units. The exit code is 0 when nothing is found, 1 when something
+    is, 2 when a path cannot be checked.
+    """
+    try:
+        findings = check_paths(paths)
+    except LintError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    if errors_only:
+        findings = [each for each in findings if each.level == "error"]
+    click.echo(write_report(findings, form), nl=False)
+    return 1 if findings else 0

@@ -1,0 +1,258 @@
+"""Manifests, Compose projects, units and configurations of decision points become findings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from doorward.envoy.lint.finding import Finding
+from doorward.envoy.lint.located import Located
+
+__all__ = ["check_compose", "check_manifests", "check_pdp", "check_unit", "is_pdp"]
+
+Found = tuple[str, str, Located]
+
+_PLUGIN: Final = "envoy_ext_authz_grpc"
+_PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
+_LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
+_FALSE: Final = {None, False, "false"}
+
+
+def is_pdp(document: Located) -> bool:
+    """Whether a document configures a decision point for Envoy."""
+    return document.get("plugins", _PLUGIN).value is not None
+
+
+def check_pdp(file: str, document: Located) -> Iterator[Finding]:
+    """What is not hardened in the configuration of a decision point, OPA's or ours."""
+    for rule, message, at in _check_pdp(document):
+        yield Finding(file, at.line, rule, message)
+
+
+def _check_pdp(document: Located) -> Iterator[Found]:
+    plugin = document.get("plugins", _PLUGIN)
+    address = plugin.get("addr")
+    if not str(address.value or ":9191").startswith(_LOCAL):
+        yield "pdp-exposed", f"`{address.value or ':9191'}` is open to others", address
+    if (given := plugin.get("dry-run")).value not in _FALSE:
+        yield "pdp-dry-run", "dry-run is on", given
+    if (given := plugin.get("on-error")).value == "fail-call":
+        yield "pdp-fail-call", "on-error is fail-call", given
+    if (given := plugin.get("strict")).value is not True:
+        yield "pdp-not-strict", "strict is not true", given
+    if document.get("decision_logs").value is None:
+        yield "pdp-no-decision-log", "there are no decision logs", document
+
+
+def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Finding]:
+    """What is not hardened in Kubernetes manifests that are applied together."""
+    kinds = {document.get("kind").value for _, document in documents}
+    for file, document in documents:
+        kind = document.get("kind").value
+        spec = document.get("spec")
+        if kind in _PODS:
+            spec = spec.get("template", "spec")
+        elif kind != "Pod":
+            continue
+        if not any(_is_sidecar(each) for each in _containers(spec)):
+            continue
+        for rule, message, at in _check_pod(spec):
+            yield Finding(file, at.line, rule, message)
+        if "NetworkPolicy" not in kinds:
+            message = "no NetworkPolicy is applied with it"
+            yield Finding(file, document.line, "kit-network-policy", message)
+        yield from _check_services(documents, spec)
+
+
+def _check_services(documents: Sequence[tuple[str, Located]], spec: Located) -> Iterator[Finding]:
+    ports = {
+        port.get("containerPort").value
+        for each in _containers(spec)
+        if not _is_sidecar(each)
+        for port in each.get("ports").items()
+    }
+    for file, document in documents:
+        if document.get("kind").value == "Service":
+            for port in document.get("spec", "ports").items():
+                target = port.get("targetPort")
+                if target.value is not None and target.value in ports:
+                    message = "the Service leads to the application's port, not to Envoy's"
+                    yield Finding(file, target.line, "kit-exposed-port", message)
+
+
+def _check_pod(spec: Located) -> Iterator[Found]:
+    init = spec.get("initContainers")
+    redirects = [each for each in init.items() if _redirect(_words(each)) or _is_proxy_init(each)]
+    if not redirects:
+        yield "kit-no-redirect", "no init container redirects to Envoy", spec
+    for each in redirects:
+        yield from _check_redirect(each, _words(each), _application_ports(spec))
+        if _is_proxy_init(each):
+            yield "kit-ipv4-only", "proxy_init redirects IPv4 only", each
+    if spec.get("hostNetwork").value is True:
+        yield "kit-host-network", "hostNetwork is true", spec.get("hostNetwork")
+    if (given := spec.get("automountServiceAccountToken")).value is not False:
+        yield "kit-token", "automountServiceAccountToken is not false", given
+    common = spec.get("securityContext")
+    if common.get("seccompProfile", "type").value not in {"RuntimeDefault", "Localhost"}:
+        yield "kit-seccomp", "there is no seccompProfile", common
+    for each in _containers(spec):
+        yield from _check_container(each, common, is_redirect=each in redirects)
+    yield from _check_users(spec, common, redirects)
+
+
+def _check_container(each: Located, common: Located, *, is_redirect: bool) -> Iterator[Found]:
+    name, own = each.get("name").value, each.get("securityContext")
+    own = own if own.value is not None else Located({}, each.line)
+    if not is_redirect:
+        user, non_root = _either(own, common, "runAsUser"), _either(own, common, "runAsNonRoot")
+        if user == 0 or (user is None and non_root is not True):
+            yield "kit-root", f"`{name}` may run as root", own
+    if own.get("allowPrivilegeEscalation").value is not False:
+        yield "kit-privileges", f"`{name}` may gain privileges", own
+    if [item.value for item in own.get("capabilities", "drop").items()] != ["ALL"]:
+        yield "kit-capabilities", f"`{name}` does not drop all capabilities", own
+    for item in own.get("capabilities", "add").items():
+        if not (is_redirect and item.value in {"NET_ADMIN", "NET_RAW"}):
+            yield "kit-capabilities", f"`{name}` has the capability {item.value}", item
+    if each.get("resources", "requests").value is None:
+        yield "kit-resources", f"`{name}` requests no resources", each
+    if is_redirect or not _is_sidecar(each):
+        return
+    if own.get("readOnlyRootFilesystem").value is not True:
+        yield "kit-writable", f"the file system of `{name}` is writable", own
+    if each.get("readinessProbe").value is None:
+        yield "kit-probe", f"`{name}` has no readinessProbe", each
+    for word in _words(each):
+        name, _, address = word.partition("=")
+        if name in {"--addr", "-a"} and address and not address.startswith(_LOCAL):
+            yield "pdp-exposed", f"`{address}` is open to others", each
+
+
+def _check_users(spec: Located, common: Located, redirects: list[Located]) -> Iterator[Found]:
+    users = {_option(_words(each), "-u") for each in redirects}
+    for each in _containers(spec):
+        if each not in redirects and not _is_sidecar(each):
+            own = each.get("securityContext")
+            if str(_either(own, common, "runAsUser")) in users:
+                name = each.get("name").value
+                yield "kit-shared-user", f"`{name}` runs as the user of Envoy", each
+
+
+def _either(own: Located, common: Located, key: str) -> Any:
+    value = own.get(key).value
+    return common.get(key).value if value is None else value
+
+
+def _containers(spec: Located) -> list[Located]:
+    return [*spec.get("initContainers").items(), *spec.get("containers").items()]
+
+
+def _application_ports(spec: Located) -> set[str]:
+    return {
+        str(port.get("containerPort").value)
+        for each in _containers(spec)
+        if not _is_sidecar(each)
+        for port in each.get("ports").items()
+    }
+
+
+def _is_sidecar(container: Located) -> bool:
+    image = str(container.get("image").value).rpartition("/")[2]
+    return image.startswith(("envoy", "opa:", "doorward")) or _is_proxy_init(container)
+
+
+def _is_proxy_init(container: Located) -> bool:
+    return "proxy_init" in str(container.get("image").value)
+
+
+def _words(container: Located) -> list[str]:
+    found = []
+    for key in ("entrypoint", "command", "args"):
+        given = container.get(key)
+        if isinstance(given.value, str):
+            found += given.value.split()
+        found += [str(item.value) for item in given.items()]
+    return found
+
+
+def _redirect(words: Sequence[str]) -> bool:
+    return any(words[place : place + 2] == ["envoy", "redirect"] for place in range(len(words)))
+
+
+def _option(words: Sequence[str], name: str) -> str:
+    return words[words.index(name) + 1] if name in words[:-1] else ""
+
+
+def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Found]:
+    if "--capture-loopback" not in words:
+        yield "kit-loopback", "loopback is not captured", at
+    for place, word in enumerate(words[:-1]):
+        if word == "-w":
+            for port in words[place + 1].split(","):
+                if port in ports:
+                    yield "kit-open-port", f"port {port} is not redirected", at
+
+
+def check_compose(file: str, document: Located) -> Iterator[Finding]:
+    """What is not hardened in a Compose project that has an Envoy."""
+    services = document.get("services").fields()
+    if not any(_is_sidecar(each) for each in services.values()):
+        return
+    for rule, message, at in _check_compose(services):
+        yield Finding(file, at.line, rule, message)
+
+
+def _check_compose(services: dict[str, Located]) -> Iterator[Found]:
+    redirects = {name for name, each in services.items() if _redirect(_words(each))}
+    if not redirects:
+        first = next(iter(services.values()))
+        yield "kit-no-redirect", "no service redirects to Envoy", first
+    for name, each in services.items():
+        if name in redirects:
+            yield from _check_redirect(each, _words(each), set())
+        elif (ports := each.get("ports")).items() and not _is_sidecar(each):
+            yield "kit-exposed-port", f"`{name}` publishes ports of its own", ports
+        if name not in redirects and str(each.get("user").value).startswith(("0", "root")):
+            yield "kit-root", f"`{name}` runs as root", each
+        if [item.value for item in each.get("cap_drop").items()] != ["ALL"]:
+            yield "kit-capabilities", f"`{name}` does not drop all capabilities", each
+        options = [str(item.value) for item in each.get("security_opt").items()]
+        if "no-new-privileges:true" not in options:
+            yield "kit-privileges", f"`{name}` may gain privileges", each
+        if _is_sidecar(each) and each.get("read_only").value is not True:
+            yield "kit-writable", f"the file system of `{name}` is writable", each
+        if each.get("privileged").value is True:
+            yield "kit-capabilities", f"`{name}` is privileged", each.get("privileged")
+        if each.get("network_mode").value == "host":
+            yield "kit-host-network", f"`{name}` is in the network of the host", each
+
+
+def check_unit(file: str, text: str) -> Iterator[Finding]:
+    """What is not hardened in a systemd unit of a sidecar."""
+    lines = text.splitlines()
+    commands = [
+        (number, line.partition("=")[2])
+        for number, line in enumerate(lines, 1)
+        if line.startswith("ExecStart=")
+    ]
+    for number, command in commands:
+        words = shlex.split(command)
+        names = {word.rpartition("/")[2] for word in words[:1]}
+        if names.isdisjoint({"envoy", "doorward", "opa"}) or "docker" in words[1:2]:
+            continue
+        at = Located(None, number)
+        found: list[Found] = []
+        if _redirect(words):
+            found += _check_redirect(at, words, set())
+        elif not any(line.startswith(("User=", "DynamicUser=yes")) for line in lines):
+            found.append(("kit-root", "the unit runs as root", at))
+        if "NoNewPrivileges=yes" not in lines:
+            found.append(("kit-privileges", "the unit may gain privileges", at))
+        if not any(line.startswith("CapabilityBoundingSet=") for line in lines):
+            found.append(("kit-capabilities", "capabilities are not bounded", at))
+        if "ProtectSystem=strict" not in lines:
+            found.append(("kit-writable", "the file system is writable", at))
+        for rule, message, where in found:
+            yield Finding(file, where.line, rule, message)

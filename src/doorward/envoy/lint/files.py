@@ -1,0 +1,115 @@
+"""Paths become findings: each file is read, its kind recognised, and what belongs together joined.
+
+A ConfigMap's texts are files of their own, at their lines in the manifest. Files of other kinds are
+passed over in folders, and an error where they are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from doorward.envoy.lint.deployment import (
+    check_compose,
+    check_manifests,
+    check_pdp,
+    check_unit,
+    is_pdp,
+)
+from doorward.envoy.lint.finding import Finding
+from doorward.envoy.lint.located import Located, LocatedError, read_documents
+from doorward.envoy.lint.policy import check_policies
+from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
+
+__all__ = ["LintError", "check_paths"]
+
+_LARGEST: Final = 4 << 20
+_MOST: Final = 1000
+_YAML: Final = (".yaml", ".yml", ".json")
+_KNOWN: Final = (*_YAML, ".rego", ".service")
+
+
+class LintError(Exception):
+    """A path that cannot be checked."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    findings: list[Finding] = field(default_factory=list)
+    policies: list[tuple[str, int, str]] = field(default_factory=list)
+    manifests: list[tuple[str, Located]] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+
+
+def check_paths(paths: Sequence[Path]) -> list[Finding]:
+    """The findings in files and folders, in the order of files and lines."""
+    gathered = _Gathered()
+    for path in _find(paths):
+        _gather(gathered, str(path), path.suffix, _read(path), 0)
+    gathered.findings += check_manifests(gathered.manifests)
+    timeout = min(gathered.timeouts, default=0.2)
+    gathered.findings += check_policies(gathered.policies, timeout=timeout)
+    return sorted(set(gathered.findings))
+
+
+def _find(paths: Sequence[Path]) -> Iterator[Path]:
+    count = 0
+    for path in paths:
+        if path.is_dir():
+            found = sorted(each for each in path.rglob("*") if each.suffix in _KNOWN)
+        elif path.suffix in _KNOWN:
+            found = [path]
+        else:
+            raise LintError(f"{path}: neither a policy, nor YAML, nor a unit")
+        count += len(found)
+        if count > _MOST:
+            raise LintError(f"more than {_MOST} files")
+        yield from (each for each in found if each.is_file() or each == path)
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise LintError(f"{path}: larger than {_LARGEST >> 20} MiB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LintError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise LintError(f"{path}: not UTF-8") from None
+
+
+def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:
+    if suffix == ".rego":
+        gathered.policies.append((file, offset, text))
+    elif suffix == ".service":
+        gathered.findings += check_unit(file, text)
+    elif suffix in _YAML:
+        try:
+            documents = read_documents(text, offset)
+        except LocatedError as error:
+            gathered.findings.append(Finding(file, error.line, "unreadable", str(error)))
+            return
+        for document in documents:
+            _gather_document(gathered, file, document)
+
+
+def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
+    if is_proxy(document):
+        gathered.findings += check_proxy(file, document)
+        gathered.timeouts.append(read_check_timeout(document))
+    elif is_pdp(document):
+        gathered.findings += check_pdp(file, document)
+    elif "services" in document.fields() and "kind" not in document.fields():
+        gathered.findings += check_compose(file, document)
+    elif "kind" in document.fields():
+        gathered.manifests.append((file, document))
+        if document.get("kind").value == "List":
+            for each in document.get("items").items():
+                _gather_document(gathered, file, each)
+        if document.get("kind").value == "ConfigMap":
+            for name, text in document.get("data").fields().items():
+                if isinstance(text.value, str):
+                    suffix = Path(name).suffix
+                    _gather(gathered, file, suffix, text.value, text.text_line - 1)

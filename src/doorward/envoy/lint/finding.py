@@ -1,0 +1,117 @@
+"""The rules with their reasons, and what one of them found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["RULES", "Finding", "Rule"]
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An error opens a way round the policy; a warning leaves out a protection."""
+
+    level: Level
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """What a rule found at a line (from 1)."""
+
+    file: str
+    line: int
+    rule: str
+    message: str
+
+    @property
+    def level(self) -> Level:
+        """How bad it is."""
+        return RULES[self.rule].level
+
+    @property
+    def reason(self) -> str:
+        """Why it matters."""
+        return RULES[self.rule].reason
+
+
+def _error(reason: str) -> Rule:
+    return Rule("error", reason)
+
+
+def _warning(reason: str) -> Rule:
+    return Rule("warning", reason)
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "unreadable": _error("what cannot be read cannot be checked, nor used"),
+    # Envoy
+    "envoy-no-check": _error("without the filter ext_authz every request is forwarded"),
+    "envoy-failure-mode-allow": _error("a decision point that fails would open everything"),
+    "envoy-check-disabled": _error("a route without the check is open"),
+    "envoy-check-not-last": _error("what comes after the check changes what was decided on"),
+    "envoy-clear-route-cache": _error("the request could take another route than was decided on"),
+    "envoy-admin-exposed": _error("the administration interface shows and changes everything"),
+    "envoy-pdp-in-the-clear": _error("who stands between could answer for the decision point"),
+    "envoy-normalize-path": _error("policy and application would read `..` in two ways"),
+    "envoy-merge-slashes": _error("policy and application would read `//` in two ways"),
+    "envoy-escaped-slashes": _error("policy and application would read `%2F` in two ways"),
+    "envoy-underscores": _error("many applications take `a_b` and `a-b` for one header"),
+    "envoy-upgrade": _error("after an upgrade a stream passes no policy, nor does its body"),
+    "envoy-connect": _error("what is sent through a tunnel passes no policy"),
+    "envoy-chunked-length": _error("a length and chunks together smuggle requests"),
+    "envoy-remote-address": _error("clients would choose their own address"),
+    "envoy-internal-address": _warning("private addresses may send `x-envoy-*` headers"),
+    "envoy-client-headers": _warning("clients could name another path, method or user in headers"),
+    "envoy-deny-at-disable": _warning("a filter that is switched off at runtime allows everything"),
+    "envoy-validate-mutations": _warning("a decision could inject headers that are not valid"),
+    "envoy-google-grpc": _warning("google_grpc costs twice as much, and has no circuit breakers"),
+    "envoy-check-timeout": _warning("the default of 200 ms denies when the machine is busy"),
+    "envoy-pack-as-bytes": _warning("a body that is no UTF-8 fails the check"),
+    "envoy-api-version": _error("the decision point speaks V3"),
+    "envoy-timeouts": _warning("slow clients hold connections for as long as they like"),
+    "envoy-header-limits": _warning("large or many headers cost memory in every part"),
+    "envoy-http2-limits": _warning("one connection could ask for everything at the same time"),
+    "envoy-buffer-limit": _warning("1 MiB for each connection is the default"),
+    "envoy-overload": _warning("Envoy would run out of memory before it refuses requests"),
+    "envoy-connection-limit": _warning("clients could use up every connection"),
+    "envoy-access-log": _warning("nobody could say later who asked for what"),
+    # The decision point
+    "pdp-exposed": _error("whoever reaches it can ask for decisions, or change what they rest on"),
+    "pdp-dry-run": _error("a dry run allows everything"),
+    "pdp-fail-call": _warning("a failed call is what failure_mode_allow would open"),
+    "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),
+    "pdp-no-decision-log": _warning("nobody could say later what was decided"),
+    # Policies
+    "policy-default": _error("a default of anything but false is open"),
+    "policy-no-default": _warning("undefined is not a decision"),
+    "policy-open-without-body": _error("no body, or one that is not read, makes it true"),
+    "policy-open-without-header": _error("the client decides which headers it sends"),
+    "policy-header-list": _error("repeated headers arrive joined by commas: split, then compare"),
+    "policy-path-query": _error("`path` holds the query, which the client writes"),
+    "policy-truncated-body": _warning("the policy sees the beginning of a long body only"),
+    "policy-unverified-token": _error("anybody can write a token that nobody verifies"),
+    "policy-secret": _warning("who reads the policy can sign tokens"),
+    "policy-slow-http-send": _error("Envoy stops waiting first, and denies"),
+    # Deployments
+    "kit-no-redirect": _error("without the redirect the application's port is open to everyone"),
+    "kit-ipv4-only": _error("over IPv6 nothing is redirected"),
+    "kit-loopback": _warning("containers of the pod reach the application past Envoy"),
+    "kit-open-port": _error("the port is not redirected, and the application listens on it"),
+    "kit-shared-user": _error("connections of this user pass the redirect"),
+    "kit-host-network": _error("the redirect would be one of the whole node"),
+    "kit-exposed-port": _error("the application is reached past Envoy"),
+    "kit-root": _warning("root in a container is nearly root outside"),
+    "kit-privileges": _warning("a program could gain what the container was not given"),
+    "kit-capabilities": _warning("no part but the redirect needs any capability"),
+    "kit-writable": _warning("who breaks in can leave something behind"),
+    "kit-resources": _warning("a neighbour could starve the sidecar, and every request be denied"),
+    "kit-probe": _warning("requests would be sent to a sidecar that does not decide yet"),
+    "kit-token": _warning("nobody in the pod needs to talk to the cluster"),
+    "kit-seccomp": _warning("system calls that nobody needs are open"),
+    "kit-network-policy": _warning("a pod that lost its redirect would be open to the cluster"),
+}

@@ -1,0 +1,229 @@
+"""Policies become findings: where they fail open, and what they read in the wrong way.
+
+Only shapes that are wrong whatever the rest says. References are followed through imports and
+rules that only give another name (`http := input.attributes.request.http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from doorward.envoy.lint.finding import Finding
+from doorward.rego.errors import RegoError
+from doorward.rego.source import Source, Span
+from doorward.rego.syntax.nodes import Call, Expr, Module, Not, Object, Ref, Scalar, Var
+from doorward.rego.syntax.parser import parse_module
+from doorward.rego.syntax.walk import Node, walk
+
+__all__ = ["check_policies"]
+
+Path = tuple[str, ...]
+
+_HTTP: Final = ("input", "attributes", "request", "http")
+_BODIES: Final = (("input", "parsed_body"), (*_HTTP, "body"), (*_HTTP, "raw_body"))
+# Of these a second one is refused, or makes no difference.
+_SINGLE: Final = frozenset(
+    {"authorization", "content-type", "content-length", "host", ":path", ":method", ":authority"}
+)
+_ANYWHERE: Final = frozenset({"endswith", "contains", "regex.match", "re_match"})
+_SECRETS: Final = frozenset(f"io.jwt.verify_hs{bits}" for bits in (256, 384, 512))
+_DEFAULT_SEND: Final = 5.0
+
+
+def check_policies(
+    texts: Sequence[tuple[str, int, str]], *, timeout: float = 0.2
+) -> Iterator[Finding]:
+    """What is wrong in policies, given as file, number of lines before, and text.
+
+    `timeout` is what Envoy waits, in seconds.
+    """
+    modules = []
+    for file, offset, text in texts:
+        try:
+            modules.append((file, offset, parse_module(Source(file, text))))
+        except RegoError as error:
+            for each in error.diagnostics[:1]:
+                yield Finding(file, offset + each.span.row, "unreadable", each.message)
+    packages: dict[Path, list[tuple[str, int, Module]]] = {}
+    for entry in modules:
+        packages.setdefault(entry[2].package.path, []).append(entry)
+    for members in packages.values():
+        yield from _Package(members, timeout).check()
+
+
+class _Package:
+    def __init__(self, members: list[tuple[str, int, Module]], timeout: float) -> None:
+        self._members = members
+        self._timeout = timeout
+        self._names: dict[str, Path] = {}
+        for _, _, module in members:
+            self._name_imports(module)
+        for _, _, module in members:
+            self._name_rules(module)
+
+    def check(self) -> Iterator[Finding]:
+        for file, offset, module in self._members:
+            for rule, message, span in self._check_module(module):
+                yield Finding(file, offset + span.row, rule, message)
+        yield from self._check_package()
+
+    def _check_module(self, module: Module) -> Iterator[tuple[str, str, Span]]:
+        for rule in module.rules:
+            value = rule.head.value
+            if rule.default and isinstance(value, Scalar) and value.value is True:
+                yield "policy-default", "the default is true", rule.span
+        for node in walk(module):
+            match node:
+                case Expr(negated=True) | Not():
+                    yield from self._check_negation(node)
+                case Call():
+                    yield from self._check_call(node)
+
+    def _check_package(self) -> Iterator[Finding]:
+        file, offset, module = self._members[0]
+        rules = [rule for _, _, each in self._members for rule in each.rules]
+        decisions = [rule for rule in rules if self._rule_name(rule.head.ref) == "allow"]
+        if decisions and not any(rule.default for rule in decisions):
+            line = offset + decisions[0].span.row
+            yield Finding(file, line, "policy-no-default", "`allow` has no default")
+        read = {path for _, _, each in self._members for path in self._paths(each)}
+        reads_body = any(path[: len(body)] == body for path in read for body in _BODIES)
+        if reads_body and not any(path[:2] == ("input", "truncated_body") for path in read):
+            message = "the body is read, and `input.truncated_body` is not"
+            yield Finding(file, offset + module.package.span.row, "policy-truncated-body", message)
+        calls = {
+            node.name
+            for _, _, each in self._members
+            for node in walk(each)
+            if isinstance(node, Call)
+        }
+        verifying = ("io.jwt.verify", "io.jwt.decode_verify")
+        if "io.jwt.decode" in calls and not any(name.startswith(verifying) for name in calls):
+            message = "tokens are decoded, and no rule verifies them"
+            line = offset + module.package.span.row
+            yield Finding(file, line, "policy-unverified-token", message)
+
+    def _check_negation(self, node: Expr | Not) -> Iterator[tuple[str, str, Span]]:
+        for path in self._paths(node):
+            if any(path[: len(body)] == body for body in _BODIES):
+                message = f"`not` is true when `{'.'.join(path)}` is not there"
+                yield "policy-open-without-body", message, node.span
+            if path[: len(_HTTP) + 1] == (*_HTTP, "headers"):
+                message = "`not` is true when the header is not there"
+                yield "policy-open-without-header", message, node.span
+            if path == (*_HTTP, "path"):
+                message = "`not` is true for paths with another query"
+                yield "policy-path-query", message, node.span
+
+    def _check_call(self, call: Call) -> Iterator[tuple[str, str, Span]]:
+        paths = [self._resolve(argument) for argument in call.args]
+        if call.name in {"equal", "neq", "eq"} and call.infix:
+            for path in paths:
+                name = path[-1].lower() if path else ""
+                if path[:-1] == (*_HTTP, "headers") and name not in _SINGLE:
+                    message = f"the header `{name}` is compared as a whole"
+                    yield "policy-header-list", message, call.span
+        path_names = (*_HTTP, "path")
+        if path_names in paths and (call.name in _ANYWHERE or call.name == "neq"):
+            if call.name == "regex.match" and _is_anchored(call):
+                return
+            message = f"`{call.name}` on the path is also true of its query"
+            yield "policy-path-query", message, call.span
+        if call.name in _SECRETS and _is_text(call.args[-1]):
+            yield "policy-secret", "the secret stands in the policy", call.span
+        if call.name == "io.jwt.decode_verify":
+            fields = _fields(call.args[-1])
+            if _is_text(fields.get("secret")):
+                yield "policy-secret", "the secret stands in the policy", call.span
+        if call.name == "http.send":
+            yield from self._check_send(call)
+
+    def _check_send(self, call: Call) -> Iterator[tuple[str, str, Span]]:
+        given = _fields(call.args[0]).get("timeout")
+        seconds = _DEFAULT_SEND if given is None else _duration(given)
+        if seconds is not None and seconds >= self._timeout:
+            message = f"http.send waits {seconds:g} s, and Envoy {self._timeout:g} s"
+            yield "policy-slow-http-send", message, call.span
+
+    def _name_imports(self, module: Module) -> None:
+        for each in module.imports:
+            path = _path(each.path)
+            if path[:1] == ("input",):
+                self._names[each.alias or path[-1]] = path
+
+    def _name_rules(self, module: Module) -> None:
+        for rule in module.rules:
+            head = rule.head
+            name = self._rule_name(head.ref)
+            if name and not rule.body and head.args is None and head.value is not None:
+                path = self._resolve(head.value)
+                if path[:1] == ("input",):
+                    self._names[name] = path
+
+    def _rule_name(self, ref: Ref) -> str:
+        return ref.head.name if isinstance(ref.head, Var) and not ref.args else ""
+
+    def _resolve(self, term: Node) -> Path:
+        path = _path(term)
+        return self._names[path[0]] + path[1:] if path and path[0] in self._names else path
+
+    def _paths(self, node: Node) -> set[Path]:
+        return {
+            path
+            for each in walk(node)
+            if isinstance(each, Ref | Var) and (path := self._resolve(each))[:1] == ("input",)
+        }
+
+
+def _path(term: Node) -> Path:
+    """The names of a reference, as far as they are known before evaluation."""
+    match term:
+        case Var(name=name):
+            return (name,)
+        case Ref(head=Var(name=name), args=args):
+            names = [name]
+            for each in args:
+                if not isinstance(each, Scalar) or not isinstance(each.value, str):
+                    break
+                names.append(each.value)
+            return tuple(names)
+        case _:
+            return ()
+
+
+def _fields(term: Node) -> dict[str, Node]:
+    if not isinstance(term, Object):
+        return {}
+    return {
+        key.value: value
+        for key, value in term.items
+        if isinstance(key, Scalar) and isinstance(key.value, str)
+    }
+
+
+def _is_text(term: Node | None) -> bool:
+    return isinstance(term, Scalar) and isinstance(term.value, str) and term.value != ""
+
+
+def _is_anchored(call: Call) -> bool:
+    pattern = call.args[0]
+    return (
+        isinstance(pattern, Scalar)
+        and isinstance(pattern.value, str)
+        and pattern.value.startswith("^")
+    )
+
+
+def _duration(term: Node) -> float | None:
+    """The seconds of a timeout that is written out: "1s", "500ms", or nanoseconds."""
+    if not isinstance(term, Scalar):
+        return None
+    value = term.value
+    if isinstance(value, str):
+        for unit, factor in (("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s", 1.0), ("m", 60.0)):
+            number = value.removesuffix(unit)
+            if number != value and number.replace(".", "", 1).isdecimal():
+                return float(number) * factor
+        return None
+    return float(value) / 1e9 if type(value) is int else None

@@ -1,0 +1,210 @@
+"""Envoy's configuration becomes findings: each hardening that is missing, at its line.
+
+What is only a default is missing, too: another Envoy has other defaults, and a reader cannot see
+what was decided.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from doorward.envoy.lint.finding import Finding
+from doorward.envoy.lint.located import Located
+
+__all__ = ["check_proxy", "is_proxy", "read_check_timeout"]
+
+_MANAGER: Final = "HttpConnectionManager"
+_CHECK: Final = "envoy.filters.http.ext_authz"
+_ROUTER: Final = "envoy.filters.http.router"
+_SLASHES: Final = {"REJECT_REQUEST", "UNESCAPE_AND_REDIRECT"}
+_TIMEOUTS: Final = ("request_timeout", "request_headers_timeout", "stream_idle_timeout")
+
+
+def is_proxy(document: Located) -> bool:
+    """Whether a document is an Envoy bootstrap."""
+    return "static_resources" in document.fields()
+
+
+def read_check_timeout(document: Located) -> float:
+    """The seconds that Envoy waits for a decision."""
+    times = [_seconds(_timeout(config).value) for config in _checks(document)]
+    return min(times, default=0.2)
+
+
+def check_proxy(file: str, document: Located) -> Iterator[Finding]:
+    """What is not hardened in a bootstrap."""
+    for rule, message, at in (
+        *_check_surroundings(document),
+        *(each for manager in _managers(document) for each in _check_manager(document, manager)),
+    ):
+        yield Finding(file, at.line, rule, message)
+
+
+Found = tuple[str, str, Located]
+
+
+def _check_surroundings(document: Located) -> Iterator[Found]:
+    admin = document.get("admin")
+    if admin.value is not None and not _is_local(admin.get("address")):
+        yield "envoy-admin-exposed", "the administration interface is open to others", admin
+    monitors = document.get("overload_manager", "resource_monitors").items()
+    names = {each.get("name").value for each in monitors}
+    if "envoy.resource_monitors.fixed_heap" not in names:
+        yield "envoy-overload", "the overload manager has no heap limit", document
+    limits = [
+        each
+        for each in document.get("layered_runtime").walk()
+        if any("connection_limit" in key for key in each.fields())
+    ]
+    if "envoy.resource_monitors.global_downstream_max_connections" not in names and not limits:
+        yield "envoy-connection-limit", "the number of connections has no limit", document
+    resources = document.get("static_resources")
+    for each in (*resources.get("listeners").items(), *resources.get("clusters").items()):
+        if each.get("per_connection_buffer_limit_bytes").value is None:
+            name = each.get("name").value or "a listener"
+            yield "envoy-buffer-limit", f"`{name}` has no per_connection_buffer_limit_bytes", each
+    if not _managers(document):
+        yield "envoy-no-check", "there is no HTTP connection manager", document
+
+
+def _check_manager(document: Located, manager: Located) -> Iterator[Found]:
+    yield from _check_paths(manager)
+    yield from _check_protocols(manager)
+    yield from _check_limits(manager)
+    filters = manager.get("http_filters")
+    names = [each.get("name").value for each in filters.items()]
+    if _CHECK not in names:
+        yield "envoy-no-check", "there is no ext_authz filter", filters
+        return
+    place = names.index(_CHECK)
+    if names[place + 1 :] != [_ROUTER]:
+        yield "envoy-check-not-last", "ext_authz is not the last filter before the router", filters
+    yield from _check_check(document, filters.items()[place].get("typed_config"))
+    for each in manager.get("route_config").walk():
+        override = each.get("typed_per_filter_config", _CHECK)
+        if override.get("disabled").value is True:
+            yield "envoy-check-disabled", "a route disables ext_authz", override
+
+
+def _check_paths(manager: Located) -> Iterator[Found]:
+    for field, rule in (
+        ("normalize_path", "envoy-normalize-path"),
+        ("merge_slashes", "envoy-merge-slashes"),
+        ("use_remote_address", "envoy-remote-address"),
+    ):
+        if (given := manager.get(field)).value is not True:
+            yield rule, f"{field} is not true", given
+    slashes = manager.get("path_with_escaped_slashes_action")
+    if slashes.value not in _SLASHES:
+        yield "envoy-escaped-slashes", "path_with_escaped_slashes_action does not refuse", slashes
+    underscores = manager.get("common_http_protocol_options", "headers_with_underscores_action")
+    if underscores.value not in {"REJECT_REQUEST", "DROP_HEADER"}:
+        message = "headers_with_underscores_action does not refuse"
+        yield "envoy-underscores", message, underscores
+    if (given := manager.get("internal_address_config")).value is None:
+        yield "envoy-internal-address", "internal_address_config is not given", given
+    if not (given := manager.get("early_header_mutation_extensions")).items():
+        yield "envoy-client-headers", "no headers of clients are taken away early", given
+
+
+def _check_protocols(manager: Located) -> Iterator[Found]:
+    if (upgrades := manager.get("upgrade_configs")).items():
+        yield "envoy-upgrade", "upgrade_configs allow upgrades", upgrades
+    for each in manager.walk():
+        if each.get("allow_connect").value is True:
+            yield "envoy-connect", "allow_connect is true", each.get("allow_connect")
+        if "connect_matcher" in each.fields():
+            yield "envoy-connect", "a route matches CONNECT", each.get("connect_matcher")
+        if each.get("allow_chunked_length").value is True:
+            yield "envoy-chunked-length", "allow_chunked_length is true", each
+
+
+def _check_limits(manager: Located) -> Iterator[Found]:
+    common = manager.get("common_http_protocol_options")
+    missing = [name for name in _TIMEOUTS if manager.get(name).value is None]
+    missing += ["idle_timeout"] if common.get("idle_timeout").value is None else []
+    if missing:
+        yield "envoy-timeouts", f"not given: {', '.join(missing)}", manager
+    size, count = manager.get("max_request_headers_kb"), common.get("max_headers_count")
+    if size.value is None or count.value is None:
+        yield "envoy-header-limits", "size or number of headers is not given", manager
+    http2 = manager.get("http2_protocol_options")
+    if http2.get("max_concurrent_streams").value is None:
+        yield "envoy-http2-limits", "max_concurrent_streams is not given", http2
+    if not (log := manager.get("access_log")).items():
+        yield "envoy-access-log", "there is no access log", log
+
+
+def _check_check(document: Located, config: Located) -> Iterator[Found]:
+    if (given := config.get("failure_mode_allow")).value is True:
+        yield "envoy-failure-mode-allow", "failure_mode_allow is true", given
+    if (given := config.get("clear_route_cache")).value is True:
+        yield "envoy-clear-route-cache", "clear_route_cache is true", given
+    if (given := config.get("transport_api_version")).value != "V3":
+        yield "envoy-api-version", "transport_api_version is not V3", given
+    if (given := config.get("validate_mutations")).value is not True:
+        yield "envoy-validate-mutations", "validate_mutations is not true", given
+    if (given := config.get("deny_at_disable", "default_value")).value is not True:
+        yield "envoy-deny-at-disable", "deny_at_disable is not true", given
+    body = config.get("with_request_body")
+    if body.value is not None and body.get("pack_as_bytes").value is not True:
+        yield "envoy-pack-as-bytes", "pack_as_bytes is not true", body
+    if (given := _timeout(config)).value is None:
+        yield "envoy-check-timeout", "the check has no timeout", given
+    service = config.get("grpc_service")
+    if (given := service.get("google_grpc")).value is not None:
+        yield "envoy-google-grpc", "google_grpc is used, not envoy_grpc", given
+        if not _is_local_name(str(given.get("target_uri").value)) and (
+            given.get("channel_credentials").value is None
+        ):
+            yield "envoy-pdp-in-the-clear", "the decision point is asked without TLS", given
+    name = service.get("envoy_grpc", "cluster_name").value
+    for cluster in document.get("static_resources", "clusters").items():
+        if cluster.get("name").value == name and cluster.get("transport_socket").value is None:
+            for each in cluster.walk():
+                if "endpoint" in each.fields() and not _is_local(each.get("endpoint", "address")):
+                    message = "the decision point is asked without TLS"
+                    yield "envoy-pdp-in-the-clear", message, each
+
+
+def _managers(document: Located) -> list[Located]:
+    return [
+        each
+        for each in document.get("static_resources", "listeners").walk()
+        if str(each.get("@type").value).endswith(_MANAGER)
+    ]
+
+
+def _checks(document: Located) -> Iterator[Located]:
+    for manager in _managers(document):
+        for each in manager.get("http_filters").items():
+            if each.get("name").value == _CHECK:
+                yield each.get("typed_config")
+
+
+def _timeout(config: Located) -> Located:
+    grpc = config.get("grpc_service", "timeout")
+    return grpc if grpc.value is not None else config.get("http_service", "server_uri", "timeout")
+
+
+def _seconds(value: object) -> float:
+    try:
+        return float(str(value).removesuffix("s"))
+    except ValueError:
+        return 0.2
+
+
+def _is_local(address: Located) -> bool:
+    if address.get("pipe").value is not None:
+        return True
+    return _is_local_name(str(address.get("socket_address", "address").value))
+
+
+def _is_local_name(text: str) -> bool:
+    host = text.rpartition(":")[0].strip("[]") if text.count(":") == 1 or "[" in text else text
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or text.startswith("unix:")

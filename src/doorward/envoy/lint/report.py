@@ -1,0 +1,84 @@
+"""Findings become text for people, JSON for programs, and SARIF for code hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from doorward import __version__
+from doorward.envoy.lint.finding import RULES, Finding
+
+__all__ = ["FORMATS", "write_report"]
+
+
+def write_report(findings: Sequence[Finding], form: str) -> str:
+    """The findings in one of `FORMATS`, ending with a line break."""
+    return FORMATS[form](findings)
+
+
+def _to_text(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "nothing found\n"
+    lines = [
+        f"{each.file}:{each.line}: {each.level}: {each.rule}: {each.message}\n    {each.reason}"
+        for each in findings
+    ]
+    errors = sum(each.level == "error" for each in findings)
+    lines.append(f"{errors} errors, {len(findings) - errors} warnings")
+    return "\n".join(lines) + "\n"
+
+
+def _to_json(findings: Sequence[Finding]) -> str:
+    documents = [
+        {
+            "file": each.file,
+            "line": each.line,
+            "level": each.level,
+            "rule": each.rule,
+            "message": each.message,
+            "reason": each.reason,
+        }
+        for each in findings
+    ]
+    return json.dumps(documents, indent=2) + "\n"
+
+
+def _to_sarif(findings: Sequence[Finding]) -> str:
+    found = sorted({each.rule for each in findings})
+    driver = {
+        "name": "doorward kit check",
+        "version": __version__,
+        "rules": [
+            {
+                "id": name,
+                "shortDescription": {"text": RULES[name].reason},
+                "defaultConfiguration": {"level": RULES[name].level},
+            }
+            for name in found
+        ],
+    }
+    results = [_to_result(each, found.index(each.rule)) for each in findings]
+    document = {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _to_result(finding: Finding, index: int) -> dict[str, Any]:
+    place = {
+        "artifactLocation": {"uri": finding.file},
+        "region": {"startLine": finding.line},
+    }
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.level,
+        "message": {"text": f"{finding.message}: {finding.reason}"},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+FORMATS: Final[Mapping[str, Callable[[Sequence[Finding]], str]]] = {
+    "text": _to_text,
+    "json": _to_json,
+    "sarif": _to_sarif,
+}

@@ -1,0 +1,161 @@
+"""Whole deployments: a naive one is found out line by line, ours are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from doorward.cli.main import run
+from doorward.envoy.kit import TARGETS, Description, Policy, to_files
+from doorward.envoy.lint import LintError, check_paths
+from doorward.envoy.lint.finding import RULES
+
+ROOT = Path(__file__).parents[3]
+NAIVE = Path(__file__).with_name("naive.yaml")
+COMPOSE = """services:
+  proxy:
+    image: envoyproxy/envoy
+    user: root
+  shop:
+    image: shop
+    ports: ["80:8080"]
+    network_mode: host
+    privileged: true
+"""
+UNIT = "[Service]\nExecStart=/usr/bin/envoy -c envoy.yaml\n"
+
+
+def marks(text: str) -> set[tuple[int, str]]:
+    return {
+        (number, rule)
+        for number, line in enumerate(text.splitlines(), 1)
+        if (marked := re.search(r" #! (.*)", line))
+        for rule in marked[1].split()
+    }
+
+
+def found(*paths: Path) -> set[tuple[int, str]]:
+    return {(finding.line, finding.rule) for finding in check_paths(paths)}
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_naive_deployment_is_found_out_line_by_line() -> None:
+    # The text of a ConfigMap begins a line below its key.
+    marked = marks(NAIVE.read_text())
+    moved = {(line + (rule == "pdp-no-decision-log"), rule) for line, rule in marked}
+    assert found(NAIVE) == moved
+
+
+@pytest.mark.parametrize("folder", ["deploy", "examples/people"])
+def test_nothing_is_found_in_what_we_ship(folder: str) -> None:
+    assert check_paths([ROOT / folder]) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("native", [False, True])
+def test_nothing_is_found_in_what_the_kit_makes(target: str, native: bool, tmp_path: Path) -> None:
+    policy = Policy("policy.rego", (ROOT / "examples/people/policy.rego").read_text())
+    description = Description(app_port=9000, policies=(policy,), secret="s", native=native)
+    for name, text in to_files(description, target).items():
+        write(tmp_path, name, text)
+    assert check_paths([tmp_path]) == []
+
+
+def test_a_pod_without_a_redirect_is_found(tmp_path: Path) -> None:
+    text = (ROOT / "deploy/kubernetes/deployment.yaml").read_text()
+    path = write(tmp_path, "deployment.yaml", text.replace("- redirect\n", "- bootstrap\n"))
+    assert "kit-no-redirect" in {rule for _, rule in found(path)}
+    path.write_text(
+        text.replace("    spec:\n      #", "    spec:\n      hostNetwork: true\n      #")
+    )
+    assert "kit-host-network" in {rule for _, rule in found(path)}
+
+
+def test_a_naive_compose_project_is_found_out(tmp_path: Path) -> None:
+    rules = {rule for _, rule in found(write(tmp_path, "compose.yaml", COMPOSE))}
+    assert rules == {
+        "kit-no-redirect", "kit-exposed-port", "kit-root", "kit-capabilities", "kit-privileges",
+        "kit-writable", "kit-host-network",
+    }  # fmt: skip
+
+
+def test_a_naive_unit_is_found_out(tmp_path: Path) -> None:
+    rules = {rule for _, rule in found(write(tmp_path, "envoy.service", UNIT))}
+    assert rules == {"kit-root", "kit-privileges", "kit-capabilities", "kit-writable"}
+    other = write(tmp_path, "other.service", "[Service]\nExecStart=/usr/bin/nginx\n")
+    assert found(other) == set()
+
+
+def test_the_time_that_envoy_waits_is_the_time_a_policy_has(tmp_path: Path) -> None:
+    policy = 'package a\n\nx if http.send({"url": "y", "timeout": "300ms"}).body.z\n'
+    path = write(tmp_path, "a.rego", policy)
+    assert found(path) == {(3, "policy-slow-http-send")}  # 200 ms is Envoy's default
+    assert found(path, ROOT / "examples/people/envoy.yaml") == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [",
+        "a: !!python/object:os.system x",
+        "a: &a [*a]",
+        "a: " + "[" * 100 + "]" * 100,
+        "a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n"
+        "c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c]\n"
+        "e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\nf: [*e, *e, *e, *e, *e, *e, *e, *e]\n",
+    ],
+)
+def test_yaml_that_cannot_be_read_is_a_finding(tmp_path: Path, text: str) -> None:
+    assert {rule for _, rule in found(write(tmp_path, "a.yaml", text))} == {"unreadable"}
+
+
+def test_paths_that_cannot_be_checked_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere.yaml", write(tmp_path, "a.txt", "")):
+        with pytest.raises(LintError):
+            check_paths([path])
+    (tmp_path / "b.rego").write_bytes(b"\xff")
+    with pytest.raises(LintError, match="not UTF-8"):
+        check_paths([tmp_path / "b.rego"])
+    with pytest.raises(LintError, match="larger than 4 MiB"):
+        check_paths([write(tmp_path, "c.yaml", " " * (5 << 20))])
+
+
+def test_the_report_is_text_json_or_sarif(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["kit", "check", str(NAIVE)]) == 1
+    text = capsys.readouterr().out
+    assert "naive.yaml:49: error: policy-default: the default is true\n    a default of" in text
+    assert run(["kit", "check", "-f", "json", str(NAIVE)]) == 1
+    documents = json.loads(capsys.readouterr().out)
+    assert len(documents) == len(found(NAIVE))
+    assert {document["level"] for document in documents} == {"error", "warning"}
+    assert run(["kit", "check", "-f", "sarif", "--errors-only", str(NAIVE)]) == 1
+    sarif = json.loads(capsys.readouterr().out)
+    (analysis,) = sarif["runs"]
+    assert sarif["version"] == "2.1.0"
+    assert {result["level"] for result in analysis["results"]} == {"error"}
+    for result in analysis["results"]:
+        rule = analysis["tool"]["driver"]["rules"][result["ruleIndex"]]
+        assert rule["id"] == result["ruleId"]
+
+
+def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["kit", "check", str(ROOT / "deploy/kubernetes")]) == 0
+    assert capsys.readouterr().out == "nothing found\n"
+    assert run(["kit", "check", "nowhere.yaml"]) == 2
+
+
+def test_every_rule_about_deployments_is_proven() -> None:
+    marked = marks(NAIVE.read_text())
+    proven = {rule for _, rule in marked if not rule.startswith("policy-")}
+    proven |= {"kit-no-redirect", "kit-host-network"}
+    wanted = {rule for rule in RULES if rule.startswith(("kit-", "pdp-"))}
+    assert proven == wanted

@@ -1,0 +1,91 @@
+"""Policies that fail open are found; ones that say the same safely are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.envoy.lint.finding import RULES
+from doorward.envoy.lint.policy import check_policies
+
+HEAD = """package a
+
+import input.attributes.request.http as request
+
+http := input.attributes.request.http
+default allow := false
+cut if input.truncated_body
+"""
+GUILTY = [
+    ("policy-open-without-body", "allow if not input.parsed_body.admin"),
+    ("policy-open-without-body", 'allow if not input.parsed_body.role == "admin"'),
+    ("policy-open-without-body", "allow if { not contains(http.body, `admin`) }"),
+    ("policy-open-without-header", 'allow if not http.headers["x-blocked"]'),
+    ("policy-open-without-header", "allow if not request.headers.authorization"),
+    ("policy-header-list", 'allow if http.headers["x-role"] == "admin"'),
+    ("policy-header-list", 'allow if request.headers["x-role"] != "guest"'),
+    ("policy-path-query", 'allow if endswith(http.path, ".css")'),
+    ("policy-path-query", 'allow if contains(request.path, "/public")'),
+    ("policy-path-query", 'allow if regex.match("public", http.path)'),
+    ("policy-path-query", 'allow if http.path != "/admin"'),
+    ("policy-path-query", 'allow if not startswith(http.path, "/admin")'),
+    ("policy-slow-http-send", 'allow if http.send({"method": "GET", "url": "x"}).body.ok'),
+    ("policy-slow-http-send", 'allow if http.send({"url": "x", "timeout": "1s"}).body.ok'),
+    ("policy-slow-http-send", 'allow if http.send({"url": "x", "timeout": 500000000}).body.ok'),
+    ("policy-secret", 'allow if io.jwt.verify_hs256(http.headers.authorization, "secret")'),
+    ("policy-secret", 'allow if io.jwt.decode_verify(input.token, {"secret": "x"})[0]'),
+    ("policy-unverified-token", "allow if io.jwt.decode(input.token)[1].admin"),
+]
+INNOCENT = [
+    "allow if input.parsed_body.admin == false",
+    "allow if not cut",
+    'allow if http.headers.authorization == "x"',
+    'allow if "admin" in split(http.headers["x-role"], ",")',
+    'allow if startswith(http.path, "/public/")',
+    'allow if http.path == "/public"',
+    'allow if regex.match("^/public/", http.path)',
+    'allow if glob.match("/people*", [], http.path)',
+    'allow if http.send({"url": "x", "timeout": "100ms"}).body.ok',
+    'allow if io.jwt.decode_verify(input.token, {"secret": data.secrets.jwt})[0]',
+    "allow if { io.jwt.decode(input.token)[1].admin; io.jwt.verify_rs256(input.token, data.k) }",
+]
+
+
+def found(*texts: str, timeout: float = 0.5) -> list[tuple[str, int]]:
+    files = [(f"{number}.rego", 0, text) for number, text in enumerate(texts)]
+    return [(finding.rule, finding.line) for finding in check_policies(files, timeout=timeout)]
+
+
+@pytest.mark.parametrize(("rule", "line"), GUILTY)
+def test_a_rule_that_fails_open_is_found(rule: str, line: str) -> None:
+    at = 1 if rule == "policy-unverified-token" else len(HEAD.splitlines()) + 1
+    assert found(HEAD + line + "\n") == [(rule, at)]
+
+
+@pytest.mark.parametrize("line", INNOCENT)
+def test_a_rule_that_fails_closed_is_not(line: str) -> None:
+    assert found(HEAD + line + "\n") == []
+
+
+def test_a_default_that_allows_is_found() -> None:
+    assert found("package a\n\ndefault allow := true\n") == [("policy-default", 3)]
+
+
+def test_a_decision_needs_a_default_somewhere_in_its_package() -> None:
+    assert found("package a\n\nallow if input.x\n") == [("policy-no-default", 3)]
+    assert found("package a\n\nallow if input.x\n", "package a\n\ndefault allow := false\n") == []
+
+
+def test_who_reads_bodies_must_look_whether_they_are_whole() -> None:
+    text = "package a\n\ndefault allow := false\nallow if input.parsed_body.x == 1\n"
+    assert found(text) == [("policy-truncated-body", 1)]
+    assert found(text + "deny if input.truncated_body\n") == []
+
+
+def test_a_policy_that_cannot_be_read_is_found() -> None:
+    assert found("package a\n\nallow := = 1\n") == [("unreadable", 3)]
+
+
+def test_every_rule_about_policies_is_proven() -> None:
+    proven = {rule for rule, _ in GUILTY}
+    proven |= {"policy-default", "policy-no-default", "policy-truncated-body"}
+    assert proven == {rule for rule in RULES if rule.startswith("policy-")}
