@@ -54,7 +54,7 @@ class CaseTracer:
         self._binder: dict[str, int] = {}
         self._order: dict[int, int] = {}
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         self._stack.append(name)
 
     def leave(self, name: str, answer: Any) -> None:

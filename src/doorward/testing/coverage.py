@@ -23,7 +23,7 @@ class Coverage:
     def __init__(self) -> None:
         self.hits: set[tuple[str, int]] = set()
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """Rules count by their definitions."""
 
     def leave(self, name: str, answer: Any) -> None:

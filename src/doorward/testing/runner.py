@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
-from doorward.rego import Engine, Environment, Query
+from doorward.rego import Capabilities, Engine, Environment, Query
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.token_cache import VerifiedTokens
@@ -101,6 +101,7 @@ class Suite:
         v0: bool = False,
         max_errors: int = 10,
         environment: Environment | None = None,
+        capabilities: Capabilities | None = None,
     ) -> None:
         self.output: list[str] = []
         """What the test that runs now has printed."""
@@ -111,6 +112,7 @@ class Suite:
             v0=v0,
             max_errors=max_errors,
             environment=replace(environment, on_print=self._print),
+            capabilities=capabilities,
         )
         self.trees = engine.trees
         renamed, self.tests = _find(loaded.modules, self.trees)

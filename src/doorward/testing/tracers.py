@@ -18,9 +18,9 @@ class Both:
     def __init__(self, tracers: Sequence[Tracer]) -> None:
         self.tracers = tracers
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         for tracer in self.tracers:
-            tracer.enter(name, operands)
+            tracer.enter(evaluation, name, operands)
 
     def leave(self, name: str, answer: Any) -> None:
         for tracer in self.tracers:

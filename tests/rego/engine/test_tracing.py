@@ -34,7 +34,7 @@ class Journal:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         self.lines.append(" ".join(["enter", name, *map(str, operands)]))
 
     def leave(self, name: str, answer: Any) -> None:

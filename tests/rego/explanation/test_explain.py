@@ -125,6 +125,16 @@ def test_the_document_is_json_with_every_definition_and_condition() -> None:
     assert condition["values"] == {"http.method": "POST"}
 
 
+def test_of_many_definitions_those_that_got_furthest_are_shown() -> None:
+    rules = [f"p if {{\n\tinput.a == {n % 2}\n\tinput.b == {n}\n}}" for n in range(20)]
+    engine = Engine({"a.rego": "\n\n".join(["package a", *rules])})
+    shown = explain(engine, "data.a.p", {"a": 1, "b": -1}).text()
+    assert shown.count("`input.b ==") == 8
+    assert "`input.a ==" not in shown
+    assert shown.endswith("\n  (12 more definitions did not get as far)")
+    assert explain(engine, "data.a.p", {"a": 1, "b": -1}).text(full=True).count("not hold") == 20
+
+
 def test_notes_are_what_trace_was_given() -> None:
     policy = 'package a\n\np if {\n\tx := input.x\n\ttrace(sprintf("x is %d", [x]))\n\tx > 2\n}\n'
     found = explain(Engine({"a.rego": policy}), "data.a.p", {"x": 1})

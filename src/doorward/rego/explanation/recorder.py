@@ -108,6 +108,7 @@ class Recorder:
         self.left = limit
         self.notes: list[tuple[Span, Sample, Term]] = []
         """Calls of `trace`: where, in which state, and what was to be noted."""
+        self._answered: dict[tuple[Evaluation, str], Attempt] = {}
         self._stack: list[Attempt] = []
 
     @property
@@ -115,12 +116,18 @@ class Recorder:
         """Whether nothing was left out."""
         return self.left > 0
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         attempt = Attempt(name, operands)
         if self.left > 0:
             self.left -= 1
             self._place().append(attempt)
+            if not operands:
+                self._answered.setdefault((evaluation, name), attempt)
         self._stack.append(attempt)
+
+    def answered(self, evaluation: Evaluation, name: str) -> Attempt | None:
+        """The attempt at the rules at `name` whose answer `evaluation` remembers."""
+        return self._answered.get((evaluation, name))
 
     def leave(self, name: str, answer: Any) -> None:
         attempt = self._stack.pop()

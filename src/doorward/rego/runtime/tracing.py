@@ -21,7 +21,7 @@ __all__ = ["Tracer", "traced"]
 class Tracer(Protocol):
     """Listens to one evaluation; called from the thread that evaluates."""
 
-    def enter(self, name: str, operands: tuple[Any, ...]) -> None:
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """The rules at `name` (`data.a.p`) are about to be asked, a function with `operands`."""
 
     def leave(self, name: str, answer: Any) -> None:
@@ -41,7 +41,7 @@ def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if tracer is None:
             return function(ctx, *operands)
         answer: Any = UNDEFINED
-        tracer.enter(name, operands)
+        tracer.enter(ctx, name, operands)
         try:
             answer = function(ctx, *operands)
         finally:

@@ -1,0 +1,78 @@
+"""A recording as JSON for machines: every rule, definition and condition that was tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from doorward.rego.errors import EvalError
+from doorward.rego.explanation.record import MAX_DEPTH, Record
+from doorward.rego.explanation.recorder import Attempt, Step, Tried
+from doorward.rego.explanation.values import Failed
+from doorward.rego.source import Span
+from doorward.rego.values import UNDEFINED, to_python
+
+__all__ = ["to_document"]
+
+
+def to_document(record: Record, answer: Any, error: EvalError | None) -> dict[str, Any]:
+    """JSON-ready. What is undefined has no key."""
+    document: dict[str, Any] = {"query": record.query}
+    if answer is not UNDEFINED:
+        document["answer"] = to_python(record.mask.value(answer, record.query))
+    if error is not None:
+        document["error"] = record.mask.text(str(error))
+    document["rules"] = [_attempt(record, each, 0) for each in record.recorder.top]
+    document["complete"] = record.recorder.is_whole
+    return document
+
+
+def _attempt(record: Record, attempt: Attempt, depth: int) -> dict[str, Any]:
+    document: dict[str, Any] = {"rule": attempt.name}
+    if attempt.operands:
+        document["operands"] = [to_python(record.mask.value(each)) for each in attempt.operands]
+    if attempt.answer is not UNDEFINED:
+        document["answer"] = to_python(record.mask.value(attempt.answer, attempt.name))
+    if depth < MAX_DEPTH:
+        document["definitions"] = [_tried(record, t, depth) for t in attempt.tried.values()]
+    return document
+
+
+def _tried(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "location": _location(tried.rule.span),
+        "default": tried.rule.default,
+        "holds": bool(tried.held),
+        "conditions": [_step(record, each, depth) for each in tried.steps.values()],
+    }
+    if tried.attempts:
+        document["rules"] = [_attempt(record, each, depth + 1) for each in tried.attempts]
+    return document
+
+
+def _step(record: Record, step: Step, depth: int) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "location": _location(step.expr.span),
+        "text": record.expr_text(step.expr),
+        "asked": step.asked,
+        "held": step.held,
+    }
+    values = {
+        record.mask.text(label): _value(record, value, label)
+        for label, value in record.values(step).items()
+        if value is not UNDEFINED
+    }
+    if values:
+        document["values"] = values
+    if step.attempts:
+        document["rules"] = [_attempt(record, each, depth + 1) for each in step.attempts]
+    return document
+
+
+def _value(record: Record, value: Any, label: str) -> Any:
+    if isinstance(value, Failed):
+        return {"error": record.mask.text(value.reason)}
+    return to_python(record.mask.value(value, label))
+
+
+def _location(span: Span) -> dict[str, Any]:
+    return {"file": span.file, "row": span.row, "col": span.col}

@@ -1,0 +1,95 @@
+"""What was tried, as it may be shown: values and texts with their secrets masked, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.analysis.tree import path_text
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.explanation.recorder import Attempt, Recorder, Step
+from doorward.rego.explanation.secrets import Mask, without_secrets
+from doorward.rego.explanation.values import Failed, value_of, values_of
+from doorward.rego.syntax.nodes import Expr, Ref, Rule, Scalar, Var
+from doorward.rego.syntax.walk import walk
+from doorward.rego.values import UNDEFINED, Key, to_key, to_rego
+
+__all__ = ["MAX_DEPTH", "Record"]
+
+MAX_DEPTH: Final = 24
+"""Rules that ask rules that ask rules: what is deeper is not shown."""
+
+MAX_WIDTH: Final = 160
+"""Characters of one value in text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The recording of one query, and what must be hidden of it."""
+
+    query: str
+    recorder: Recorder
+    registry: Registry
+    mask: Mask
+
+    def shown(self, value: Any, label: str = "") -> str:
+        """A value as Rego; `label` is what it stands under."""
+        if value is UNDEFINED:
+            return "undefined"
+        if isinstance(value, Failed):
+            return f"undefined ({self.mask.text(value.reason)})"
+        return _cut(to_rego(self.mask.value(value, label)))
+
+    def expr_text(self, expr: Expr) -> str:
+        """An expression as it stands in the policy, on one line."""
+        return _one_line(self.mask.text(without_secrets(expr)))
+
+    def head_text(self, rule: Rule) -> str:
+        """The head of a rule, on one line."""
+        return _one_line(self.mask.text(rule.head.span.text or rule.span.text))
+
+    def values(self, step: Step) -> dict[str, Any]:
+        """The parts of an expression with their values, as they were when it failed first."""
+        sample = step.failure or step.last
+        return {} if sample is None else values_of(step.expr, sample, self.registry)
+
+    def notes(self) -> list[str]:
+        """What the policy noted by `trace`, with its place."""
+        return [
+            f"{span}: note {self.shown(value_of(term, sample, self.registry))}"
+            for span, sample, term in self.recorder.notes
+        ]
+
+    def asked(self, step: Step) -> list[Attempt]:
+        """The rules that an expression asked, or whose answers were known when it was asked."""
+        sample = step.failure or step.last
+        if step.attempts or sample is None or step.expr.withs:
+            return step.attempts
+        found: dict[int, Attempt] = {}
+        for node in walk(step.expr):
+            if isinstance(node, Ref) and isinstance(node.head, Var) and node.head.name == "data":
+                for name in _rule_names(node):
+                    attempt = self.recorder.answered(sample.evaluation, name)
+                    if attempt is not None:
+                        found[id(attempt)] = attempt
+                        break
+        return list(found.values())
+
+
+def _rule_names(ref: Ref) -> Iterator[str]:
+    """The paths that rules of a reference below `data` may have."""
+    path: list[Key] = []
+    for arg in ref.args:
+        if not isinstance(arg, Scalar):
+            return
+        path.append(to_key(arg.value))
+        yield path_text(path)
+
+
+def _one_line(text: str) -> str:
+    return _cut(" ".join(text.split()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_WIDTH else text[: MAX_WIDTH - 1] + "…"

@@ -1,0 +1,140 @@
+"""A recording as text for people: who failed where, and with which values, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from doorward.rego.errors import EvalError
+from doorward.rego.explanation.record import MAX_DEPTH, Record
+from doorward.rego.explanation.recorder import Attempt, Step, Tried
+from doorward.rego.syntax.nodes import Call, Every
+from doorward.rego.values import UNDEFINED
+
+__all__ = ["to_text"]
+
+MAX_TRIED: Final = 8
+"""Definitions of one rule that are shown, unless everything is."""
+
+
+def to_text(record: Record, answer: Any, error: EvalError | None, *, full: bool) -> str:
+    """The conditions that failed; `full`: those that held as well."""
+    lines: list[str] = []
+    if error is not None:
+        lines.append(f"{record.query} cannot be answered: {record.mask.text(str(error))}")
+    tree = _Tree(record, full=full)
+    for attempt in record.recorder.top:
+        lines += tree.attempt(attempt, 0)
+    if not lines:
+        lines.append(f"{record.query} is {record.shown(answer)}: no rule was asked for it")
+    if not record.recorder.is_whole:
+        lines.append("(what was asked later is left out: there was too much of it)")
+    return "\n".join(lines)
+
+
+class _Tree:
+    """Writes each attempt once."""
+
+    def __init__(self, record: Record, *, full: bool) -> None:
+        self.record = record
+        self.full = full
+        self.seen: set[int] = set()
+
+    def attempt(self, attempt: Attempt, depth: int) -> Iterator[str]:
+        lead = "  " * depth
+        again = id(attempt) in self.seen
+        self.seen.add(id(attempt))
+        yield f"{lead}{self._answer(attempt)}{': see above' if again else ''}"
+        if depth >= MAX_DEPTH or again:
+            return
+        found = [tried for tried in attempt.tried.values() if not tried.rule.default]
+        shown = found if self.full else _telling(found)
+        for tried in shown:
+            yield from self._tried(tried, depth + 1)
+        if len(shown) < len(found):
+            left = len(found) - len(shown)
+            yield f"{lead}  ({left} more definitions did not get as far)"
+
+    def _answer(self, attempt: Attempt) -> str:
+        operands = ", ".join([self.record.shown(each) for each in attempt.operands])
+        name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
+        by_default = any(t.rule.default and t.held for t in attempt.tried.values())
+        what = self.record.shown(attempt.answer, attempt.name)
+        return f"{name} is {what}{', its default' if by_default else ''}"
+
+    def _tried(self, tried: Tried, depth: int) -> Iterator[str]:
+        lead = "  " * depth
+        culprit = tried.culprit
+        if self.full:
+            yield from self._held([s for s in tried.steps.values() if s is not culprit], depth)
+        head = f"{lead}{tried.rule.span}: `{self.record.head_text(tried.rule)}`"
+        if tried.held:
+            yield f"{head} holds"
+            yield from self._below(tried.attempts, depth + 1, every=self.full)
+        elif culprit is None:
+            yield f"{head} {'is not meant for it' if tried.rule.head.args else 'has no value'}"
+        else:
+            yield from self._culprit(culprit, depth)
+
+    def _held(self, steps: Sequence[Step], depth: int) -> Iterator[str]:
+        for step in steps:
+            yield f"{'  ' * depth}{step.expr.span}: `{self.record.expr_text(step.expr)}` holds"
+            yield from self._below(step.attempts, depth + 1, every=True)
+
+    def _culprit(self, step: Step, depth: int) -> Iterator[str]:
+        lead = "  " * depth
+        text = self.record.expr_text(step.expr)
+        yield f"{lead}{step.expr.span}: `{text}` {_verdict(step)}"
+        asked = self.record.asked(step)
+        answered = {attempt.name.rpartition(".")[2] for attempt in asked}
+        for label, value in self.record.values(step).items():
+            if label == step.expr.span.text and (asked or _is_refused(step, value)):
+                continue  # the answer of the rule below; or what "does not hold" says already
+            if value is UNDEFINED and label in answered:
+                continue
+            yield f"{lead}  {self.record.mask.text(label)}: {self.record.shown(value, label)}"
+        if isinstance(step.expr.term, Every):
+            for inner in step.inner.values():
+                if inner.failure is not None:
+                    yield from self._culprit(inner, depth + 1)
+                    break
+        telling = [a for a in asked if self.full or not _is_document(a.answer)]
+        yield from self._below(telling, depth + 1, every=True)
+
+    def _below(self, attempts: Sequence[Attempt], depth: int, *, every: bool) -> Iterator[str]:
+        for attempt in attempts:
+            if every or _is_refusal(attempt.answer):
+                yield from self.attempt(attempt, depth)
+
+
+def _verdict(step: Step) -> str:
+    if step.held and step.failure is None:
+        # Its head has no value, or its parameters do not fit.
+        return "holds, but what the rule makes of it has no value"
+    if step.asked > 1 and not step.held:
+        return f"does not hold in any of {step.asked} rounds; in the first:"
+    return "does not hold"
+
+
+def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
+    """Of many definitions those that held or got furthest, as they stand in the policy."""
+    if len(tried) <= MAX_TRIED:
+        return tried
+    best = sorted(tried, key=lambda each: (not each.held, -len(each.steps)))[:MAX_TRIED]
+    return [each for each in tried if any(each is chosen for chosen in best)]
+
+
+def _is_refused(step: Step, value: Any) -> bool:
+    return value is False and isinstance(step.expr.term, Call)
+
+
+def _is_refusal(answer: Any) -> bool:
+    """Whether somebody who asks "why not?" wants to know more of this answer."""
+    if isinstance(answer, dict):
+        return answer.get("allowed", answer.get("allow")) is False or not answer
+    return answer is UNDEFINED or answer is False or answer == frozenset()
+
+
+def _is_document(answer: Any) -> bool:
+    """Whether an answer is something that was read from, and not a verdict."""
+    return not _is_refusal(answer) and not isinstance(answer, (bool, frozenset))
