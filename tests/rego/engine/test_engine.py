@@ -244,3 +244,8 @@ def test_number_keeps_its_text_until_computed_with() -> None:
 def test_floats_and_integers_of_python_are_numbers() -> None:
     assert value("input.a < input.b", {"a": 1, "b": 1.5}) is True
     assert value("input.a == 2", {"a": 2.0}) is True
+
+
+def test_an_equation_of_one_side_never_holds() -> None:
+    assert Engine().prepare("x := eq([null, true])").results() == []
+    assert Engine().prepare("eq(1, 1, true)").results() == [{}]

@@ -118,7 +118,7 @@ class Inference:
                 return problem
         if not isinstance(expr.term, Call):
             return None
-        if expr.term.name == "eq":
+        if expr.term.name == "eq" and len(expr.term.args) == 2:
             return self._equation(expr, expr.term, scope)
         return self._call(expr, expr.term, scope)
 
