@@ -1,0 +1,100 @@
+"""How long tests take: each is asked again and again for a moment, with nothing remembered.
+
+A test that does not pass is not measured: the time it takes to fail says nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.pdp.go_json import object_text
+from doorward.rego.builtins.go_json import indent, marshal
+from doorward.testing.runner import Result, Suite, Test, run_one
+
+__all__ = ["Measured", "bench_gobench", "bench_json", "bench_pretty", "measure"]
+
+SECONDS: Final = 0.2
+"""How long each test is measured."""
+
+_ROUNDS: Final = 10
+"""Rounds between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A test that passed, how often it was asked, and how long that took."""
+
+    test: Test
+    rounds: int
+    total_ns: int
+
+    @property
+    def ns_per_round(self) -> int:
+        return self.total_ns // self.rounds
+
+
+def measure(
+    suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS
+) -> Iterator[Measured | Result]:
+    """What each test takes; its result where it did not pass."""
+    for test in tests:
+        result = run_one(suite, test)
+        yield _measured(suite, test, seconds) if result.passed else result
+
+
+def _measured(suite: Suite, test: Test, seconds: float) -> Measured:
+    query = suite.query
+    rounds = 0
+    started = time.perf_counter_ns()
+    end = started + int(seconds * 1e9)
+    while time.perf_counter_ns() < end:
+        for _ in range(_ROUNDS):
+            evaluation = query.evaluation()
+            # What depends on data alone would be computed once and then only looked up.
+            evaluation.constants = {}
+            evaluation.document_at(test.path)
+        rounds += _ROUNDS
+        suite.output.clear()
+    return Measured(test, rounds, time.perf_counter_ns() - started)
+
+
+def bench_pretty(measured: Sequence[Measured]) -> str:
+    """A line for each test: its name, the rounds, and the time of one."""
+    width = max((len(str(each.test)) for each in measured), default=0)
+    return "".join(
+        [f"{each.test!s:<{width}}\t{_figures(each)}\n" for each in measured],
+    )
+
+
+def bench_gobench(measured: Sequence[Measured]) -> str:
+    """The same as Go's benchmarks print it, for the tools that compare such lines."""
+    return "".join([f"Benchmark{_camel(each.test)}\t{_figures(each)}\n" for each in measured])
+
+
+def bench_json(measured: Sequence[Measured]) -> str:
+    """A list of objects: package, name, rounds, nanoseconds for one."""
+    documents = [
+        object_text(
+            {
+                "package": marshal(each.test.package),
+                "name": marshal(each.test.name),
+                "rounds": str(each.rounds),
+                "ns_per_op": str(each.ns_per_round),
+            }
+        )
+        for each in measured
+    ]
+    return indent("[" + ",".join(documents) + "]", "", "  ") + "\n"
+
+
+def _figures(measured: Measured) -> str:
+    return f"{measured.rounds:8d}\t{measured.ns_per_round:10d} ns/op"
+
+
+def _camel(test: Test) -> str:
+    """`data.authz_test.test_allow` -> `DataAuthzTestTestAllow`."""
+    parts = str(test).replace("#", "_").replace(".", "_").split("_")
+    return "".join([part[:1].upper() + part[1:] for part in parts])
