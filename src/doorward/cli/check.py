@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from doorward.cli import capabilities
 from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError, load
-from doorward.rego import REGISTRY, Diagnostic, ParseError, RegoError, Source
+from doorward.rego import REGISTRY, Capabilities, Diagnostic, ParseError, RegoError, Source
 from doorward.rego.analysis.passes import Options, check
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.syntax.nodes import Module
@@ -42,6 +43,7 @@ Examples:
     "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(
@@ -50,6 +52,7 @@ def command(
     strict: bool,
     max_errors: int,
     ignore: tuple[str, ...],
+    capabilities: Capabilities | None,
     v0_compatible: bool,
     v1_compatible: bool,
 ) -> int:
@@ -65,26 +68,32 @@ def command(
     try:
         loaded = load(paths, ignore=ignore)
         files = list(loaded.modules)
-        _check(loaded.modules, Options(strict, max_errors), v0=v0_compatible)
+        allowed = capabilities
+        _check(loaded.modules, Options(strict, max_errors), v0=v0_compatible, allowed=allowed)
     except (LoadError, RegoError) as error:
         found = error
     _report(found, files, style)
     return 0 if found is None else 1
 
 
-def _check(modules: Mapping[str, str], options: Options, *, v0: bool) -> None:
+def _check(
+    modules: Mapping[str, str], options: Options, *, v0: bool, allowed: Capabilities | None
+) -> None:
     """Everything that can be wrong, METADATA blocks included; no code is generated."""
     trees: list[Module] = []
     errors: list[Diagnostic] = []
+    registry = REGISTRY if allowed is None else allowed.registry(REGISTRY)
     for name, text in modules.items():
         try:
             source = Source(name, text)
-            trees.append(parse_module(source, v0=v0, annotations=True, builtins=REGISTRY))
+            trees.append(parse_module(source, v0=v0, annotations=True, builtins=registry))
+            if allowed is not None:
+                errors += allowed.problems(trees[-1], v0=v0)
         except ParseError as error:
             errors += error.diagnostics
     if errors:
         raise ParseError(errors)
-    check(trees, REGISTRY, options)
+    check(trees, registry, options)
 
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from doorward.cli import capabilities
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people
 from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
@@ -18,6 +19,7 @@ from doorward.pdp.go_json import JSONError, object_text, read_json
 from doorward.pdp.loader import Loaded, LoadError, load, read_document
 from doorward.rego import (
     UNDEFINED,
+    Capabilities,
     CompileError,
     Engine,
     Environment,
@@ -57,6 +59,7 @@ class _Asked:
     deadline: float | None
     explain: str
     coverage: bool
+    capabilities: Capabilities | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ Examples:
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("--pretty-limit", default=0, help="Cut a table's cells at this width; 0 never.")
 @click.option("--timeout", default="0s", metavar="DURATION", help="Give up after, e.g. 500ms.")
+@capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 @click.option("--count", type=int, default=1, hidden=True)
@@ -137,6 +141,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         strict_builtin_errors=options["strict_builtin_errors"],
         show_builtin_errors=options["show_builtin_errors"],
         v0=options["v0_compatible"],
+        capabilities=options["capabilities"],
         deadline=seconds(options["timeout"], "--timeout"),
         explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
         coverage=options["coverage"],
@@ -224,6 +229,7 @@ def _answer(asked: _Asked) -> _Answer:
             data=loaded.data,
             v0=asked.v0,
             strict=asked.strict,
+            capabilities=asked.capabilities,
             environment=Environment(tokens=VerifiedTokens(), on_print=_print),
             traced=traced,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from doorward.cli import capabilities
 from doorward.cli.errors import for_people
 from doorward.cli.sidecar import Sidecar, SidecarOptions, StartupError
 from doorward.pdp.config import ConfigError, read_config
@@ -73,6 +74,7 @@ Examples:
     show_default=True,
     help="Bring changed files into force; broken ones never.",
 )
+@capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 @click.option(
@@ -158,6 +160,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         log_format=log_format,
         watch=options["watch"],
         v0=options["v0_compatible"],
+        capabilities=options["capabilities"],
         grace=options["shutdown_grace_period"],
         wait=options["shutdown_wait_period"],
         unix_permissions=_permissions(options["unix_socket_perm"]),

@@ -30,7 +30,7 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, read
 from doorward.pdp.yaml_block import Block
-from doorward.rego import Environment, Span
+from doorward.rego import Capabilities, Environment, Span
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rest.app import Api
 from doorward.rest.server import BindError, HttpServer, Listener, bind
@@ -56,6 +56,7 @@ class SidecarOptions:
     log_format: str = "json"
     watch: bool = True
     v0: bool = False
+    capabilities: Capabilities | None = None
     grace: float = 10.0
     wait: float = 0.0
     unix_permissions: int = 0o755
@@ -71,6 +72,7 @@ class Sidecar:
         self.metrics = Metrics(__version__)
         self._settings = Settings(
             v0=options.v0,
+            capabilities=options.capabilities,
             environment=Environment(
                 runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
             ),

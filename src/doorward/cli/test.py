@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.cli import capabilities
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
 from doorward.cli.findings import github, sarif
@@ -77,6 +78,7 @@ Examples:
 )
 @click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) -> int:
@@ -110,6 +112,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
             load(paths, ignore=options["ignore"]),
             v0=options["v0_compatible"],
             max_errors=options["max_errors"],
+            capabilities=options["capabilities"],
         )
         tests = suite.matching(pattern)
     except (LoadError, RegoError, BuiltinError) as error:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from doorward.pdp.loader import Loaded, load
-from doorward.rego import Engine, Environment, Query
+from doorward.rego import Capabilities, Engine, Environment, Query
 from doorward.rego.values import to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
@@ -43,6 +43,8 @@ class Settings:
     deadline: float | None = 5.0
     """Seconds that one evaluation may take; None for as long as it likes."""
     environment: Environment = field(default_factory=Environment)
+    capabilities: Capabilities | None = None
+    """What policies may use; None for everything."""
 
 
 class Snapshot:
@@ -129,6 +131,7 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         data=loaded.data,
         v0=settings.v0,
         environment=settings.environment,
+        capabilities=settings.capabilities,
     )
     return Snapshot(engine, _revision(loaded), loaded.files, settings.deadline)
 

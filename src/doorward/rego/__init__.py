@@ -7,6 +7,7 @@ Knows no socket and no file. Usable alone.
 """
 
 from doorward.rego.builtins import REGISTRY, Builtin, Context, Environment, Registry
+from doorward.rego.capabilities import Capabilities
 from doorward.rego.engine import Engine, Query, parse_term
 from doorward.rego.errors import (
     BuiltinError,
@@ -35,6 +36,7 @@ __all__ = [
     "UNDEFINED",
     "Builtin",
     "BuiltinError",
+    "Capabilities",
     "CompileError",
     "Context",
     "Diagnostic",

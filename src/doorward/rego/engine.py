@@ -17,6 +17,7 @@ from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.passes import Options, Program, check, check_query
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.builtins import REGISTRY, Environment, Registry
+from doorward.rego.capabilities import Capabilities
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
@@ -46,7 +47,8 @@ class Engine:
     CompileError carries every diagnostic, parse errors included. `traced`: evaluations report to
     their `tracer` each rule and expression they ask, which makes them slower. `max_items`: how much
     the collections and texts that one evaluation makes may hold together, in items; 64 characters
-    count as one. More is an EvalError. Without it nothing is counted.
+    count as one. More is an EvalError. Without it nothing is counted. `capabilities`: what policies
+    and queries may use of all that is there.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -58,10 +60,15 @@ class Engine:
     max_errors: int = 10
     traced: bool = False
     max_items: int | None = None
+    capabilities: Capabilities | None = None
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parsed = _parse(self.modules, self.registry, v0=self.v0)
+        if self.capabilities is not None:
+            object.__setattr__(self, "registry", self.capabilities.registry(self.registry))
+            limited_net = self.capabilities.environment(self.environment)
+            object.__setattr__(self, "environment", limited_net)
+        parsed = _parse(self.modules, self.registry, v0=self.v0, capabilities=self.capabilities)
         options = Options(self.strict, self.max_errors)
         program = check(list(parsed.values()), self.registry, options)
         prints = self.environment.on_print is not None
@@ -119,7 +126,13 @@ MAX_VARIANTS: Final = 16
 """Programs kept for queries that replace functions; each is the whole code once more."""
 
 
-def _parse(modules: Mapping[str, str], registry: Registry, *, v0: bool) -> dict[str, Module]:
+def _parse(
+    modules: Mapping[str, str],
+    registry: Registry,
+    *,
+    v0: bool,
+    capabilities: Capabilities | None,
+) -> dict[str, Module]:
     parsed: dict[str, Module] = {}
     errors: list[Diagnostic] = []
     # METADATA is read only where a policy asks for it: elsewhere it is a comment, broken or not.
@@ -128,6 +141,8 @@ def _parse(modules: Mapping[str, str], registry: Registry, *, v0: bool) -> dict[
         try:
             source = Source(name, text)
             parsed[name] = parse_module(source, v0=v0, annotations=annotations, builtins=registry)
+            if capabilities is not None:
+                errors += capabilities.problems(parsed[name], v0=v0)
         except ParseError as error:
             errors += error.diagnostics
     if errors:
@@ -228,6 +243,10 @@ class Query:
         self.strict = strict_builtin_errors
         self.deadline = deadline
         body = _parse_query(text, v0=engine.v0)
+        if engine.capabilities is not None:
+            problems = engine.capabilities.problems_of_query(body)
+            if problems:
+                raise CompileError(problems)
         path, imported = _surroundings(package, imports, v0=engine.v0)
         checked = check_query(body, engine._state.program, path, imported)
         self.source: Body = body

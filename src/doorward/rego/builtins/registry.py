@@ -97,6 +97,12 @@ class Registry:
 
         return register
 
+    def restricted(self, names: Container[str]) -> Registry:
+        """Those of these built-ins that `names` holds."""
+        new = Registry()
+        new._builtins = {name: b for name, b in self._builtins.items() if name in names}
+        return new
+
     def __getitem__(self, name: str) -> Builtin:
         return self._builtins[name]
 

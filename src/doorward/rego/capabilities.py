@@ -1,0 +1,133 @@
+"""What policies may use: a capabilities file, as OPA writes and reads it, and how it restricts.
+
+A document becomes a `Capabilities`, which makes a smaller registry and an environment with fewer
+hosts, and finds what a parsed module uses beyond it. Files are read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from doorward.rego.builtins import Environment, Registry
+from doorward.rego.errors import PARSE_ERROR, Diagnostic
+from doorward.rego.source import Span
+from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.nodes import Body, Import, Module, Ref, Scalar, TemplateString, Var
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["FEATURES", "V0_FEATURES", "WASM_ABI_VERSIONS", "Capabilities", "future_keywords"]
+
+FEATURES: Final = ("keywords_in_refs", "rego_v1", "template_strings")
+"""Features of Rego v1 that this engine has."""
+
+V0_FEATURES: Final = (
+    "keywords_in_refs",
+    "rego_v1",
+    "rego_v1_import",
+    "rule_head_ref_string_prefixes",
+    "rule_head_refs",
+)
+"""The same of Rego v0."""
+
+WASM_ABI_VERSIONS: Final = ((1, 1), (1, 2))
+"""What OPA prints, for tools that read the file; nothing here makes WebAssembly."""
+
+
+def future_keywords(*, v0: bool = False) -> list[str]:
+    """The keywords that an import turns on."""
+    return sorted(FUTURE_KEYWORDS if v0 else FUTURE_KEYWORDS - V1_KEYWORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a capabilities file allows. What it does not name does not exist for a policy.
+
+    `allow_net`: the hosts that built-ins may reach; None for all, as in a file without the field.
+    """
+
+    builtins: frozenset[str]
+    future_keywords: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    allow_net: frozenset[str] | None = None
+
+    @classmethod
+    def from_document(cls, document: Any) -> Capabilities:
+        """The capabilities that a JSON document describes; ValueError if it is none."""
+        if not isinstance(document, dict):
+            raise ValueError("capabilities must be an object")
+        builtins = document.get("builtins") or []
+        if not isinstance(builtins, list) or not all(
+            isinstance(item, dict) and isinstance(item.get("name"), str) for item in builtins
+        ):
+            raise ValueError("`builtins` must be a list of objects with a name")
+        hosts = _names(document, "allow_net") if document.get("allow_net") is not None else None
+        return cls(
+            builtins=frozenset(item["name"] for item in builtins),
+            future_keywords=frozenset(_names(document, "future_keywords")),
+            features=frozenset(_names(document, "features")),
+            allow_net=None if hosts is None else frozenset(host.lower() for host in hosts),
+        )
+
+    def registry(self, base: Registry) -> Registry:
+        """The built-ins of `base` that are allowed."""
+        return base.restricted(self.builtins)
+
+    def environment(self, base: Environment) -> Environment:
+        """`base` with no more hosts than allowed."""
+        hosts = self.allow_net
+        if hosts is not None and base.allow_net is not None:
+            hosts &= base.allow_net
+        return base if hosts is None else replace(base, allow_net=hosts)
+
+    def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
+        """What a module uses and may not."""
+        found = [] if v0 else self._version(module.package.span)
+        for item in module.imports:
+            found += self._import(item, v0=v0)
+        return [*found, *self._templates(module)]
+
+    def problems_of_query(self, body: Body) -> list[Diagnostic]:
+        """The same for the body of a query."""
+        return [problem for expr in body for problem in self._templates(expr)]
+
+    def _version(self, span: Span) -> list[Diagnostic]:
+        if "rego_v1" in self.features:
+            return []
+        return [_problem("illegal capabilities: rego_v1 feature required for Rego v1", span)]
+
+    def _import(self, item: Import, *, v0: bool) -> Iterator[Diagnostic]:
+        path = item.path
+        if not isinstance(path, Ref) or not isinstance(path.head, Var):
+            return
+        names = [arg.value for arg in path.args if isinstance(arg, Scalar)]
+        if path.head.name == "rego" and v0 and not self.features & {"rego_v1", "rego_v1_import"}:
+            yield _problem(
+                "invalid import, `rego.v1` is not supported by current capabilities", path.span
+            )
+        if path.head.name == "future" and names[:1] == ["keywords"]:
+            allowed = self.future_keywords if v0 else self.future_keywords | V1_KEYWORDS
+            if len(names) > 1 and names[1] not in allowed:
+                known = " ".join(sorted(allowed))
+                yield _problem(f"unexpected keyword, must be one of [{known}]", path.span)
+            elif len(names) == 1 and not (allowed >= FUTURE_KEYWORDS):
+                missing = " ".join(sorted(FUTURE_KEYWORDS - allowed))
+                yield _problem(f"not supported by current capabilities: [{missing}]", path.span)
+
+    def _templates(self, node: Any) -> Sequence[Diagnostic]:
+        if "template_strings" in self.features:
+            return []
+        text = "template strings are not supported by current capabilities"
+        return [_problem(text, n.span) for n in walk(node) if isinstance(n, TemplateString)]
+
+
+def _names(document: dict[str, Any], field: str) -> list[str]:
+    found = document.get(field) or []
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ValueError(f"`{field}` must be a list of strings")
+    return found
+
+
+def _problem(message: str, span: Span) -> Diagnostic:
+    return Diagnostic(PARSE_ERROR, message, span)
