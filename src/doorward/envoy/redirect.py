@@ -102,7 +102,8 @@ def to_rules(options: Redirect, family: Family) -> Chains:
     for port in sorted(set(options.open_ports)):
         draft.add("inbound", Rule(port=port, why=f"port {port} stays open"))
     for port in sorted(set(options.only_ports)):
-        draft.add("inbound", Rule(port=port, then=options.port, why=f"port {port} goes to the proxy"))
+        why = f"port {port} goes to the proxy"
+        draft.add("inbound", Rule(port=port, then=options.port, why=why))
     if not options.only_ports:
         draft.add("inbound", Rule(then=options.port, why="all other connections go to the proxy"))
     if options.capture_loopback:
