@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from doorward.docker.certificates import issue_server, make_authority
 from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":true}'
@@ -200,3 +203,33 @@ def test_nobody_there() -> None:
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(UrlError):
         check_url(url)
+
+
+def test_policy_server_with_tls_is_verified(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    issue_server(tmp_path, ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server-cert.pem", tmp_path / "server-key.pem")
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}/v1/data/x"
+
+    def serve_two() -> None:
+        for _ in range(2):
+            plain, _ = listener.accept()
+            try:
+                with context.wrap_socket(plain, server_side=True) as connection:
+                    while connection.recv(65536):
+                        connection.sendall(OK)
+            except OSError:
+                plain.close()
+
+    thread = threading.Thread(target=serve_two)
+    thread.start()
+    with pytest.raises(PdpError, match="no certificate that is trusted"):
+        RemotePdp(url).decide({})
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    pdp = RemotePdp(url, context=trusting)
+    assert pdp.decide({}).result is True
+    pdp.close()
+    thread.join()
+    listener.close()

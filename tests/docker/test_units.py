@@ -1,0 +1,108 @@
+"""systemd's units with a stand-in for systemctl, and links followed below another root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doorward.docker import units
+from doorward.docker.daemon import DaemonError
+from doorward.docker.inputs import resolver
+from doorward.docker.plugin import Response
+from doorward.docker.server import PluginServer, bind_unix
+from doorward.docker.units import Systemd
+
+# Writes down how it was called; fails for what the file `fails` names.
+SYSTEMCTL = """\
+#!/bin/sh
+echo "$*" >> {folder}/calls
+! grep -qxF -- "$*" {folder}/fails || {{ echo "no such unit" >&2; exit 1; }}
+"""
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    script = tmp_path / "systemctl"
+    script.write_text(SYSTEMCTL.format(folder=tmp_path))
+    script.chmod(0o755)
+    (tmp_path / "fails").touch()
+    (tmp_path / "calls").touch()
+    (tmp_path / "units").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return Systemd("x", str(tmp_path / "p.sock"), tmp_path / "units")
+
+
+@pytest.fixture
+def answering(systemd: Systemd) -> Iterator[PluginServer]:
+    found = PluginServer(
+        bind_unix(systemd.socket), lambda *_: Response(200, b'{"Implements":["authz"]}'), threads=2
+    )
+    found.start()
+    yield found
+    found.close(grace=2.0)
+
+
+@pytest.mark.usefixtures("answering")
+def test_socket_first_and_the_service_anew(systemd: Systemd, tmp_path: Path) -> None:
+    systemd.start(["--socket", systemd.socket])
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "daemon-reload",
+        "enable --now doorward-x.socket",
+        "enable doorward-x.service",
+        "restart doorward-x.service",
+    ]
+    assert f"ListenStream={systemd.socket}\n" in (systemd.folder / "doorward-x.socket").read_text()
+    (tmp_path / "calls").write_text("")
+    systemd.stop()
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "disable --now doorward-x.service",
+        "disable --now doorward-x.socket",
+        "daemon-reload",
+    ]
+    assert list(systemd.folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("answering")
+def test_service_that_does_not_start_leaves_no_units(systemd: Systemd, tmp_path: Path) -> None:
+    (tmp_path / "fails").write_text("restart doorward-x.service\n")
+    with pytest.raises(DaemonError, match="systemctl restart: no such unit"):
+        systemd.start([])
+    assert list(systemd.folder.iterdir()) == []
+
+
+def test_old_units_come_back(
+    systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (systemd.folder / "doorward-x.socket").write_text("old socket")
+    (systemd.folder / "doorward-x.service").write_text("old service")
+    monkeypatch.setattr(units, "wait_for", lambda _socket: False)
+    with pytest.raises(DaemonError, match="journalctl -u doorward-x"):
+        systemd.start([])
+    assert (systemd.folder / "doorward-x.service").read_text() == "old service"
+    assert (tmp_path / "calls").read_text().count("restart doorward-x.service") == 2
+
+
+def test_plan_names_the_units(systemd: Systemd) -> None:
+    steps = systemd.describe(["--pdp", "http://x"])
+    assert "systemctl enable --now doorward-x.socket doorward-x.service" in steps
+    assert steps[-1].endswith("docker serve --pdp http://x")
+
+
+def test_links_are_followed_below_a_root(tmp_path: Path) -> None:
+    (tmp_path / "srv" / "real").mkdir(parents=True)
+    (tmp_path / "srv" / "absolute").symlink_to("/etc")
+    (tmp_path / "srv" / "relative").symlink_to("../srv/real")
+    (tmp_path / "srv" / "above").symlink_to("../../../../..")
+    (tmp_path / "srv" / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    resolve = resolver(str(tmp_path))
+    assert resolve("/srv/real") == "/srv/real"
+    assert resolve("/srv/absolute/x") == "/etc/x"
+    assert resolve("/srv/relative/../y") == "/srv/y"
+    assert resolve("/srv/above") == "/"
+    assert resolve("/nothing/there") == "/nothing/there"
+    assert resolve("/srv/loop") is None
+    assert resolve("/file/below") is None
