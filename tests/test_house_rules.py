@@ -162,15 +162,24 @@ def test_locks_hold_hashes_and_nothing_that_says_where_from() -> None:
             assert line.fullmatch(text), f"{named(lock)}:{number}: {text}"
 
 
-def test_the_locks_hold_every_declared_dependency() -> None:
+def declared_dependencies() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     declared = list(project["project"]["dependencies"]) + project["dependency-groups"]["dev"]
     for extra in project["project"]["optional-dependencies"].values():
         declared += extra
+    return {re.split(r"[\[<>=!~ ]", each)[0].lower() for each in declared} - {"doorward"}
+
+
+def test_the_locks_hold_every_declared_dependency() -> None:
     lock = (ROOT / "requirements/dev.txt").read_text()
-    for requirement in declared:
-        name = re.split(r"[\[<>=!~ ]", requirement)[0].lower()
-        assert name == "doorward" or re.search(rf"^{name}==", lock, re.MULTILINE), name
+    for name in declared_dependencies():
+        assert re.search(rf"^{name}==", lock, re.MULTILINE), name
+
+
+def test_every_dependency_has_its_reason() -> None:
+    reasons = (ROOT / "docs/design.md").read_text().partition("## Dependencies")[2].lower()
+    unexplained = [name for name in declared_dependencies() if name not in reasons]
+    assert all(name.startswith("types-") for name in unexplained), unexplained
 
 
 def test_the_first_screen_of_the_readme_holds_the_two_commands() -> None:
