@@ -276,7 +276,8 @@ def _traced(query: Query, asked: _Asked) -> _Answer:
         rows, error = [], _distinct(evaluation.errors)
     answer = rows[0][-1] if rows else UNDEFINED
     registry = query.engine.registry
-    explanation = Explanation(asked.query, recorder, registry, Mask(asked.input), answer, stopped)
+    mask = Mask(asked.input, query.engine.data)
+    explanation = Explanation(asked.query, recorder, registry, mask, answer, stopped)
     report = coverage.report(query.engine.trees) if asked.coverage else ""
     found = [] if error is not None else results_of(query, rows)
     shown = explanation if asked.explain != "off" else None

@@ -17,12 +17,20 @@ from doorward.cli.findings import github, sarif
 from doorward.pdp.loader import LoadError, load
 from doorward.rego import BuiltinError, Diagnostic, RegoError
 from doorward.testing import Coverage, Result, Suite, Test, why
+from doorward.testing.bench import (
+    Measured,
+    bench_gobench,
+    bench_json,
+    bench_pretty,
+    measure,
+)
 from doorward.testing.parallel import run_parallel
 from doorward.testing.reports import json_report, junit_report, pretty, result_line
 
 __all__ = ["command"]
 
 _DEFAULT_TIMEOUT: Final = "5s"
+_BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_gobench}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,7 @@ Examples:
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),
     help="How a failed test is explained; by default by its failures.",
 )
+@click.option("--bench", is_flag=True, help="Measure how long each test takes.")
 @click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
 @click.option("--count", type=click.IntRange(1), default=1, help="Run everything so many times.")
 @click.option(
@@ -92,7 +101,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     if not 0 <= options["threshold"] <= 100:
         click.echo("Code coverage threshold must be between 0 and 100", err=True)
         return 1
-    if options["style"] == "gobench":
+    if options["style"] == "gobench" and not options["bench"]:
         click.echo(
             "cannot use output format gobench without running benchmarks (--bench)", err=True
         )
@@ -118,6 +127,8 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     except (LoadError, RegoError, BuiltinError) as error:
         click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
         return 1
+    if options["bench"]:
+        return _bench(suite, tests, asked.style)
     code = 0
     for _ in range(count):
         code = max(code, _run(suite, tests, asked))
@@ -133,6 +144,21 @@ def _run(suite: Suite, tests: Sequence[Test], asked: _Asked) -> int:
         return _covered(suite, results, coverage, asked)
     click.echo(_report(suite, results, asked), nl=False)
     return 2 if any(_is_bad(result, asked) for result in results) else 0
+
+
+def _bench(suite: Suite, tests: Sequence[Test], style: str) -> int:
+    if style not in _BENCH:
+        raise click.UsageError(f"benchmarks are written as one of {{{','.join(_BENCH)}}}")
+    measured: list[Measured] = []
+    failed = False
+    for each in measure(suite, tests):
+        if isinstance(each, Measured):
+            measured.append(each)
+        elif each.outcome != "SKIPPED":
+            failed = True
+            click.echo(result_line(each), err=True)
+    click.echo(_BENCH[style](measured), nl=False)
+    return 2 if failed else 0
 
 
 def _is_bad(result: Result, asked: _Asked) -> bool:

@@ -36,6 +36,7 @@ strict if {
 
 open if not strict
 """
+SECRETS = {"secrets": {"hmac": {"one": "topsecret"}}}
 DATA = {"roles": {"ann": ["writer", "admin"]}, "owners": {"/x": "bob"}}
 
 
@@ -176,6 +177,20 @@ def test_credentials_written_in_a_policy_are_not_shown() -> None:
     shown = explain(Engine({"a.rego": policy}), "data.a.p", {"x": "a.b.c"}).text(full=True)
     assert '{"secret": "[masked]"}' in shown
     assert "hunter2" not in shown
+
+
+def test_credentials_of_the_data_are_not_shown() -> None:
+    engine = Engine({"a.rego": "package a\n\np if input.k == data.secrets.hmac.one\n"}, SECRETS)
+    shown = explain(engine, "data.a.p", {"k": "wrong"}).text()
+    assert "topsecret" not in shown
+    assert 'input.k: "wrong"' in shown
+
+
+def test_claims_below_a_token_are_shown() -> None:
+    mask = Mask({"token": {"payload": {"role": "guest"}}, "secrets": {"a": ["hush-hush"]}})
+    assert mask.value("guest", "input.token.payload.role") == "guest"
+    assert mask.value("hush-hush", "x") == "[masked]"
+    assert mask.value("any", "data.secrets.hmac") == "[masked]"
 
 
 def test_a_mask_hides_by_name_by_look_and_in_pieces() -> None:

@@ -64,8 +64,8 @@ def explain(
 ) -> Explanation:
     """Why `query` has the answer it has. CompileError if it cannot be compiled.
 
-    The engine need not be traced. `mask` is by default made of the input: what it names as a
-    credential is not shown.
+    The engine need not be traced. `mask` is by default made of the input and the data: what they
+    name as a credential is not shown.
     """
     if not engine.traced:
         engine = replace(engine, traced=True)
@@ -83,4 +83,6 @@ def explain(
             answer = rows[0][-1]
     except EvalError as raised:
         error = raised
-    return Explanation(query, recorder, engine.registry, mask or Mask(input), answer, error)
+    return Explanation(
+        query, recorder, engine.registry, mask or Mask(input, engine.data), answer, error
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from doorward.rego.source import Span
@@ -26,11 +27,19 @@ _NAMES: Final = re.compile(
     r"|api[-_]?key|private[-_]?key|session[-_]?id|signature|^key$",
     re.IGNORECASE,
 )
+_NAMES_OF_ALL_BELOW: Final = re.compile(
+    r"passw(or)?d|passphrase|secrets?$|credentials?$|private[-_]?keys?$", re.IGNORECASE
+)
+"""Under these everything is secret; under `token` there may be claims that everyone may see."""
+
 _LOOKS: Final = re.compile(
     r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
+MAX_SECRETS: Final = 10_000
+"""Texts that are looked for; where there are more, names and looks must do."""
+
 _SHORTEST: Final = 4
 """Shorter pieces would be found in everything."""
 
@@ -41,7 +50,7 @@ class Mask:
     def __init__(self, *documents: Any) -> None:
         found: set[str] = set()
         for document in documents:
-            for secret in _secrets(document, secret=False):
+            for secret in islice(_secrets(document), MAX_SECRETS):
                 found.add(secret)
                 pieces = _PIECES.split(secret)
                 found.update(p for p in pieces if p.lower() not in _SCHEMES)
@@ -56,7 +65,7 @@ class Mask:
     def value(self, value: Any, label: str = "") -> Any:
         """`value` for showing; `label` is the name that it stands under."""
         if isinstance(value, str):
-            return MASKED if _is_secret(_last_name(label)) else self.text(value)
+            return MASKED if _is_secret_place(label) else self.text(value)
         if isinstance(value, dict):
             return {
                 self._key(key): self.value(item, key if isinstance(key, str) else "")
@@ -97,26 +106,32 @@ def _literals(expr: Expr) -> Iterator[Span]:
                 yield value.span
 
 
-def _secrets(value: Any, *, secret: bool) -> Iterator[str]:
+def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterator[str]:
+    """The secret strings of a document. `named`: it stands under the name of a secret; `below`:
+    somewhere below a name under which everything is one."""
     if isinstance(value, str):
-        if secret or _LOOKS.search(value):
+        if named or below or _LOOKS.search(value):
             yield value
     elif isinstance(value, dict):
         for key, item in value.items():
-            named = isinstance(key, str) and _is_secret(key)
-            yield from _secrets(item, secret=secret or named)
+            name = key if isinstance(key, str) else ""
+            inner = below or bool(_NAMES_OF_ALL_BELOW.search(name))
+            yield from _secrets(item, named=_is_secret(name), below=inner)
     elif isinstance(value, list):
         for item in value:
-            yield from _secrets(item, secret=secret)
+            yield from _secrets(item, named=named, below=below)
     elif isinstance(value, frozenset):
         for key in value:
-            yield from _secrets(from_key(key), secret=secret)
+            yield from _secrets(from_key(key), named=named, below=below)
 
 
 def _is_secret(name: str) -> bool:
     return bool(_NAMES.search(name))
 
 
-def _last_name(label: str) -> str:
-    """`input.headers["x-api-key"]` -> `x-api-key`."""
-    return re.split(r"[.\[]", label.rstrip("\"'] "))[-1].strip("\"'")
+def _is_secret_place(label: str) -> bool:
+    """Whether `input.headers["x-api-key"]`, or a name alone, is the place of a secret."""
+    parts = [part for part in re.split(r"[.\[\]\"']+", label) if part]
+    if not parts:
+        return False
+    return _is_secret(parts[-1]) or any(_NAMES_OF_ALL_BELOW.search(part) for part in parts)
