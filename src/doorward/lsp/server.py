@@ -6,10 +6,11 @@ connects; what is open in the editor counts as the editor has it, saved or not.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -22,6 +23,9 @@ from doorward.pdp.loader import LoadError, list_files
 from doorward.rego import Diagnostic, Source, Span
 
 __all__ = ["make_server"]
+
+PAUSE: Final = 0.2
+"""Seconds without a keystroke before policies are checked."""
 
 _KINDS = {
     "builtin": types.CompletionItemKind.Function,
@@ -57,6 +61,8 @@ class _Editor:
     def __init__(self, server: LanguageServer) -> None:
         self.server = server
         self.policies = Policies()
+        self._published: dict[str, list[types.Diagnostic]] = {}
+        self._waiting: asyncio.TimerHandle | None = None
 
     # What the editor tells
 
@@ -105,12 +111,23 @@ class _Editor:
 
     def _take(self, uri: str) -> None:
         self.policies.put(uri, self._document(uri).source)
-        self._publish()
+        # Everything is checked together, which no keystroke should wait for.
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._waiting = asyncio.get_running_loop().call_later(PAUSE, self._publish)
 
     def _publish(self) -> None:
-        for uri, found in self.policies.diagnostics().items():
-            params = types.PublishDiagnosticsParams(uri, [self._diagnostic(each) for each in found])
-            self.server.text_document_publish_diagnostics(params)
+        """Tell the editor what has changed since it was told last."""
+        found = {
+            uri: [self._diagnostic(each) for each in diagnostics]
+            for uri, diagnostics in self.policies.diagnostics().items()
+        }
+        for uri in found.keys() | self._published.keys():
+            now = found.get(uri, [])
+            if now != self._published.get(uri, []):
+                params = types.PublishDiagnosticsParams(uri, now)
+                self.server.text_document_publish_diagnostics(params)
+        self._published = found
 
     # What the editor asks
 
