@@ -63,6 +63,11 @@ def test_two_rules_of_one_name_are_two_tests() -> None:
     assert outcomes(text) == {"test_x": "FAIL", "test_x#01": "PASS", "test_x#02": "FAIL"}
 
 
+def test_a_second_test_takes_no_name_that_is_used() -> None:
+    text = "test_x if true\n\ntest_x if true\n\ntest_x__01 if false"
+    assert outcomes(text) == {"test_x": "PASS", "test_x#01": "PASS", "test_x__01": "FAIL"}
+
+
 def test_equal_names_in_two_files_of_a_package_are_two_tests() -> None:
     text = "package a\n\ntest_x if true\n"
     assert list(results(a=text, b=text)) == ["data.a.test_x", "data.a.test_x#01"]

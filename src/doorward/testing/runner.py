@@ -244,6 +244,8 @@ def _find(
             seen[prefix] += 1
             if number:
                 name = f"{test.path[-1]}__{number:02}"
+                while name in texts[file]:
+                    name += "_"
                 edits.append((rule.head.ref.head.span, name))
                 test = replace(test, name=f"{test.name}#{number:02}", path=(*test.path[:-1], name))
             if test.path not in known:
