@@ -1,4 +1,4 @@
-"""The five measured decisions: policy, data, input, query and the answer that is right.
+"""The measured decisions: policy, data, input, query and the answer that is right.
 
 A policy is a file in `policies/`, or the example's own; data and input are made here, so that a
 reader sees their size.
@@ -7,50 +7,22 @@ reader sees their size.
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks import twins
+from benchmarks.access import attributes, exchange, graph, rbac
+from benchmarks.admission import docker, kubernetes
+from benchmarks.case import Case, policy, signed_token
 
-__all__ = ["CASES", "Case", "checkrequest_input", "signed_token"]
+__all__ = ["CASES", "Case", "checkrequest_input", "lookup", "signed_token"]
 
-HERE = Path(__file__).resolve().parent
-EXAMPLE = HERE.parent / "examples/people/policy.rego"
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples/people/policy.rego"
 SECRET = "a secret that only the benchmark knows"
-RULES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One decision; `twins` are the same logic by hand: label -> function of the data."""
-
-    name: str
-    source: str
-    query: str
-    data: Mapping[str, Any]
-    input: Any
-    expected: object
-    twins: Mapping[str, Any] = field(default_factory=dict)
-    has_token: bool = False
-
-
-def policy(name: str) -> str:
-    return (HERE / "policies" / f"{name}.rego").read_text()
-
-
-def signed_token(claims: Mapping[str, Any], secret: str) -> str:
-    """An HS256 token, made with the standard library alone."""
-    parts = [
-        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
-        for part in ({"alg": "HS256", "typ": "JWT"}, claims)
-    ]
-    signature = hmac.digest(secret.encode(), b".".join(parts), "sha256")
-    return b".".join([*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")]).decode()
+RULES = 10_000
 
 
 def checkrequest_input(token: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,35 +89,19 @@ def people() -> Case:
     )
 
 
-def rbac() -> Case:
-    kinds = ["doc", "dataset", "job", "secret", "user"]
-    roles = {
-        f"role{n}": [{"action": action, "type": kinds[n % 5]} for action in ("read", "list", "use")]
-        for n in range(20)
-    }
-    bindings = {f"user{n}": [f"role{(n + k) % 20}" for k in range(4)] for n in range(200)}
-    return Case(
-        name="rbac",
-        source=policy("rbac"),
-        query="data.rbac.allow",
-        data={"roles": roles, "bindings": bindings},
-        input={"user": "user17", "action": "use", "type": "doc"},
-        expected=True,
-        twins={"by hand": twins.rbac},
-    )
-
-
-def lookup() -> Case:
+def lookup(rules: int = RULES) -> Case:
+    """So many rules that test one constant each."""
+    asked = f"{rules * 777 // 1000:05}"
     lines = policy("lookup").splitlines(keepends=True)
     one = next(line for line in lines if line.startswith("service :="))
-    rules = "".join(one.replace("0000", f"{number:04}") for number in range(RULES))
+    rules = "".join(one.replace("00000", f"{each:05}") for each in range(rules))
     return Case(
         name="lookup",
         source="".join(line for line in lines if line is not one) + rules,
         query="data.lookup.service",
-        data={"rules": RULES},
-        input={"method": "GET", "host": "host-0777", "port": 443},
-        expected="service-0777",
+        data={"rules": rules},
+        input={"method": "GET", "host": f"host-{asked}", "port": 443},
+        expected=f"service-{asked}",
         twins={"by hand": twins.lookup},
     )
 
@@ -189,4 +145,18 @@ def text() -> Case:
     )
 
 
-CASES = {case.__name__: case for case in (people, rbac, lookup, iteration, text)}
+CASES = {
+    case.__name__: case
+    for case in (
+        people,
+        docker,
+        rbac,
+        attributes,
+        kubernetes,
+        lookup,
+        graph,
+        exchange,
+        iteration,
+        text,
+    )
+}

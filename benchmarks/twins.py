@@ -108,7 +108,7 @@ def rbac(data: Mapping[str, Any]) -> Twin:
 
 
 def lookup(data: Mapping[str, Any]) -> Twin:
-    table = {("GET", f"host-{n:04}", 443): f"service-{n:04}" for n in range(data["rules"])}
+    table = {("GET", f"host-{n:05}", 443): f"service-{n:05}" for n in range(data["rules"])}
 
     def service(request: Any) -> str:
         return table.get((request["method"], request["host"], request["port"]), "none")
@@ -155,5 +155,91 @@ def text(data: Mapping[str, Any]) -> Twin:
             and request["agent"].replace(" ", "/").endswith("(linux)")
             and f"{tenant.upper()}-{request['request_id'][:8]}" == request["tag"]
         )
+
+    return allow
+
+
+PRELOADED = re.compile(r"^(LD_PRELOAD|LD_LIBRARY_PATH)=").search
+
+
+def docker(data: Mapping[str, Any]) -> Twin:
+    users, limits = set(data["users"]), data["limits"]
+    capabilities, forbidden = set(data["capabilities"]), tuple(data["forbidden"])
+    registries = tuple(data["registries"])
+
+    def allow(request: Any) -> bool:
+        body = request["body"]
+        host = body["HostConfig"]
+        get = host.get
+        deny = set()
+        for field, said in (
+            ("Privileged", "privileged"),
+            ("PublishAllPorts", "publishes all ports"),
+            ("OomKillDisable", "may not be killed when memory is short"),
+        ):
+            if get(field) is True:
+                deny.add(said)
+        for field, said in (
+            ("NetworkMode", "network of the host"),
+            ("PidMode", "processes of the host"),
+            ("IpcMode", "memory of the host"),
+            ("UTSMode", "names of the host"),
+            ("UsernsMode", "users of the host"),
+            ("CgroupnsMode", "control groups of the host"),
+        ):
+            if get(field) == "host":
+                deny.add(said)
+        if get("NetworkMode", "").startswith("container:"):
+            deny.add("network of another container")
+        if get("CgroupParent", "") != "":
+            deny.add("control group of its own choice")
+        memory, pids = get("Memory", 0), get("PidsLimit", 0)
+        if not memory > 0:
+            deny.add("no limit of memory")
+        if memory > limits["memory"]:
+            deny.add("too much memory")
+        if get("MemorySwap", 0) > memory:
+            deny.add("swaps")
+        if get("NanoCpus", 0) > limits["cpus"] * 1_000_000_000:
+            deny.add("too many processors")
+        if not pids > 0:
+            deny.add("no limit of processes")
+        if pids > limits["pids"]:
+            deny.add("too many processes")
+        if body.get("User") in ("", "0", "root"):
+            deny.add("runs as root")
+        for capability in get("CapAdd") or ():
+            if capability not in capabilities:
+                deny.add(f"capability {capability}")
+        for option in get("SecurityOpt") or ():
+            if option.endswith("unconfined") or option.startswith("label=disable"):
+                deny.add(f"option {option}")
+        for bind in get("Binds") or ():
+            source = bind.split(":")[0]
+            if source.startswith(forbidden):
+                deny.add(f"mounts {source}")
+            if "docker.sock" in bind:
+                deny.add(f"mounts the daemon by {bind}")
+        for mount in get("Mounts") or ():
+            if mount.get("Type") == "bind" and not mount["Source"].startswith("/srv/"):
+                deny.add(f"mounts {mount['Source']}")
+            if mount.get("BindOptions", {}).get("Propagation") in ("shared", "rshared"):
+                deny.add(f"shares {mount['Source']}")
+        for device in get("Devices") or ():
+            deny.add(f"device {device['PathOnHost']}")
+        for name in get("Sysctls") or ():
+            if not name.startswith("net."):
+                deny.add(f"kernel parameter {name}")
+        for port, bindings in (get("PortBindings") or {}).items():
+            for binding in bindings:
+                if float(binding["HostPort"]) < 1024:
+                    deny.add(f"port {binding['HostPort']} for {port}")
+        image = body["Image"]
+        if not (image.startswith(registries) and "@sha256:" in image):
+            deny.add(f"image {image}")
+        for variable in body.get("Env") or ():
+            if PRELOADED(variable):
+                deny.add(f"variable {variable}")
+        return request["user"] in users and not deny
 
     return allow

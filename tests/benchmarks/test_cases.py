@@ -45,12 +45,48 @@ PEOPLE: dict[str, Change] = {
     "other path": lambda value: http(value).update(path="/people/1"),
     "delete": lambda value: http(value).update(method="DELETE"),
 }
+FORBIDDEN: dict[str, Any] = {
+    "Privileged": True,
+    "PublishAllPorts": True,
+    "OomKillDisable": True,
+    "NetworkMode": "container:x",
+    "PidMode": "host",
+    "IpcMode": "host",
+    "UTSMode": "host",
+    "UsernsMode": "host",
+    "CgroupnsMode": "host",
+    "CgroupParent": "x",
+    "Memory": 0,
+    "MemorySwap": 1 << 40,
+    "NanoCpus": 10**12,
+    "PidsLimit": 10**6,
+    "CapAdd": ["SYS_ADMIN"],
+    "SecurityOpt": ["seccomp=unconfined"],
+    "Binds": ["/etc/passwd:/x"],
+    "Mounts": [{"Type": "bind", "Source": "/", "Target": "/x"}],
+    "Devices": [{"PathOnHost": "/dev/sda"}],
+    "Sysctls": {"kernel.shm_rmid_forced": "1"},
+    "PortBindings": {"22/tcp": [{"HostPort": "22"}]},
+}
+
+
+def host(**fields: Any) -> Change:
+    return lambda value: value["body"]["HostConfig"].update(fields)
+
+
 OTHERS: dict[str, dict[str, Change]] = {
     "rbac": {
         "unknown user": lambda value: value.update(user="nobody"),
         "other action": lambda value: value.update(action="delete"),
     },
     "lookup": {"unknown host": lambda value: value.update(host="elsewhere")},
+    "docker": {
+        "stranger": lambda value: value.update(user="eve"),
+        **{f"host: {field}": host(**{field: bad}) for field, bad in FORBIDDEN.items()},
+        "root": lambda value: value["body"].update(User="root"),
+        "image": lambda value: value["body"].update(Image="evil/x"),
+        "variable": lambda value: value["body"].update(Env=["LD_PRELOAD=x"]),
+    },
     "iteration": {
         "privileged": lambda value: value["containers"][3].update(privileged=True),
         "foreign image": lambda value: value["containers"][4].update(image="evil/x"),
