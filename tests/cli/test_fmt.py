@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,17 @@ def test_what_is_no_utf8_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "p.rego").write_bytes(b'package a\n\np := "\xff"')
     assert run(["fmt", "-w", str(tmp_path)]) == 2
     assert "policy is not UTF-8 at byte 17" in capsys.readouterr().err
+
+
+def test_what_is_too_long_is_refused_and_never_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("doorward.cli.fmt._MAX_BYTES", 20)
+    text = "package a\n\np := 1\n\nq := 2\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(["fmt"]) == 1
+    path = tmp_path / "p.rego"
+    path.write_text(text)
+    assert run(["fmt", "-w", str(path)]) == 2
+    assert path.read_text() == text
+    assert capsys.readouterr().out == ""

@@ -130,8 +130,8 @@ def _file(name: str, asked: _Asked) -> bool:
 
 
 def _from_stdin(asked: _Asked) -> int:
-    text = sys.stdin.buffer.read(_MAX_BYTES).decode("utf-8", errors="replace")
     try:
+        text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))
         click.echo(_formatted("stdin", text, asked), nl=False)
     except (LoadError, ParseError) as error:
         click.echo(for_people(error), err=True)
@@ -151,12 +151,17 @@ def _formatted(name: str, text: str, asked: _Asked) -> str:
 def _read(name: str) -> str:
     try:
         with open(name, "rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise LoadError([f"{name}: file is larger than {_MAX_BYTES} bytes"])
-        return content.decode("utf-8")
+            return _text(name, file.read(_MAX_BYTES + 1))
     except OSError as error:
         raise LoadError([f"open {name}: {(error.strerror or 'failed').lower()}"]) from None
+
+
+def _text(name: str, content: bytes) -> str:
+    # What is too long is refused, never cut: the result may be written over the original.
+    if len(content) > _MAX_BYTES:
+        raise LoadError([f"{name}: file is larger than {_MAX_BYTES} bytes"])
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise LoadError([f"{name}: policy is not UTF-8 at byte {error.start}"]) from None
 

@@ -108,9 +108,13 @@ def from_docker(file: str, number: int | None, mask_env: bool) -> int:
 def _read(file: str) -> bytes:
     try:
         if file == "-":
-            return sys.stdin.buffer.read(_MAX_BYTES)
-        with open(file, "rb") as opened:
-            return opened.read(_MAX_BYTES)
+            content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with open(file, "rb") as opened:
+                content = opened.read(_MAX_BYTES + 1)
     except OSError as error:
         what = (error.strerror or "failed").lower()
         raise click.ClickException(f"open {file}: {what}") from None
+    if len(content) > _MAX_BYTES:
+        raise click.ClickException(f"{file}: larger than {_MAX_BYTES} bytes")
+    return content

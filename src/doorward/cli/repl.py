@@ -28,6 +28,9 @@ PROMPT: Final = "> "
 DEADLINE: Final = 10.0
 """Seconds that one query may take."""
 
+MAX_INPUT: Final = 64 << 20
+"""Bytes of an input document."""
+
 _PACKAGE: Final = "repl"
 _HELP: Final = """\
 QUERY           evaluate, e.g. `data.authz.allow` or `x := input.roles[_]; x != "guest"`
@@ -139,9 +142,12 @@ class Session:
             return self._evaluate("input")
         try:
             with open(path, "rb") as file:
-                self.input = read_document(path, file.read())
+                content = file.read(MAX_INPUT + 1)
         except OSError as error:
             raise LoadError([f"open {path}: {(error.strerror or 'failed').lower()}"]) from None
+        if len(content) > MAX_INPUT:
+            raise LoadError([f"{path}: larger than {MAX_INPUT} bytes"])
+        self.input = read_document(path, content)
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:

@@ -27,6 +27,9 @@ __all__ = ["make_server"]
 PAUSE: Final = 0.2
 """Seconds without a keystroke before policies are checked."""
 
+MAX_BYTES: Final = 16 << 20
+"""Bytes of a policy."""
+
 _KINDS = {
     "builtin": types.CompletionItemKind.Function,
     "document": types.CompletionItemKind.Module,
@@ -88,10 +91,11 @@ class _Editor:
     def _read(self, name: str) -> None:
         uri = from_fs_path(name)
         try:
-            text = Path(name).read_text(encoding="utf-8")
+            with open(name, "rb") as file:
+                text = file.read(MAX_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError):
-            text = None
-        if uri is not None and text is not None:
+            return  # The commands say what is wrong with it; here it is only not known.
+        if uri is not None:
             self.policies.put(uri, text)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
