@@ -44,6 +44,7 @@ Examples:
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @capabilities.option
+@click.option("--v0-v1", is_flag=True, help="Policies must be both Rego v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(
@@ -53,6 +54,7 @@ def command(
     max_errors: int,
     ignore: tuple[str, ...],
     capabilities: Capabilities | None,
+    v0_v1: bool,
     v0_compatible: bool,
     v1_compatible: bool,
 ) -> int:
@@ -68,8 +70,9 @@ def command(
     try:
         loaded = load(paths, ignore=ignore)
         files = list(loaded.modules)
-        allowed = capabilities
-        _check(loaded.modules, Options(strict, max_errors), v0=v0_compatible, allowed=allowed)
+        options = Options(strict, max_errors)
+        for v0 in (False, True) if v0_v1 else (v0_compatible,):
+            _check(loaded.modules, options, v0=v0, allowed=capabilities)
     except (LoadError, RegoError) as error:
         found = error
     _report(found, files, style)
