@@ -94,10 +94,10 @@ def lookup(rules: int = RULES) -> Case:
     asked = f"{rules * 777 // 1000:05}"
     lines = policy("lookup").splitlines(keepends=True)
     one = next(line for line in lines if line.startswith("service :="))
-    rules = "".join(one.replace("00000", f"{each:05}") for each in range(rules))
+    table = "".join(one.replace("00000", f"{each:05}") for each in range(rules))
     return Case(
         name="lookup",
-        source="".join(line for line in lines if line is not one) + rules,
+        source="".join(line for line in lines if line is not one) + table,
         query="data.lookup.service",
         data={"rules": rules},
         input={"method": "GET", "host": f"host-{asked}", "port": 443},

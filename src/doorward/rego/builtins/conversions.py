@@ -42,13 +42,16 @@ _HEX: Final = re.compile(
 )
 _MAX_FLOAT: Final = Fraction(2) ** 1024 - Fraction(2) ** 970  # what rounds to more is infinite
 _MAX_TEXT: Final = 4096
+_PLAIN: Final = 16
+"""Digits below which a number needs no second look."""
 
 
 @builtin("to_number", any_of(number, string, boolean, null), returns=number, checked=False)
 def to_number(x: Value) -> AnyNumber:
     """The number that a string spells; 0 for null and false, 1 for true."""
     if isinstance(x, str):
-        return _parse(x)
+        plain = x.isdecimal() and x.isascii() and len(x) < _PLAIN and not x.startswith("0")
+        return int(x) if plain else _parse(x)
     if x is None or isinstance(x, bool):
         return int(x or 0)
     if isinstance(x, (int, float)):

@@ -36,6 +36,7 @@ from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import Expr, Rule
 from doorward.rego.values import (
     UNDEFINED,
+    Boxed,
     Key,
     from_key,
     sorted_keys,
@@ -51,6 +52,9 @@ TICKS: Final = 128
 
 TEXT_OF_ITEM: Final = 64
 """Characters of a string that count as one item."""
+
+MAX_ORDERED: Final = 64
+"""Sets whose order is remembered."""
 
 MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
@@ -110,6 +114,8 @@ class Evaluation(Context):
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
     tracer: Tracer | None = None
+    ordered: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
+    """Members of sets that were walked, in order."""
     room: int | None = None
     """Items that collections may still hold; None: as many as they like."""
 
@@ -159,10 +165,26 @@ class Evaluation(Context):
             if ticks >= 0:
                 self.ticks = ticks
                 return collection
+        elif type(collection) is frozenset:
+            return self.walked(self._members(collection))
         elif type(collection) is dict and len(collection) > TICKS:
             pieces = self._pieces(sorted_keys(collection))
             return (collection[key] for piece in pieces for key in piece)
         return self.walked(values(collection))
+
+    def _members(self, collection: frozenset[Key]) -> list[Any]:
+        """The members of a set in order; of sets of collections they are put in order once."""
+        if len(collection) < 2 or type(next(iter(collection))) is not Boxed:
+            return sorted_values(collection)
+        if self.ordered is None:
+            self.ordered = {}
+        # By identity, which is safe as long as the set is held beside its members.
+        known = self.ordered.get(id(collection))
+        if known is None or known[0] is not collection:
+            if len(self.ordered) >= MAX_ORDERED:
+                self.ordered.clear()
+            known = self.ordered[id(collection)] = (collection, sorted_values(collection))
+        return known[1]
 
     def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
         """(key, value) pairs of a collection in Rego's order, to be walked."""
