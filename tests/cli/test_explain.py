@@ -66,3 +66,14 @@ def test_an_input_shows_no_credentials(tmp_path: Path, capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert 'input.headers.authorization: "[masked]"' in shown
     assert "very-secret" not in shown
+
+
+def test_a_profile_says_what_took_how_long(ask: Callable[..., str]) -> None:
+    found = json.loads(ask("--profile"))["profile"]
+    assert {"num_eval", "num_held", "total_time_ns", "location"} == set(found[0])
+    assert [
+        each["location"]["row"] for each in json.loads(ask("--profile-sort", "line"))["profile"]
+    ][:3] == [8, 7, 6]
+    shown = ask("--profile", "--profile-limit", "2", "-f", "pretty")
+    assert "NUM EVAL" in shown
+    assert shown.count("policy.rego:") == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from doorward.cli import capabilities
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
 from doorward.pdp.go_json import JSONError, object_text, read_json
 from doorward.pdp.loader import Loaded, LoadError, load, read_document
@@ -35,6 +36,7 @@ from doorward.rego.values import Undefined
 
 if TYPE_CHECKING:
     from doorward.rego.explanation import Explanation
+    from doorward.rego.explanation.profile import Entry
 
 __all__ = ["command"]
 
@@ -59,6 +61,7 @@ class _Asked:
     deadline: float | None
     explain: str
     coverage: bool
+    profile: bool
     capabilities: Capabilities | None
 
 
@@ -70,6 +73,7 @@ class _Answer:
     error: RegoError | LoadError | None = None
     explanation: Explanation | None = None
     coverage: str = ""
+    profile: Sequence[Entry] = ()
     is_stopped: bool = False
     """Whether `error` ended it, and is not only shown."""
 
@@ -101,6 +105,14 @@ Examples:
 @click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
 @click.option("--why", is_flag=True, help="Show nothing but why the answer is what it is.")
 @click.option("--coverage", is_flag=True, help="Report which lines of the policies were reached.")
+@click.option("--profile", is_flag=True, help="Report what took how long, longest first.")
+@click.option("--profile-limit", default=10, show_default=True, help="Lines of the profile.")
+@click.option(
+    "--profile-sort",
+    multiple=True,
+    type=click.Choice(["total_time_ns", "num_eval", "file", "line"]),
+    help="What comes first in the profile; repeatable.",
+)
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
@@ -145,7 +157,10 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         deadline=seconds(options["timeout"], "--timeout"),
         explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
         coverage=options["coverage"],
+        profile=options["profile"] or bool(options["profile_sort"]),
     )
+    if asked.profile and (asked.explain != "off" or asked.coverage):
+        raise click.UsageError("--profile stands by itself: other reports would be measured too")
     if options["why"]:
         return _why(asked, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(asked, options["style"], options["pretty_limit"], options)
@@ -158,6 +173,8 @@ def _is_given(option: str) -> bool:
 
 def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) -> int:
     answer = _answer(asked)
+    order, most = options["profile_sort"], options["profile_limit"]
+    answer = replace(answer, profile=in_order(answer.profile, order, most))
     _show(answer, asked, style, limit)
     if answer.is_stopped:
         return 2
@@ -223,7 +240,7 @@ def _answer(asked: _Asked) -> _Answer:
         if not asked.query.strip():
             raise LoadError(["cannot evaluate empty query"])
         loaded = load(asked.data, ignore=asked.ignore) if asked.data else Loaded()
-        traced = asked.explain != "off" or asked.coverage
+        traced = asked.explain != "off" or asked.coverage or asked.profile
         engine = Engine(
             modules=loaded.modules,
             data=loaded.data,
@@ -259,12 +276,14 @@ def _plain(query: Query, asked: _Asked) -> _Answer:
 def _traced(query: Query, asked: _Asked) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego.explanation import Explanation, Mask, Recorder
+    from doorward.rego.explanation.profile import Profile
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import Both
 
-    recorder, coverage = Recorder(), Coverage()
+    recorder, coverage, profile = Recorder(), Coverage(), Profile()
     evaluation = query.evaluation(asked.input)
-    evaluation.tracer = Both([recorder, coverage])
+    # Whoever looks at the clock shall not pay for the others.
+    evaluation.tracer = profile if asked.profile else Both([recorder, coverage])
     rows: list[tuple[Any, ...]] = []
     error: RegoError | None = None
     stopped: EvalError | None = None
@@ -281,7 +300,8 @@ def _traced(query: Query, asked: _Asked) -> _Answer:
     report = coverage.report(query.engine.trees) if asked.coverage else ""
     found = [] if error is not None else results_of(query, rows)
     shown = explanation if asked.explain != "off" else None
-    return _Answer(found, error, shown, report, is_stopped=stopped is not None)
+    entries = profile.entries() if asked.profile else []
+    return _Answer(found, error, shown, report, entries, is_stopped=stopped is not None)
 
 
 def _distinct(errors: Sequence[EvalError]) -> RegoError:
@@ -306,6 +326,8 @@ def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
     if answer.coverage and style == "pretty":
         percent = json.loads(answer.coverage)["coverage"]
         click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
+    if answer.profile and style == "pretty":
+        click.echo(profile_table(answer.profile), nl=False)
 
 
 def _explained(explanation: Explanation, asked: _Asked) -> list[str]:
@@ -329,4 +351,6 @@ def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
         fields["explanation"] = json.dumps(explained, ensure_ascii=False)
     if answer.coverage:
         fields["coverage"] = answer.coverage
+    if answer.profile:
+        fields["profile"] = profile_document(answer.profile)
     return indent(object_text(fields), "", "  ")

@@ -1,0 +1,60 @@
+"""The profile of `doorward eval`: a table for people, JSON with OPA's names where OPA has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from doorward.cli.results import table
+from doorward.pdp.go_json import object_text
+from doorward.rego.builtins.go_json import marshal
+
+if TYPE_CHECKING:
+    from doorward.rego.explanation.profile import Entry
+
+__all__ = ["in_order", "profile_document", "profile_table"]
+
+_ORDERS: Final[dict[str, Callable[[Entry], Any]]] = {
+    "total_time_ns": lambda entry: -entry.total_ns,
+    "num_eval": lambda entry: -entry.asked,
+    "file": lambda entry: entry.span.file,
+    "line": lambda entry: -entry.span.row,
+}
+
+
+def in_order(entries: Sequence[Entry], order: Sequence[str], limit: int) -> Sequence[Entry]:
+    """The first `limit` entries (0: all), by the first of `order`, then the next, then time."""
+    wanted = [*order, "total_time_ns"]
+    found = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in wanted])
+    return found[:limit] if limit > 0 else found
+
+
+def profile_document(entries: Sequence[Entry]) -> str:
+    """A JSON list, on one line."""
+    documents = []
+    for entry in entries:
+        span = entry.span
+        place = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
+        fields = {
+            "total_time_ns": str(entry.total_ns),
+            "num_eval": str(entry.asked),
+            "num_held": str(entry.held),
+            "location": object_text(place),
+        }
+        documents.append(object_text(fields))
+    return "[" + ",".join(documents) + "]"
+
+
+def profile_table(entries: Sequence[Entry]) -> str:
+    """Times in microseconds, counts, places and the first line of each expression."""
+    rows = [
+        [
+            f"{entry.total_ns / 1000:.1f}µs",
+            str(entry.asked),
+            str(entry.held),
+            f"{entry.span.file}:{entry.span.row}",
+            entry.span.text.partition("\n")[0][:60],
+        ]
+        for entry in entries
+    ]
+    return table(["TIME", "NUM EVAL", "NUM HELD", "LOCATION", "EXPRESSION"], rows)

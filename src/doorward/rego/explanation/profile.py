@@ -1,0 +1,72 @@
+"""Where the time of an evaluation goes: each expression's time, how often it was asked and held.
+
+The time of a rule that an expression asks is that of the rule's own expressions. Tracing costs time
+as well, much the same for each expression: the figures compare parts of a policy, they are not its
+speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Expr, Rule
+
+__all__ = ["Entry", "Profile"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One expression, or the head of a rule."""
+
+    span: Span
+    total_ns: int = 0
+    asked: int = 0
+    held: int = 0
+
+
+class Profile:
+    """A tracer that looks at the clock."""
+
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._entries: dict[Span, Entry] = {}
+        self._stack: list[Entry | None] = [None]
+        self._clock = clock
+        self._last = clock()
+
+    def entries(self) -> list[Entry]:
+        """What took longest first."""
+        return sorted(self._entries.values(), key=lambda each: -each.total_ns)
+
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        self._count()
+        self._stack.append(None)
+
+    def leave(self, name: str, answer: Any) -> None:
+        self._count()
+        self._stack.pop()
+
+    def step(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        self._count()
+        entry = self._entries.get(node.span)
+        if entry is None:
+            entry = self._entries[node.span] = Entry(node.span)
+        if holds:
+            entry.held += 1
+        else:
+            entry.asked += 1
+        self._stack[-1] = entry
+
+    def _count(self) -> None:
+        """Time since the last report belongs to what was at work."""
+        now = self._clock()
+        at_work = self._stack[-1]
+        if at_work is not None:
+            at_work.total_ns += now - self._last
+        self._last = now
