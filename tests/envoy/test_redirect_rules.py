@@ -206,6 +206,16 @@ def test_net_admin_is_enough_and_needed(inside: Namespace) -> None:
     assert "doorward" not in rules(inside).lower()
 
 
+def test_no_list_of_protocols_is_needed(inside: Namespace, back_end: str) -> None:
+    if not Path("/etc/protocols").exists():
+        pytest.skip("there is no /etc/protocols to hide")
+    hidden = 'mount --bind /dev/null /etc/protocols && exec "$@"'
+    before = (program("unshare"), "--mount", "sh", "-c", hidden, "sh")
+    assert "in force" in inside.doorward(*EVERYTHING, "--backend", back_end, before=before).stdout
+    inside.doorward(*EVERYTHING, "--verify", before=before)
+    inside.doorward(*EVERYTHING, "--verify")
+
+
 def test_no_shell_and_no_environment_is_used(inside: Namespace, tmp_path: Path) -> None:
     trap = tmp_path / "sh"
     trap.write_text("#!/bin/true\n")

@@ -90,6 +90,8 @@ class Nft:
             if "No such file" in str(error):
                 return []
             raise
+        # Where there is no list of protocols, as in small images, nft lists them by number.
+        text = text.replace("meta l4proto 6 ", "meta l4proto tcp ")
         return [line.strip() for line in text.splitlines() if line.strip()]
 
     def _run(self, *arguments: str, script: str = "") -> str:
