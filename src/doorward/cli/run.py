@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from doorward.cli import capabilities
 from doorward.cli.errors import for_people
-from doorward.cli.sidecar import Sidecar, SidecarOptions, StartupError
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import Loaded, LoadError, load
 from doorward.pdp.log import FORMATS, LEVELS, configure
 from doorward.rego import RegoError
+
+if TYPE_CHECKING:
+    from doorward.cli.sidecar import SidecarOptions
 
 __all__ = ["command"]
 
@@ -128,6 +130,13 @@ def command(
             flag = name.replace("_", "-")
             raise click.UsageError(f"--{flag} is not supported yet")
     configure(log_level, log_format)
+    return _serve(files, log_format, options)
+
+
+def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> int:
+    # They bring in the servers, which --help and the shell have no need of.
+    from doorward.cli.sidecar import Sidecar, StartupError
+
     try:
         sidecar = Sidecar(_options(files, log_format, options))
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -151,6 +160,8 @@ def _interact(files: Sequence[str], *, ignore: Sequence[str], v0: bool) -> int:
 
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
+    from doorward.cli.sidecar import SidecarOptions
+
     return SidecarOptions(
         paths=files,
         config=read_config(options["config_file"], overrides=options["settings"]),
