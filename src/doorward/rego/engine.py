@@ -22,6 +22,7 @@ from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
+from doorward.rego.collector import postponed
 from doorward.rego.errors import (
     COMPILE_ERROR,
     INTERNAL_ERROR,
@@ -68,13 +69,16 @@ class Engine:
             object.__setattr__(self, "registry", self.capabilities.registry(self.registry))
             limited_net = self.capabilities.environment(self.environment)
             object.__setattr__(self, "environment", limited_net)
+        with postponed():
+            object.__setattr__(self, "_state", self._compiled())
+
+    def _compiled(self) -> _Compiled:
         parsed = _parse(self.modules, self.registry, v0=self.v0, capabilities=self.capabilities)
         options = Options(self.strict, self.max_errors)
         program = check(list(parsed.values()), self.registry, options)
         prints = self.environment.on_print is not None
         limited = self.max_items is not None
-        state = _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
-        object.__setattr__(self, "_state", state)
+        return _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""

@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, Union
 
+from doorward.rego.collector import postponed
 from doorward.rego.numbers import AnyNumber, Number, exact, number_text, parse_number
 
 __all__ = [
@@ -263,6 +264,10 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
             yield item, item
 
 
+MUCH: Final = 1 << 20
+"""Characters of JSON from which loading puts collections off."""
+
+
 def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
     """The value of a JSON text, numbers with their text kept, lone surrogates as U+FFFD.
 
@@ -273,7 +278,11 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
     decoder = _UNIQUE_DECODER if unique_keys else _DECODER
     text = text if isinstance(text, str) else text.decode("utf-8")
     try:
-        value: Value = decoder.decode(text)
+        if len(text) < MUCH:
+            value: Value = decoder.decode(text)
+        else:
+            with postponed():
+                value = decoder.decode(text)
         return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
