@@ -24,14 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-EXAMPLE: Final = Path(__file__).parents[1] / "examples" / "people"
-sys.path.insert(0, str(EXAMPLE))
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples/people"))
 
-from acceptance.ports import choose_ports  # noqa: E402  # the example is no installed package
-from acceptance.stack import Stack  # noqa: E402
-from acceptance.tokens import make_tokens  # noqa: E402
-from acceptance.wire import write_request  # noqa: E402
-from doorward.envoy.bootstrap import Bootstrap, to_document  # noqa: E402
+from acceptance.ports import choose_ports
+from acceptance.stack import Stack
+from acceptance.tokens import make_tokens
+from acceptance.wire import write_request
+from doorward.envoy.bootstrap import Bootstrap, to_document
 
 CONNECTIONS: Final = 8
 WARM_UP: Final = 2.0
