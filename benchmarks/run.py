@@ -5,7 +5,7 @@ down slows all of them. The clock is the CPU time of this process; a round lasts
 a slow contender as for a fast one. The minimum says what the code costs, the median what this
 machine made of it.
 
-    python benchmarks/run.py [--only people] [--rounds 15] [--json]
+    python benchmarks/run.py [--only people] [--rounds 15] [--json] [--markdown FILE]
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import argparse
 import gc
 import json
 import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES, Case
 from benchmarks.contenders import Decide, Missing, contenders
+from benchmarks.page import page
+from benchmarks.rows import OURS, Measured
+from benchmarks.scaling import measured
 
 ROUND_NS = 20_000_000
-OURS = "doorward"
-
-
-@dataclass(slots=True)
-class Measured:
-    """Microseconds per decision of each round, or why there are none."""
-
-    name: str
-    rounds: list[float] = field(default_factory=list)
-    missing: str | None = None
-
-    @property
-    def least(self) -> float:
-        return min(self.rounds)
-
-    @property
-    def middle(self) -> float:
-        return statistics.median(self.rounds)
 
 
 def spent(decide: Decide, value: Any, times: int) -> int:
@@ -115,6 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=sorted(CASES), help="one case or more")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true", help="every round of every contender")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the page, scaling too")
     options = parser.parse_args(arguments)
     results: dict[str, list[Measured]] = {}
     if not options.json:
@@ -123,6 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
         results[name] = measure(CASES[name](), options.rounds)
         if not options.json:
             printed(name, results[name])
+    if options.markdown:
+        options.markdown.write_text(page(results, list(measured())))
     if options.json:
         rows = {name: [asdict(row) for row in table] for name, table in results.items()}
         print(json.dumps({"python": platform.python_version(), "cases": rows}, indent=1))
