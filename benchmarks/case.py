@@ -27,6 +27,8 @@ class Case:
     expected: object
     twins: Mapping[str, Any] = field(default_factory=dict)
     has_token: bool = False
+    too_much_for_regopy: str = ""
+    """Why regopy is not asked at all; "" where it is."""
 
 
 def policy(name: str) -> str:

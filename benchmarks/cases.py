@@ -103,6 +103,7 @@ def lookup(rules: int = RULES) -> Case:
         input={"method": "GET", "host": f"host-{asked}", "port": 443},
         expected=f"service-{asked}",
         twins={"by hand": twins.lookup},
+        too_much_for_regopy="" if rules <= 1_000 else "not built within two minutes",
     )
 
 

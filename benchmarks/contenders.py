@@ -35,6 +35,8 @@ def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
 
 
 def _interpreter(case: Case) -> Any:
+    if case.too_much_for_regopy:
+        raise Missing(case.too_much_for_regopy)
     import regopy
 
     interpreter = regopy.Interpreter()

@@ -1,4 +1,4 @@
-"""Measured rows to docs/performance.md: never written by hand, so that it cannot be wishful."""
+"""Measured rows to a part of docs/performance.md: not written by hand, so never wishful."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.rows import OURS, Measured
 from benchmarks.scaling import Measure
 
-__all__ = ["page"]
+__all__ = ["page", "put"]
 
 LIMITS = {"people": 2.5, "docker": 2.5, "rbac": 2.5}
 """How many times the program by hand each may cost."""
@@ -19,7 +19,10 @@ LIMITS = {"people": 2.5, "docker": 2.5, "rbac": 2.5}
 BUNDLE = "regopy bundle"
 TIMES_FASTER = 40
 
-HEAD = """# Performance
+BEGIN = "<!-- measured: begin -->\n"
+END = "<!-- measured: end -->\n"
+
+HEAD = """# What a decision costs in the engine
 
 Written by `python benchmarks/run.py --markdown docs/performance.md`; `benchmarks/README.md` says
 what each case asks. All numbers are CPU time of one process, each the least of {rounds} rounds in
@@ -66,6 +69,15 @@ def page(results: Mapping[str, Sequence[Measured]], scaling: Sequence[Measure]) 
     return "".join(lines)
 
 
+def put(path: Path, text: str) -> None:
+    """Write `text` into the file's measured part, which comes last where there is none yet."""
+    before, _, rest = (path.read_text() if path.exists() else "").partition(BEGIN)
+    after = rest.partition(END)[2]
+    if before and not rest:
+        before += "\n"
+    path.write_text(f"{before}{BEGIN}{text}{END}{after}")
+
+
 def machine() -> str:
     """Where the numbers are from."""
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
@@ -103,7 +115,7 @@ def line(name: str, table: Sequence[Measured]) -> str:
     if ours and theirs:
         cells[4] = marked(f"{theirs / ours:.0f}", missed=theirs / ours < TIMES_FASTER)
     elif not theirs:
-        cells[3] = "cannot run it"
+        cells[3] = next((row.missing for row in table if row.name == BUNDLE), None) or ""
     return f"| {name} | {' | '.join(cells)} |\n"
 
 

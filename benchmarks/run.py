@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES, Case
 from benchmarks.contenders import Decide, Missing, contenders
-from benchmarks.page import page
+from benchmarks.page import page, put
 from benchmarks.rows import OURS, Measured
 from benchmarks.scaling import measured
 
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.json:
             printed(name, results[name])
     if options.markdown:
-        options.markdown.write_text(page(results, list(measured())))
+        put(options.markdown, page(results, list(measured())))
     if options.json:
         rows = {name: [asdict(row) for row in table] for name, table in results.items()}
         print(json.dumps({"python": platform.python_version(), "cases": rows}, indent=1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.page import page
+from pathlib import Path
+
+from benchmarks.page import page, put
 from benchmarks.rows import Measured
 from benchmarks.scaling import Measure
 
@@ -15,7 +17,13 @@ def test_rows_become_lines_and_what_is_missed_is_bold() -> None:
         Measured("doorward, token cached", [4.0]),
     ]
     text = page(
-        {"people": table, "graph": [Measured("doorward", [7.0]), Measured("regopy bundle")]},
+        {
+            "people": table,
+            "graph": [
+                Measured("doorward", [7.0]),
+                Measured("regopy bundle", missing="cannot run it"),
+            ],
+        },
         [Measure("fast", 1.0, "seconds", 2), Measure("wrong", 3, "answers", 0)],
     )
     assert "| people | 10.00 | 2.00 | **5.0** | 500.00 | 50 |" in text
@@ -23,3 +31,25 @@ def test_rows_become_lines_and_what_is_missed_is_bold() -> None:
     assert "people 4.0" in text
     assert "| fast | 1.00 seconds | at most 2 |" in text
     assert "| wrong | **3.00 answers** | at most 0 |" in text
+
+
+def test_only_the_measured_part_of_the_file_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "performance.md"
+    put(file, "first\n")
+    file.write_text(f"before\n{file.read_text()}after\n")
+    put(file, "second\n")
+    assert file.read_text().split() == (
+        [
+            "before",
+            "<!--",
+            "measured:",
+            "begin",
+            "-->",
+            "second",
+            "<!--",
+            "measured:",
+            "end",
+            "-->",
+            "after",
+        ]
+    )
