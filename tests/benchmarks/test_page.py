@@ -38,18 +38,5 @@ def test_only_the_measured_part_of_the_file_is_written(tmp_path: Path) -> None:
     put(file, "first\n")
     file.write_text(f"before\n{file.read_text()}after\n")
     put(file, "second\n")
-    assert file.read_text().split() == (
-        [
-            "before",
-            "<!--",
-            "measured:",
-            "begin",
-            "-->",
-            "second",
-            "<!--",
-            "measured:",
-            "end",
-            "-->",
-            "after",
-        ]
-    )
+    begin, end = "<!-- measured: begin -->", "<!-- measured: end -->"
+    assert file.read_text() == f"before\n{begin}\nsecond\n{end}\nafter\n"

@@ -58,6 +58,11 @@ ENDLESS: dict[str, tuple[str, str, Any]] = {
     ),
     "walk of a huge document": ("", "[1 | walk(input, [_, 10])]", huge(5)),
     "walk of a long list": ("", "[1 | walk(input, [_, -1])]", list(range(2_000_000))),
+    "paths through a graph": (
+        "",
+        "count(graph.reachable_paths(input, [0]))",
+        {n: [m for m in range(1, 40) if m != n] for n in range(40)},
+    ),
     "functions that double": (FUNCTIONS, "data.a.f39(input)", 1),
     "functions that multiply": (CHAIN, "data.a.f15(input)", 1),
     "replacements that double": (WITHS, "data.a.p39", {"x": 1}),

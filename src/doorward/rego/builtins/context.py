@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from doorward.rego.builtins.http_cache import ResponseCache
 from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.resolver import resolve
+from doorward.rego.errors import CANCEL_ERROR, HaltError
 
 if TYPE_CHECKING:
     from doorward.rego.errors import EvalError
@@ -84,6 +85,14 @@ class Context:
         self.environment = environment
         self.deadline = deadline
         self._now_ns = now_ns
+
+    def check_deadline(self) -> None:
+        """For built-ins that may take long to call now and then: HaltError past the deadline."""
+        deadline = (self.origin or self).deadline
+        if deadline is not None and time.monotonic() > deadline:
+            halt = HaltError("caller cancelled query execution")
+            halt.code = CANCEL_ERROR
+            raise halt
 
     @property
     def now_ns(self) -> int:

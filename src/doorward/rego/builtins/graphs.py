@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, any_of, array, object_, set_, tuple_
@@ -26,6 +27,9 @@ from doorward.rego.values import (
 __all__: list[str] = []
 
 MAX_STEPS: Final = 1_000_000
+LOOK: Final = 10_000
+"""Nodes between two looks at the clock."""
+
 _END: Final = Boxed("no more")
 
 Graph: TypeAlias = "dict[Key, Value]"
@@ -60,14 +64,21 @@ def graph_reachable(graph: Graph, initial: Value) -> frozenset[Key]:
     return frozenset(reached)
 
 
-@builtin("graph.reachable_paths", _GRAPH, _NODES, returns=set_(array(any_)), checked=False)
-def graph_reachable_paths(graph: Graph, initial: Value) -> frozenset[Key]:
+@builtin(
+    "graph.reachable_paths",
+    _GRAPH,
+    _NODES,
+    returns=set_(array(any_)),
+    context=True,
+    checked=False,
+)
+def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The paths from the initial nodes, each ending at a leaf or before it would close a loop.
 
     As OPA sees it, a node already passed on another way from the same first step closes one too.
     """
     _check(graph, initial)
-    paths = _Paths(graph)
+    paths = _Paths(context, graph)
     for root in _vertices(initial):
         if root in graph:
             neighbours = _vertices(graph[root])
@@ -79,14 +90,18 @@ def graph_reachable_paths(graph: Graph, initial: Value) -> frozenset[Key]:
 
 
 class _Paths:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, context: Context, graph: Graph) -> None:
+        self.context = context
         self.graph = graph
         self.found: dict[Key, None] = {}
         self.size = 0
         self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
 
     def count(self, path: tuple[Key, ...]) -> None:
+        before = self.size // LOOK
         self.size += len(path)
+        if self.size // LOOK != before:
+            self.context.check_deadline()
         if self.size > MAX_STEPS:
             raise BuiltinError(f"paths hold more than {MAX_STEPS} nodes")
 
