@@ -185,9 +185,10 @@ class References(Patterns):
         All of a body must hold, so a path that is not there may as well fail it here.
         """
         for expr in body:
-            if expr.negated or expr.withs or not isinstance(expr.term, get_args(Term)):
+            term = expr.term.domain if isinstance(expr.term, SomeIn) else expr.term
+            if expr.negated or expr.withs or not isinstance(term, get_args(Term)):
                 continue
-            for ref in plain_references(expr.term):
+            for ref in plain_references(term):
                 names = _names(ref.args)
                 if names and isinstance(ref.head, Var) and self._is_plain(ref.head.name, names):
                     with self.at(ref.span):
