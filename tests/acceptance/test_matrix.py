@@ -39,8 +39,8 @@ def test_no_log_holds_a_secret(run: Run) -> None:
 
 def test_every_request_that_arrived_was_decided_and_logged(run: Run) -> None:
     arrived = sum(len(outcome.arrivals) for outcome in run.outcomes)
-    allowed = {e["decision_id"] for e in run.stack.decisions() if e.get("result") is True}
     served = _wait_for_lines(run, "via_upstream", arrived)
+    allowed = {e["decision_id"] for e in run.stack.decisions() if e.get("result") is True}
     assert len({line["decision_id"] for line in served}) == arrived
     assert {line["decision_id"] for line in served} <= allowed
 

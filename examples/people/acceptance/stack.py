@@ -91,7 +91,15 @@ class Stack:
         self._end("doorward", signal.SIGTERM)
 
     def kill_pdp(self) -> None:
-        """End the decision point as the kernel does: its socket stays behind."""
+        """End the decision point as the kernel does: its socket stays behind.
+
+        Decisions that wait to be logged would be lost, as they must be, and tests count them: the
+        log is given the time to grow quiet first.
+        """
+        log = self.folder / "doorward.log"
+        ends, size = time.monotonic() + STOPPED_WITHIN, -1
+        while size != (size := log.stat().st_size) and time.monotonic() < ends:
+            time.sleep(0.3)
         self._kill("doorward")
 
     def freeze_pdp(self) -> None:
