@@ -388,7 +388,9 @@ class RuleWriter(Expressions):
 
 
 def _is_set(node: RuleNode) -> bool:
-    return not node.children and all(d.is_set and not d.tail for d in node.definitions)
+    # Checked to be of one kind, so that the first definition speaks for all.
+    first = node.definitions[0]
+    return not node.children and first.is_set and not first.tail
 
 
 def _constant_of(rule: Rule) -> Any:
