@@ -315,6 +315,7 @@ class Query:
         if self._value is None:
             raise ValueError("the query has several expressions: use results()")
         if self._is_plain and now_ns is None:
+            # `evaluation`, written out: this stands before every decision.
             engine = self.engine
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:

@@ -23,7 +23,6 @@ __all__ = [
     "RECURSION_ERROR",
     "TYPE_ERROR",
     "UNSAFE_VAR_ERROR",
-    "WITH_MERGE_ERROR",
     "BuiltinError",
     "CompileError",
     "Details",
@@ -50,7 +49,6 @@ EVAL_TYPE_ERROR: Final = "eval_type_error"
 INTERNAL_ERROR: Final = "eval_internal_error"
 LIMIT_ERROR: Final = "eval_limit_error"
 """Ours: OPA bounds no evaluation's memory."""
-WITH_MERGE_ERROR: Final = "eval_with_merge_error"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import BuiltinError
 from doorward.rego.runtime.evaluation import Evaluation, Site
 
-__all__ = ["BuiltinMock", "FunctionMock", "Mock", "ValueMock"]
-
-
-class Mock(Protocol):
-    """Answers in place of the replaced function."""
-
-    def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any: ...
+__all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
 
 
 @dataclass(frozen=True, slots=True)
