@@ -26,6 +26,8 @@ from doorward.rego.values import UNDEFINED, Undefined, Value
 
 CHECK = "/envoy.service.auth.{}.Authorization/Check"
 TIMEOUT = 10
+GIVEN_UP = 1.0
+"""Seconds after which the server, too, knows that a call was given up: it learns it by message."""
 
 
 @contextmanager
@@ -128,6 +130,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_decided(tmp_path: Path) ->
         with pytest.raises(grpc.RpcError) as raised:
             call(channel, request(), timeout=0.1)
         assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        time.sleep(GIVEN_UP)
         pdp.let_go.set()
         assert first.result(TIMEOUT).status.code == 0
         assert call(channel, request()).status.code == 0
