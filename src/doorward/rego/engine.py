@@ -10,12 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from doorward.rego.analysis.documents import Documents, read_documents
-from doorward.rego.analysis.passes import Options, Program, check, check_query
+from doorward.rego.analysis.passes import Options, Program, check, check_query, report
+from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins import REGISTRY, Environment, Registry
 from doorward.rego.capabilities import Capabilities
 from doorward.rego.codegen.block import Constants
@@ -35,6 +38,7 @@ from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_module, parse_query
+from doorward.rego.timers import Timers
 from doorward.rego.values import UNDEFINED, to_python
 
 __all__ = ["Engine", "Query", "parse_term"]
@@ -49,7 +53,10 @@ class Engine:
     their `tracer` each rule and expression they ask, which makes them slower. `max_items`: how much
     the collections and texts that one evaluation makes may hold together, in items; 64 characters
     count as one. More is an EvalError. Without it nothing is counted. `capabilities`: what policies
-    and queries may use of all that is there.
+    and queries may use of all that is there. `schemas`: those that METADATA can name, and under ()
+    that of all input; types are checked against them when compiling, never when evaluating.
+    `rego_versions`: 0 or 1 for files that are not what `v0` says. `timers`: where compiling and
+    preparing note how long they took.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +69,9 @@ class Engine:
     traced: bool = False
     max_items: int | None = None
     capabilities: Capabilities | None = None
+    schemas: Schemas | None = None
+    rego_versions: Mapping[str, int] = field(default_factory=dict)
+    timers: Timers | None = field(default=None, repr=False, compare=False)
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,12 +83,48 @@ class Engine:
             object.__setattr__(self, "_state", self._compiled())
 
     def _compiled(self) -> _Compiled:
-        parsed = _parse(self.modules, self.registry, v0=self.v0, capabilities=self.capabilities)
-        options = Options(self.strict, self.max_errors)
-        program = check(list(parsed.values()), self.registry, options)
-        prints = self.environment.on_print is not None
-        limited = self.max_items is not None
-        return _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
+        with self._measured("rego_module_parse"):
+            parsed = self._parsed()
+        with self._measured("rego_module_compile"):
+            options = Options(self.strict, self.max_errors, self.schemas)
+            program = check(list(parsed.values()), self.registry, options)
+            prints = self.environment.on_print is not None
+            limited = self.max_items is not None
+            return _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
+
+    def _parsed(self) -> dict[str, Module]:
+        parsed: dict[str, Module] = {}
+        errors: list[Diagnostic] = []
+        # METADATA is read only where something asks for it: elsewhere it is a comment, even broken.
+        annotations = self.schemas is not None or any(
+            "rego.metadata." in text for text in self.modules.values()
+        )
+        for name, text in self.modules.items():
+            v0 = self.rego_versions[name] == 0 if name in self.rego_versions else self.v0
+            try:
+                parsed[name] = parse_module(
+                    Source(name, text), v0=v0, annotations=annotations, builtins=self.registry
+                )
+                if self.capabilities is not None:
+                    errors += self.capabilities.problems(parsed[name], v0=v0)
+            except ParseError as error:
+                errors += error.diagnostics
+        if errors:
+            raise CompileError(errors)
+        return parsed
+
+    def _measured(self, stage: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.timers is None else self.timers.measure(stage)
+
+    def check_data(self) -> None:
+        """CompileError where a rule stands in a place that `data` fills.
+
+        In an evaluation the rule wins, and hides the data; who loads policies and data together
+        refuses that.
+        """
+        errors = check_base_data(self._state.program.modules, self.data)
+        if errors:
+            raise CompileError(report(errors, self.max_errors))
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
@@ -128,30 +174,6 @@ class Engine:
 
 MAX_VARIANTS: Final = 16
 """Programs kept for queries that replace functions; each is the whole code once more."""
-
-
-def _parse(
-    modules: Mapping[str, str],
-    registry: Registry,
-    *,
-    v0: bool,
-    capabilities: Capabilities | None,
-) -> dict[str, Module]:
-    parsed: dict[str, Module] = {}
-    errors: list[Diagnostic] = []
-    # METADATA is read only where a policy asks for it: elsewhere it is a comment, broken or not.
-    annotations = any("rego.metadata." in text for text in modules.values())
-    for name, text in modules.items():
-        try:
-            source = Source(name, text)
-            parsed[name] = parse_module(source, v0=v0, annotations=annotations, builtins=registry)
-            if capabilities is not None:
-                errors += capabilities.problems(parsed[name], v0=v0)
-        except ParseError as error:
-            errors += error.diagnostics
-    if errors:
-        raise CompileError(errors)
-    return parsed
 
 
 class _Compiled:
@@ -246,41 +268,52 @@ class Query:
         self.text = text
         self.strict = strict_builtin_errors
         self.deadline = deadline
-        body = _parse_query(text, v0=engine.v0)
+        with engine._measured("rego_query_parse"):
+            self.source: Body = _parse_query(text, v0=engine.v0)
         if engine.capabilities is not None:
-            problems = engine.capabilities.problems_of_query(body)
+            problems = engine.capabilities.problems_of_query(self.source)
             if problems:
                 raise CompileError(problems)
         path, imported = _surroundings(package, imports, v0=engine.v0)
-        checked = check_query(body, engine._state.program, path, imported)
-        self.source: Body = body
+        with engine._measured("rego_query_compile"):
+            self._compile(path, imported)
+
+    def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
+        engine = self.engine
+        checked = check_query(self.source, engine._state.program, path, imported)
         self.body: Body = checked.body
         state = engine._state.mocking(checked.mocked)
+        self._state = state
         self._root = state.linked.root
-        self._answers = state.answers[strict_builtin_errors]
-        self._is_plain = not strict_builtin_errors and engine.max_items is None
+        self._answers = state.answers[self.strict]
+        self._is_plain = not self.strict and engine.max_items is None
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
-        self._bindings = self._function(state, checked.body, single=False)
-        self._value = (
-            self._function(state, checked.body, single=True) if len(checked.body) == 1 else None
-        )
+        self._bindings = self._function(single=False)
+        self._value = self._function(single=True) if len(checked.body) == 1 else None
 
-    def _function(
-        self, state: _Compiled, body: Body, *, single: bool
-    ) -> Callable[[Evaluation], Any]:
-        constants = Constants()
+    def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
+        name, made, constants = self._generate(single=single)
+        namespace = dict(self._state.linked.namespace)
+        namespace.update(constants.names)
+        exec(made.compile(), namespace)
+        result: Callable[[Evaluation], Any] = namespace[name]
+        return result
+
+    def _generate(self, *, single: bool) -> tuple[str, Unit, Constants]:
+        """The function's name, its code, and the constants that it names."""
+        state, constants = self._state, Constants()
         constants.names.update(state.constants.names)
         name = "query.value" if single else "query"
         if single:
-            function = query_value(name, body[0], state.plan, constants)
+            function = query_value(name, self.body[0], state.plan, constants)
         else:
-            function = query_bindings(name, body, self._columns, state.plan, constants)
-        namespace = dict(state.linked.namespace)
-        namespace.update(constants.names)
-        exec(unit("", [function]).compile(), namespace)
-        result: Callable[[Evaluation], Any] = namespace[name]
-        return result
+            function = query_bindings(name, self.body, self._columns, state.plan, constants)
+        return name, unit("", [function]), constants
+
+    def emit(self) -> str:
+        """The generated Python of the query, as text."""
+        return self._generate(single=self._value is not None)[1].text()
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None

@@ -38,7 +38,7 @@ from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["Options", "Program", "Query", "check", "check_query"]
+__all__ = ["Options", "Program", "Query", "check", "check_query", "report"]
 
 
 @dataclass(frozen=True, slots=True)
