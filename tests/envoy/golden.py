@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 
-from doorward.rego.values import from_json
+from doorward.rego.json_text import from_json
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / os.environ.get("DOORWARD_SHARED", "../shared") / "data" / "golden"

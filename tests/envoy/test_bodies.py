@@ -13,7 +13,8 @@ from doorward.envoy.bodies import MAX_DEPTH, MAX_EXPLAINED, parse_body, parse_js
 from doorward.envoy.descriptors import Services, load_services
 from doorward.envoy.errors import RequestParseError
 from doorward.envoy.gojson import end_of_value
-from doorward.rego.values import Value, from_json, to_json
+from doorward.rego.json_text import from_json
+from doorward.rego.values import Value, to_json
 
 GRPC = {"content-type": "application/grpc"}
 

@@ -17,7 +17,8 @@ from doorward.envoy.errors import CallFailedError
 from doorward.envoy.metrics import Metrics
 from doorward.envoy.options import Options
 from doorward.rego.errors import EvalError
-from doorward.rego.values import UNDEFINED, Undefined, Value, from_json
+from doorward.rego.json_text import from_json
+from doorward.rego.values import UNDEFINED, Undefined, Value
 
 JSON = {"content-type": "application/json"}
 STRICT = Options(strict=True)

@@ -23,7 +23,8 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import Engine
-from doorward.rego.values import UNDEFINED, Undefined, Value, from_json, to_json
+from doorward.rego.json_text import from_json
+from doorward.rego.values import UNDEFINED, Undefined, Value, to_json
 
 INPUTS = rows("envoy-input.jsonl.gz")
 DECISIONS = rows("envoy-decision.jsonl.gz")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import MAX_DIGITS, Number, exact, from_fraction, parse_number
 from doorward.rego.values import (
     UNDEFINED,
     compare,
     equal,
-    from_json,
     from_key,
     from_python,
     make_set,

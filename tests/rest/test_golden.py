@@ -25,7 +25,7 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-from doorward.rego.values import from_json
+from doorward.rego.json_text import from_json
 from doorward.rest.app import Api
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
-from doorward.rego.values import Value, from_json
+from doorward.rego.json_text import from_json
+from doorward.rego.values import Value
 
 __all__ = [
     "BOOLEAN",

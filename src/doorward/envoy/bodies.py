@@ -19,8 +19,9 @@ from doorward.envoy.gojson import end_of_value
 from doorward.envoy.gotext import parse_int, to_text
 from doorward.envoy.multipart import parse_media_type, parse_parts
 from doorward.envoy.paths import parse_query
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import parse_number
-from doorward.rego.values import Key, Value, from_json
+from doorward.rego.values import Key, Value
 
 __all__ = [
     "MAX_DEPTH",

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from doorward.rego.builtins.go_json import marshal
-from doorward.rego.values import Value, from_json
+from doorward.rego.json_text import from_json
+from doorward.rego.values import Value
 
 __all__ = ["JSONError", "go_message", "object_text", "read_json"]
 

@@ -19,17 +19,10 @@ from doorward.rego.errors import (
     ParseError,
     RegoError,
 )
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number
 from doorward.rego.source import Source, Span
-from doorward.rego.values import (
-    UNDEFINED,
-    Value,
-    from_json,
-    from_python,
-    to_json,
-    to_python,
-    to_rego,
-)
+from doorward.rego.values import UNDEFINED, Value, from_python, to_json, to_python, to_rego
 
 __all__ = [
     "REGISTRY",

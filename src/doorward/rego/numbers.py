@@ -22,6 +22,7 @@ __all__ = [
     "exact",
     "from_fraction",
     "number_text",
+    "parse_lean",
     "parse_number",
     "round_mantissa",
 ]
@@ -40,23 +41,39 @@ class Number(float):
     Equality and hash are by exact value, so that `Number("1.0") == 1`.
     """
 
-    __slots__ = ("_exact", "text")
+    # One slot, since data may hold millions: the text, nothing if it is that of the float, and once
+    # it was computed with the exact value, beside the text where that is not the float's.
+    __slots__ = ("_known",)
 
-    text: str
-    _exact: int | Fraction | None
+    _known: str | int | Fraction | tuple[str, int | Fraction] | None
 
     def __new__(cls, text: str) -> Number:
         self = float.__new__(cls, text)
-        self.text = text
-        self._exact = None
+        self._known = text
         return self
+
+    @property
+    def text(self) -> str:
+        """The text that it was written with."""
+        known = self._known
+        if type(known) is str:
+            return known
+        return known[0] if type(known) is tuple else float.__repr__(self)
 
     @property
     def exact(self) -> int | Fraction:
         """The value computed with: an `int` where integral, else rounded to the mantissa."""
-        if self._exact is None:
-            self._exact = _read(self.text)
-        return self._exact
+        known = self._known
+        if isinstance(known, tuple):
+            return known[1]
+        if isinstance(known, str):
+            value = _read(known)
+            self._known = known, value
+        elif known is None:
+            self._known = value = _read(float.__repr__(self))
+        else:
+            return known
+        return value
 
     def __eq__(self, other: object) -> bool:
         return self.exact == (other.exact if type(other) is Number else other)
@@ -100,6 +117,23 @@ def parse_number(text: str) -> int | Number:
     return Number(text)
 
 
+def parse_lean(text: str) -> int | Number:
+    """As `parse_number`, of what JSON's grammar lets through with a point or an exponent.
+
+    The text is not kept where Python would write the same: half the memory.
+    """
+    if len(text) > _SHORT or "e" in text or "E" in text:
+        return parse_number(text)
+    number = _new(Number, text)
+    number._known = None if _repr(number) == text else text
+    return number
+
+
+_SHORT: Final = 17
+_new: Final = float.__new__
+_repr: Final = float.__repr__
+
+
 def exact(number: AnyNumber) -> int | Fraction:
     """The exact value to compute with; ValueError for a float that is not finite."""
     if type(number) is int:
@@ -120,8 +154,9 @@ def from_fraction(value: int | Fraction) -> int | Number:
         whole = rounded.numerator
         small = whole.bit_length() <= MANTISSA_BITS
         return whole if small else int(Fraction(_shortest(rounded)))
-    number = Number(_shortest(rounded))
-    number._exact = rounded
+    text = _shortest(rounded)
+    number = Number(text)
+    number._known = text, rounded
     return number
 
 

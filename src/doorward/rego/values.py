@@ -1,4 +1,4 @@
-"""Rego values as Python objects: kinds, equality, order, keys, and the way in and out as JSON.
+"""Rego values as Python objects: kinds, equality, order, keys, and the way out as JSON.
 
     null     None          number   int, Number (or float)     array   list
     boolean  True, False   string   str                        object  dict     set  frozenset
@@ -21,8 +21,7 @@ from collections.abc import Set as AbstractSet
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, Union
 
-from doorward.rego.collector import postponed
-from doorward.rego.numbers import AnyNumber, Number, exact, number_text, parse_number
+from doorward.rego.numbers import AnyNumber, Number, exact, number_text
 
 __all__ = [
     "KINDS",
@@ -35,13 +34,13 @@ __all__ = [
     "classes_of",
     "compare",
     "equal",
-    "from_json",
     "from_key",
     "from_python",
     "iterate",
     "kind_name",
     "make_object",
     "make_set",
+    "scrub",
     "sorted_keys",
     "sorted_values",
     "to_json",
@@ -264,74 +263,6 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
             yield item, item
 
 
-MUCH: Final = 1 << 20
-"""Characters of JSON from which loading puts collections off."""
-
-
-def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
-    """The value of a JSON text, numbers with their text kept, lone surrogates as U+FFFD.
-
-    ValueError for anything that is not one JSON value, for NaN and Infinity, for numbers past
-    `MAX_DIGITS`, for nesting that Python cannot follow and, with `unique_keys`, for an object
-    that names a key twice.
-    """
-    decoder = _UNIQUE_DECODER if unique_keys else _DECODER
-    text = text if isinstance(text, str) else text.decode("utf-8")
-    try:
-        if len(text) < MUCH:
-            value: Value = decoder.decode(text)
-        else:
-            with postponed():
-                value = decoder.decode(text)
-        return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
-    except RecursionError:
-        raise ValueError("JSON is nested too deeply") from None
-
-
-def _scrub(text: str) -> str:
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
-
-
-def _scrubbed(value: Value) -> Value:
-    if isinstance(value, str):
-        return _scrub(value)
-    if isinstance(value, list):
-        return [_scrubbed(item) for item in value]
-    if isinstance(value, dict):
-        return {_scrub(k) if type(k) is str else k: _scrubbed(v) for k, v in value.items()}
-    return value
-
-
-# A lone surrogate in a string stands for a byte that is no UTF-8 (`builtins.octets`), so none may
-# come in by its escape, and none goes out.
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _unique(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        seen: set[str] = set()
-        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
-        raise ValueError(f"duplicate key {json.dumps(twice)}")
-    return result
-
-
-_DECODER: Final = json.JSONDecoder(
-    parse_int=parse_number, parse_float=parse_number, parse_constant=_refuse_constant
-)
-_UNIQUE_DECODER: Final = json.JSONDecoder(
-    parse_int=parse_number,
-    parse_float=parse_number,
-    parse_constant=_refuse_constant,
-    object_pairs_hook=_unique,
-)
-
-
 def from_python(value: object) -> Value:
     """A Rego value made from Python data: tuples become arrays, sets become sets.
 
@@ -374,11 +305,21 @@ def _json_key(key: Key) -> str:
     return key if type(key) is str else to_json(from_key(key))
 
 
+# A lone surrogate in a string stands for a byte that is no UTF-8 (`builtins.octets`), so none may
+# come in by its escape, and none goes out.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def scrub(text: str) -> str:
+    """`text` with U+FFFD for each lone surrogate."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
 def to_json(value: Value) -> str:
     """Compact JSON, keys in order, number texts kept, text outside ASCII as it is."""
     out: list[str] = []
     _write(value, out.append, _quote, ",", ":", _write_json_set, _json_object_key)
-    return _scrub("".join(out))
+    return scrub("".join(out))
 
 
 def to_rego(value: Value) -> str:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import BuiltinError
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import parse_number
-from doorward.rego.values import UNDEFINED, Undefined, Value, from_json, make_object, make_set
+from doorward.rego.values import UNDEFINED, Undefined, Value, make_object, make_set
 
 __all__ = ["Call", "NotACall", "parse_call"]
 

@@ -20,7 +20,8 @@ from tests.rego.builtins.differences_core import CORE_DIFFERENCES
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import BuiltinError, HaltError
-from doorward.rego.values import UNDEFINED, from_json, to_json, to_python, to_rego
+from doorward.rego.json_text import from_json
+from doorward.rego.values import UNDEFINED, to_json, to_python, to_rego
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/builtins.jsonl.gz"

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from doorward.rego.builtins.octets import SURROGATES, scrub
 from doorward.rego.errors import BuiltinError
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number, number_text
-from doorward.rego.values import Key, Value, from_json, from_key, sorted_keys, sorted_values
+from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
 
 __all__ = ["indent", "marshal", "quote", "unmarshal"]
 

@@ -29,17 +29,9 @@ from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, object_, string
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, OperandError
+from doorward.rego.json_text import from_json
 from doorward.rego.numbers import exact
-from doorward.rego.values import (
-    Key,
-    Value,
-    from_json,
-    from_key,
-    kind_name,
-    make_set,
-    to_key,
-    to_rego,
-)
+from doorward.rego.values import Key, Value, from_key, kind_name, make_set, to_key, to_rego
 
 DEFAULT_TIMEOUT: Final = 5.0
 MAX_TIMEOUT: Final = 600.0

@@ -1,0 +1,121 @@
+"""JSON text to values; the way out is `values.to_json`.
+
+Of much text equal strings and equal fractions are kept once: data repeats itself (names of groups,
+of cities, of kinds), and what Python's decoder makes a second time would stay in memory beside the
+first. Nothing here knows where a text came from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from doorward.rego.collector import postponed
+from doorward.rego.numbers import Number, parse_lean, parse_number
+from doorward.rego.values import Value, scrub
+
+__all__ = ["MUCH", "from_json"]
+
+MUCH: Final = 1 << 20
+"""Characters from which equal parts are shared and collections put off."""
+_KEPT: Final = 1 << 14
+"""How many strings, and how many numbers, are remembered at a time."""
+
+
+def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
+    """The value of a JSON text, numbers with their text kept, lone surrogates as U+FFFD.
+
+    ValueError for anything that is not one JSON value, for NaN and Infinity, for numbers past
+    `MAX_DIGITS`, for nesting that Python cannot follow and, with `unique_keys`, for an object
+    that names a key twice.
+    """
+    text = text if isinstance(text, str) else text.decode("utf-8")
+    try:
+        if len(text) < MUCH:
+            decoder = _UNIQUE_DECODER if unique_keys else _DECODER
+            value: Value = decoder.decode(text)
+        else:
+            with postponed():
+                value = _sharing_decoder(unique_keys=unique_keys).decode(text)
+        return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+
+
+class _Numbers(dict[str, "int | Number"]):
+    """The number of each text met lately."""
+
+    def __missing__(self, text: str) -> int | Number:
+        number = parse_lean(text)
+        if len(self) >= _KEPT:
+            self.clear()
+        self[text] = number
+        return number
+
+
+class _Strings(dict[str, str]):
+    """The one copy of each string met lately."""
+
+    def share(self, obj: dict[str, Value]) -> dict[str, Value]:
+        """The strings in `obj`, and in the arrays that it holds, become those known already."""
+        once = self.setdefault
+        for key, value in obj.items():
+            if type(value) is str:
+                obj[key] = once(value, value)
+            elif type(value) is list and value and type(value[0]) is str:
+                obj[key] = [once(item, item) if type(item) is str else item for item in value]
+        if len(self) > _KEPT:
+            self.clear()
+        return obj
+
+    def share_unique(self, pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+        return self.share(_unique(pairs))
+
+
+def _sharing_decoder(*, unique_keys: bool) -> json.JSONDecoder:
+    strings, numbers = _Strings(), _Numbers()
+    return json.JSONDecoder(
+        parse_int=parse_number,
+        parse_float=numbers.__getitem__,
+        parse_constant=_refuse_constant,
+        object_hook=strings.share,
+        object_pairs_hook=strings.share_unique if unique_keys else None,
+    )
+
+
+def _scrubbed(value: Value) -> Value:
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {scrub(k) if type(k) is str else k: _scrubbed(v) for k, v in value.items()}
+    return value
+
+
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise ValueError(f"duplicate key {json.dumps(twice)}")
+    return result
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=parse_number, parse_float=parse_number, parse_constant=_refuse_constant
+)
+_UNIQUE_DECODER: Final = json.JSONDecoder(
+    parse_int=parse_number,
+    parse_float=parse_number,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique,
+)
