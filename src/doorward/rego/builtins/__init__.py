@@ -6,10 +6,7 @@ built-ins.
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Final
-
-from doorward.rego.builtins import (
+from doorward.rego.builtins import (  # noqa: F401  # imported for what they declare
     aggregates,
     arrays,
     aws,
@@ -44,37 +41,4 @@ from doorward.rego.builtins import (
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.builtins.registry import REGISTRY, Builtin, Registry, builtin
 
-__all__ = ["CATEGORIES", "REGISTRY", "Builtin", "Context", "Environment", "Registry", "builtin"]
-
-CATEGORIES: Final[tuple[ModuleType, ...]] = (
-    aggregates,
-    arrays,
-    aws,
-    bits,
-    certificates,
-    comparison,
-    conversions,
-    crypto,
-    encoding,
-    globs,
-    graphql,
-    graphs,
-    http,
-    internal,
-    json_paths,
-    net,
-    numbers,
-    objects,
-    reflection,
-    regex,
-    schema,
-    semver,
-    sets,
-    string_templates,
-    strings,
-    time,
-    tokens,
-    types,
-    units,
-    uuid,
-)
+__all__ = ["REGISTRY", "Builtin", "Context", "Environment", "Registry", "builtin"]
