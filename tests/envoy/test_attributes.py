@@ -12,6 +12,7 @@ from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from doorward.envoy import attributes, attributes_v2
+from doorward.envoy.messages import parse_check
 
 SAMPLES: dict[int, Any] = {
     Field.CPPTYPE_STRING: "text",
@@ -49,7 +50,13 @@ def fill(message: Any, path: tuple[Any, ...]) -> None:
         getattr(message, field.name)["text"].SetInParent()
 
 
-V3 = list(paths(auth_v3.CheckRequest.DESCRIPTOR.fields_by_name["attributes"].message_type))
+def walked(request: auth_v3.CheckRequest) -> Any:
+    """What the policy sees of the attributes, once the request has been on the wire."""
+    return attributes.to_attributes(parse_check(request.SerializeToString()).attributes)
+
+
+V3_ATTRIBUTES = auth_v3.CheckRequest.DESCRIPTOR.fields_by_name["attributes"].message_type
+V3 = list(paths(V3_ATTRIBUTES))
 V2 = list(paths(auth_v2.CheckRequest.DESCRIPTOR.fields_by_name["attributes"].message_type))
 
 
@@ -57,7 +64,7 @@ V2 = list(paths(auth_v2.CheckRequest.DESCRIPTOR.fields_by_name["attributes"].mes
 def test_every_field_is_walked(path: tuple[Any, ...]) -> None:
     request = auth_v3.CheckRequest()
     fill(request.attributes, path)
-    found = json.dumps(attributes.to_attributes(request.attributes))
+    found = json.dumps(walked(request))
     for field in path:
         assert f'"{field.json_name}"' in found
 
@@ -76,8 +83,29 @@ def test_every_v2_field_is_walked(path: tuple[Any, ...]) -> None:
 def test_a_port_of_zero_is_there_when_it_was_set() -> None:
     request = auth_v3.CheckRequest()
     request.attributes.source.address.socket_address.port_value = 0
-    source = attributes.to_attributes(request.attributes)["source"]
-    assert source == {"address": {"socketAddress": {"portValue": 0}}}
+    assert walked(request)["source"] == {"address": {"socketAddress": {"portValue": 0}}}
+
+
+@pytest.mark.parametrize("field", [field.name for field in V3_ATTRIBUTES.fields])
+def test_what_is_there_and_empty_is_an_empty_object(field: str) -> None:
+    request = auth_v3.CheckRequest()
+    held = getattr(request.attributes, field)
+    if not hasattr(held, "SetInParent"):
+        return
+    held.SetInParent()
+    assert list(walked(request).values()) == [{}]
+    assert walked(auth_v3.CheckRequest()) == {}
+
+
+def test_every_value_of_a_map_is_there() -> None:
+    request = auth_v3.CheckRequest()
+    wanted = {"a": "1", "b": "2", "": ""}
+    request.attributes.context_extensions.update(wanted)
+    for name in wanted:
+        request.attributes.metadata_context.filter_metadata[name]["value"] = name
+    found = walked(request)
+    assert found["contextExtensions"] == wanted
+    assert found["metadataContext"]["filterMetadata"] == {name: {"value": name} for name in wanted}
 
 
 def test_a_v2_address_of_nothing_is_null() -> None:

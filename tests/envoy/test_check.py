@@ -107,7 +107,17 @@ def test_a_fault_of_ours_is_denied() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"\xff\xff\xff", b"\x0a\x08\x22\x06\x12\x04\x2a\x02\xff\xff", b"{}"]
+    "raw",
+    [
+        b"\xff\xff\xff",
+        b"\x0a\x08\x22\x06\x12\x04\x2a\x02\xff\xff",
+        b"{}",
+        b"\x0a\x04\x0a\x02\xff\xff",  # in a peer, in metadata, in the TLS session
+        b"\x0a\x04\x5a\x02\xff\xff",
+        b"\x0a\x04\x6a\x02\xff\xff",
+        b"\x0a\x04\x62\x02\xff\xff",
+        b"\x0a\x06\x0a\x04\x12\x02\xff\xff",
+    ],
 )
 def test_bytes_that_are_no_request_are_answered(raw: bytes) -> None:
     pdp = Fixed(True)

@@ -12,61 +12,66 @@ import base64
 from functools import lru_cache
 from typing import Any, Final
 
+from envoy.config.core.v3 import base_pb2
 from envoy.service.auth.v3 import attribute_context_pb2
 from google.protobuf import struct_pb2
 
 from doorward.envoy.gotext import from_float
 from doorward.rego.values import Key, Value
 
-__all__ = ["from_http", "from_metadata", "from_struct_value", "to_attributes"]
+__all__ = ["from_struct_value", "to_attributes"]
 
 Object = dict[Key, Value]
 
 MAX_REMEMBERED: Final = 4096
 """Bytes of the longest `Peer` (they may carry certificates) whose object is kept."""
 
+_to_metadata: Final = base_pb2.Metadata.FromString
 _to_peer: Final = attribute_context_pb2.AttributeContext.Peer.FromString
+_to_tls_session: Final = attribute_context_pb2.AttributeContext.TLSSession.FromString
 
 
 def to_attributes(attributes: Any) -> Object:
-    """The object for an `AttributeContext`; `request.http` included."""
+    """The object for the attributes of `messages.parse_check`; `request.http` included.
+
+    google.protobuf's DecodeError when what was left as bytes is no message.
+    """
     out: Object = {}
     has = attributes.HasField
-    if has("source"):
-        out["source"] = _from_peer(attributes.source)
-    if has("destination"):
-        out["destination"] = _from_peer(attributes.destination)
+    # What was left as bytes is there if it is not empty, and mostly need not be asked about.
+    encoded: bytes
+    if (encoded := attributes.source) or has("source"):
+        out["source"] = _from_peer(encoded)
+    if (encoded := attributes.destination) or has("destination"):
+        out["destination"] = _from_peer(encoded)
     if has("request"):
         request = attributes.request
         out["request"] = held = Object()
         if request.HasField("time"):
             held["time"] = _from_time(request.time)
         if request.HasField("http"):
-            held["http"] = from_http(request.http)
+            held["http"] = _from_http(request.http)
     if attributes.context_extensions:
         out["contextExtensions"] = dict(attributes.context_extensions)
     if has("metadata_context"):
-        out["metadataContext"] = from_metadata(attributes.metadata_context)
+        encoded = attributes.metadata_context
+        out["metadataContext"] = _from_metadata(_to_metadata(encoded)) if encoded else {}
     if has("route_metadata_context"):
-        out["routeMetadataContext"] = from_metadata(attributes.route_metadata_context)
+        encoded = attributes.route_metadata_context
+        out["routeMetadataContext"] = _from_metadata(_to_metadata(encoded)) if encoded else {}
     if has("tls_session"):
-        sni = attributes.tls_session.sni
+        sni = _to_tls_session(attributes.tls_session).sni
         out["tlsSession"] = {"sni": sni} if sni else {}
     return out
 
 
-def _from_peer(peer: Any) -> Object:
+def _from_peer(encoded: bytes) -> Object:
     """The object for a `Peer`, remembered: a connection sends many requests, and its ends stay."""
-    encoded: bytes = peer.SerializeToString()
-    return _remembered(encoded) if len(encoded) <= MAX_REMEMBERED else _walk(peer)
+    return _remembered(encoded) if len(encoded) <= MAX_REMEMBERED else _walk(encoded)
 
 
-@lru_cache(maxsize=1024)
-def _remembered(encoded: bytes) -> Object:
-    return _walk(_to_peer(encoded))
-
-
-def _walk(peer: Any) -> Object:
+def _walk(encoded: bytes) -> Object:
+    peer: Any = _to_peer(encoded)
     out: Object = {}
     if peer.HasField("address"):
         out["address"] = _from_address(peer.address)
@@ -79,6 +84,9 @@ def _walk(peer: Any) -> Object:
     if certificate := peer.certificate:
         out["certificate"] = certificate
     return out
+
+
+_remembered: Final = lru_cache(maxsize=1024)(_walk)
 
 
 def _from_address(address: Any) -> Object:
@@ -142,7 +150,7 @@ def _from_time(time: Any) -> Object:
     return out
 
 
-def from_http(http: Any) -> Object:
+def _from_http(http: Any) -> Object:
     """The object for an `HttpRequest`."""
     out: Object = {}
     if identifier := http.id:
@@ -190,11 +198,9 @@ def _from_header_map(header_map: Any) -> Object:
     return {"headers": headers} if headers else {}
 
 
-def from_metadata(metadata: Any) -> Object:
+def _from_metadata(metadata: Any) -> Object:
     """The object for a `Metadata`: structs as plain objects, an `Any` as type URL and base64."""
     out: Object = {}
-    if not metadata.ByteSize():
-        return out
     if metadata.filter_metadata:
         out["filterMetadata"] = {
             name: {key: from_struct_value(value) for key, value in struct.fields.items()}

@@ -42,7 +42,8 @@ class Decider(Protocol):
     """What a check needs of the decision point (`doorward.pdp.pdp.PDP`)."""
 
     @property
-    def logs_decisions(self) -> bool: ...
+    def logs_decisions(self) -> bool:
+        """Asked once: a decision point has a log, or it has none."""
 
     def decide(self, path: str, input: Value | Undefined = ..., /) -> Decision: ...
 
@@ -96,6 +97,7 @@ class _Checker:
         self._path = "/".join([part for part in options.path.split("/") if part])
         self._decide = pdp.decide_query if options.query else pdp.decide
         self._subject = options.query or options.path
+        self._is_timed = pdp.logs_decisions or observer is not None
         self._complaints: dict[str, tuple[float, int]] = {}
 
     def check(self, request: bytes) -> bytes:
@@ -111,7 +113,7 @@ class _Checker:
             return to_denial("internal_error", decision_id, self._version)
 
     def _check(self, request: bytes) -> bytes:
-        started = perf_counter_ns()
+        started = perf_counter_ns() if self._is_timed else 0
         try:
             found = to_input(request, self._options, self._services, self._version)
         except RequestError as error:
@@ -129,11 +131,12 @@ class _Checker:
         except ResultError as error:
             decision = decision._replace(error=DecisionError(str(error)))
             return self._fail(decision, found, "envoyauth_result_error", started, error.code)
-        elapsed = perf_counter_ns() - started
-        if self._pdp.logs_decisions:
-            self._pdp.record(decision, found, handler_ns=elapsed)
-        if self._observer is not None:
-            self._observer.observe(elapsed / 1e9)
+        if self._is_timed:
+            elapsed = perf_counter_ns() - started
+            if self._pdp.logs_decisions:
+                self._pdp.record(decision, found, handler_ns=elapsed)
+            if self._observer is not None:
+                self._observer.observe(elapsed / 1e9)
         return response
 
     def _count(self, reason: str) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, Final, Literal, TypeAlias
 
 from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
-from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
 from google.protobuf.message import DecodeError
 
 from doorward.envoy import attributes, attributes_v2, strict
-from doorward.envoy.bodies import parse_body, parse_json
+from doorward.envoy.bodies import parse_body
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestError
+from doorward.envoy.messages import parse_check
 from doorward.envoy.options import Options
 from doorward.envoy.paths import parse_target
 from doorward.rego.values import Key, Value
@@ -32,7 +32,6 @@ _VERSION_V2: Final[Value] = {"ext_authz": "v2", "encoding": "encoding/json"}
 
 _DEFAULTS: Final = Options()
 _NO_HEADERS: Final[dict[str, str]] = {}
-_from_v3: Final = auth_v3.CheckRequest.FromString
 _from_v2: Final = auth_v2.CheckRequest.FromString
 
 
@@ -49,23 +48,27 @@ def to_input(
     version: Version = "v3",
 ) -> Input:
     """The `input` document for a serialized CheckRequest; `RequestError` says why there is none."""
-    try:
-        context: Any = (_from_v3 if version == "v3" else _from_v2)(request)
-    except DecodeError as error:
-        raise _malformed(error) from None
     out: Input = {}
     fields: Input = {}
     raw_body = b""
-    if context.HasField("attributes"):
-        context = context.attributes
-        walk = attributes.to_attributes if version == "v3" else attributes_v2.to_attributes
-        out["attributes"] = found = walk(context)
-        source: Any = found.get("source")
-        if source and "principal" in source:
-            out["source_principal"] = source["principal"]
-        fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
-        if "rawBody" in fields:
-            raw_body = context.request.http.raw_body
+    try:
+        if version == "v3":
+            context: Any = parse_check(request)
+            walk = attributes.to_attributes
+        else:
+            context = _from_v2(request)
+            walk = attributes_v2.to_attributes
+        if context.HasField("attributes"):
+            context = context.attributes
+            out["attributes"] = found = walk(context)
+            source: Any = found.get("source")
+            if source and "principal" in source:
+                out["source_principal"] = source["principal"]
+            fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
+            if "rawBody" in fields:
+                raw_body = context.request.http.raw_body
+    except DecodeError as error:
+        raise _malformed(error) from None
     out["version"] = _VERSION_V3 if version == "v3" else _VERSION_V2
     _read_http(out, fields, raw_body, options, services)
     return out
@@ -84,20 +87,30 @@ def _read_http(
     path, query = parse_target(target)
     out["parsed_path"] = path
     out["parsed_query"] = query
-    if options.strict and query:
+    if query and options.strict:
         strict.check_query(query)
     if options.skip_request_body_parse:
         return
     body = http.get("body", "")
-    parser = parse_json
-    if options.strict:
-        strict.check_body(headers, body, raw_body, reads_grpc=services is not None)
-        parser = strict.parse_json
-    value, truncated = parse_body(headers, body, raw_body, path, services, parser)
-    if options.strict:
-        strict.check_parsed(headers, value, truncated=truncated)
-    out["parsed_body"] = value
-    out["truncated_body"] = truncated
+    read = _read_strictly if options.strict else parse_body
+    out["parsed_body"], out["truncated_body"] = read(headers, body, raw_body, path, services)
+
+
+def _read_strictly(
+    headers: dict[str, str],
+    body: str,
+    raw_body: bytes,
+    path: list[str],
+    services: Services | None,
+) -> tuple[Value, bool]:
+    """`parse_body`, with every check of strict mode."""
+    if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
+        return strict.parse_json(body or raw_body), False
+    if not body and not raw_body:
+        return None, False
+    value, truncated = parse_body(headers, body, raw_body, path, services, strict.parse_json)
+    strict.check_parsed(headers, value, truncated=truncated)
+    return value, truncated
 
 
 def _malformed(error: DecodeError) -> MalformedRequestError:

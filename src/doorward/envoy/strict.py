@@ -33,8 +33,11 @@ def _refuse(reason: str) -> NoReturn:
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _METHOD: Final = re.compile(r"[A-Z][A-Z0-9-]*\Z")
-_SUSPICIOUS: Final = re.compile(r"[^\x21-\x7e]|[#%;\\]|//|/\.")
-"""What most targets have none of, so that the rules need not be asked one by one."""
+_PLAIN_TARGET: Final = re.compile(
+    r"(?:/(?![./])[\x21\x22\x24\x26-\x2e\x30-\x3a\x3c-\x5b\x5d-\x7e]*+)++\Z"
+)
+"""What most targets are, so that the rules need not be asked one by one: ASCII without blanks, `#`,
+`%`, `;` and backslash, and no two slashes or slash and dot in a row."""
 
 _TARGET_RULES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), reason)
@@ -70,9 +73,24 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
     method = http.get("method", "")
     if method not in _METHODS and not _METHOD.match(method):
         _refuse("method is not in capitals")
-    if target[:1] != "/" or _SUSPICIOUS.search(target):
+    if not _PLAIN_TARGET.match(target):
         _check_target(method, target)
-    _check_headers(method, target, headers)
+    names = "\n".join(headers)
+    if len(names) <= MAX_REMEMBERED:
+        _remembered_header_names(names)
+    else:
+        _check_header_names(names)
+    authorization = headers.get("authorization")
+    if authorization and "," in authorization:
+        _check_authorization(authorization)
+    if headers.get(":path", target) != target or headers.get(":method", method) != method:
+        _refuse("headers and request line differ")
+    host = headers.get("host")
+    if host is not None and headers.get(":authority", host) != host:
+        _refuse("host and :authority differ")
+    upgrade = headers.get("upgrade")
+    if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
+        _refuse("upgrade whose body or further requests nobody checks")
     if "headerMap" in http:
         _check_header_map(http["headerMap"].get("headers", []))
 
@@ -117,25 +135,6 @@ _SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 
-def _check_headers(method: str, target: str, headers: Mapping[str, str]) -> None:
-    names = "\n".join(headers)
-    if len(names) <= MAX_REMEMBERED:
-        _remembered_header_names(names)
-    else:
-        _check_header_names(names)
-    authorization = headers.get("authorization", "")
-    if "," in authorization:
-        _check_authorization(authorization)
-    if headers.get(":path", target) != target or headers.get(":method", method) != method:
-        _refuse("headers and request line differ")
-    host = headers.get("host")
-    if host is not None and headers.get(":authority", host) != host:
-        _refuse("host and :authority differ")
-    upgrade = headers.get("upgrade")
-    if upgrade and (method != "GET" or "h2c" in upgrade.lower()):
-        _refuse("upgrade whose body or further requests nobody checks")
-
-
 def _check_header_names(names: str) -> None:
     """Names, one to a line."""
     if names != names.lower():
@@ -175,15 +174,16 @@ _PLAIN_JSON: Final = "application/json"
 
 def check_body(
     headers: Mapping[str, str], body: str, raw_body: bytes, *, reads_grpc: bool = False
-) -> None:
-    """What a body claims to be, before it is read."""
+) -> bool:
+    """What a body claims to be, before it is read. True: as much JSON as it says, and no more to
+    ask than what `parse_json` does."""
     if headers.get("x-envoy-auth-partial-body", "false") != "false":
         _refuse("body is cut")
     length = headers.get("content-length")
     if not body and not raw_body:
         if length is not None and length != "0":
             _refuse("body was not sent to the policy")
-        return
+        return False
     if body and raw_body:
         _refuse("two bodies")
     encoding = headers.get("content-encoding")
@@ -197,7 +197,7 @@ def check_body(
     if content_type is None:
         _refuse("body without a content type")
     if content_type == _PLAIN_JSON and length is not None:
-        return
+        return True
     if kind_of(content_type) == "grpc":
         if reads_grpc and raw_body[:1] != b"\0":
             _refuse("body is compressed")
@@ -206,6 +206,7 @@ def check_body(
     elif length is None:
         _refuse("body of undeclared length")
     _check_content_type(content_type, body, raw_body)
+    return False
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:

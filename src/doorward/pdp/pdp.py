@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
 
@@ -22,6 +23,9 @@ from doorward.rego.values import UNDEFINED, Undefined, Value
 __all__ = ["PDP", "DecisionSink"]
 
 _log: Final = logging.getLogger(__name__)
+
+# What `Decision(…)` does, without the function in between: every decision makes one.
+_to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
 
 
 class DecisionSink(Protocol):
@@ -75,14 +79,10 @@ class PDP:
             error = raised
         except FAULTS as raised:
             error = _fault(raised)
-        return Decision(
-            new_decision_id(),
-            path if type(path) is str else "/".join(path),
-            result,
-            error,
-            snapshot.revision,
-            perf_counter_ns() - started,
-        )
+        elapsed = perf_counter_ns() - started
+        shown = path if type(path) is str else "/".join(path)
+        found = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
+        return _to_decision(Decision, found)
 
     def decide_query(
         self, text: str, input: Value | Undefined = UNDEFINED, *, strict: bool = False
