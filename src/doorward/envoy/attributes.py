@@ -160,7 +160,9 @@ def _from_http(http: Any) -> Object:
     # `dict(headers)` would go through the keys in Python, one call for each.
     headers = http.headers
     if headers:
-        out["headers"] = {name: headers[name] for name in headers}
+        out["headers"] = held = Object()
+        for name in headers:
+            held[name] = headers[name]
     if http.HasField("header_map"):
         out["headerMap"] = _from_header_map(http.header_map)
     if path := http.path:

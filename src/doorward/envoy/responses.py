@@ -63,7 +63,12 @@ def to_response(
     result: Value | Undefined, decision_id: str, *, dry_run: bool = False, version: Version = "v3"
 ) -> bytes:
     """The serialized answer to a decision; `ResultError` when the result is not one."""
-    if isinstance(result, bool):
+    if result is True or result is False:
+        encoded = decision_id.encode()
+        if (result or not dry_run) and version == "v3" and len(encoded) == len(_SAMPLE_ID):
+            # All but the id was encoded once, with one of the same length.
+            before, after = _ALLOWED if result else _DENIED
+            return before + encoded + after
         return _to_boolean(result, decision_id, dry_run=dry_run, version=version)
     if isinstance(result, Undefined):
         raise ResultError("undefined decision")
@@ -121,7 +126,6 @@ def _go_type(value: Value) -> str:
     return _GO_TYPES[kind_name(value)]
 
 
-# A boolean decision is answered from bytes that were encoded once, with an id of the same length.
 _SAMPLE_ID: Final = "00000000-0000-4000-8000-000000000000"
 
 
@@ -144,9 +148,6 @@ def _to_boolean(allowed: bool, decision_id: str, *, dry_run: bool, version: Vers
     if version == "v2":
         decision_id = ""
     code = OK if allowed or dry_run else PERMISSION_DENIED
-    if len(decision_id) == len(_SAMPLE_ID) and decision_id.isascii() and (allowed or not dry_run):
-        before, after = _ALLOWED if allowed else _DENIED
-        return before + decision_id.encode() + after
     return _boolean_answer(code, decision_id, ok_response=dry_run and not allowed)
 
 

@@ -317,7 +317,7 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
             seen.add(name)
     # Names without capitals and without NUL cannot be told apart by case alone: most objects.
     joined = "".join(result)
-    if not joined.isascii() or joined != joined.lower():
+    if not joined.isascii() or not joined.islower():
         _check_names(result, "JSON key")
     return result
 
@@ -351,7 +351,8 @@ def parse_json(text: str | bytes) -> Value:
             text = text.decode()
         except UnicodeDecodeError:
             _refuse("JSON is not in UTF-8")
-    bodies.check_depth(text)
+    if len(text) > bodies.MAX_DEPTH:
+        bodies.check_depth(text)
     if "\\u" in text:
         _check_escapes(text)
     try:
