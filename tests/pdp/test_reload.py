@@ -13,6 +13,7 @@ from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
+from doorward.pdp.sources import Sources
 
 FIRST = "package a\n\nallow := 1\n"
 SECOND = "package a\n\nallow := 2\n"
@@ -28,8 +29,7 @@ class Watched:
         self.failures: list[bool] = []
         self.pdp = PDP(self.read())
         self.watcher = Watcher(
-            paths,
-            (),
+            Sources(paths).files,
             self.read,
             self.pdp.replace,
             health=self.health,

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
-from doorward.cli import capabilities
-from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.cli import capabilities, schemas
+from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.go_json import object_text
-from doorward.pdp.loader import LoadError, load
-from doorward.rego import REGISTRY, Capabilities, Diagnostic, ParseError, RegoError, Source
-from doorward.rego.analysis.passes import Options, check
+from doorward.pdp.loader import Loaded, LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    CompileError,
+    Diagnostic,
+    ParseError,
+    RegoError,
+    Source,
+)
+from doorward.rego.analysis.passes import Options, check, report
+from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
@@ -43,6 +53,8 @@ Examples:
     "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
 )
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("-b", "--bundle", is_flag=True, help="Paths are bundles; their data is checked too.")
+@schemas.option
 @capabilities.option
 @click.option("--v0-v1", is_flag=True, help="Policies must be both Rego v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
@@ -53,6 +65,8 @@ def command(
     strict: bool,
     max_errors: int,
     ignore: tuple[str, ...],
+    bundle: bool,
+    schema: str | None,
     capabilities: Capabilities | None,
     v0_v1: bool,
     v0_compatible: bool,
@@ -68,35 +82,51 @@ def command(
     found: RegoError | LoadError | None = None
     files: Sequence[str] = ()
     try:
-        loaded = load(paths, ignore=ignore)
-        files = list(loaded.modules)
-        options = Options(strict, max_errors)
+        options = Options(strict, max_errors, schemas.read_schemas(schema))
         for v0 in (False, True) if v0_v1 else (v0_compatible,):
-            _check(loaded.modules, options, v0=v0, allowed=capabilities)
+            loaded = _load(paths, ignore, bundle=bundle, v0=v0)
+            files = list(loaded.modules)
+            warn(loaded.notes)
+            _check(loaded, options, v0=v0, allowed=capabilities, with_data=bundle)
     except (LoadError, RegoError) as error:
         found = error
     _report(found, files, style)
     return 0 if found is None else 1
 
 
+def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:
+    if bundle:
+        return Sources(bundles=paths, ignore=ignore, v0=v0).load()
+    return Sources(paths=paths, ignore=ignore).load()
+
+
 def _check(
-    modules: Mapping[str, str], options: Options, *, v0: bool, allowed: Capabilities | None
+    loaded: Loaded, options: Options, *, v0: bool, allowed: Capabilities | None, with_data: bool
 ) -> None:
-    """Everything that can be wrong, METADATA blocks included; no code is generated."""
+    """Everything that can be wrong, METADATA blocks included; no code is generated.
+
+    `with_data`: rules in the place of data are wrong as well, as in OPA with bundles only.
+    """
     trees: list[Module] = []
     errors: list[Diagnostic] = []
     registry = REGISTRY if allowed is None else allowed.registry(REGISTRY)
-    for name, text in modules.items():
+    for name, text in loaded.modules.items():
+        version = loaded.rego_versions.get(name)
+        own_v0 = v0 if version is None else version == 0
         try:
             source = Source(name, text)
-            trees.append(parse_module(source, v0=v0, annotations=True, builtins=registry))
+            trees.append(parse_module(source, v0=own_v0, annotations=True, builtins=registry))
             if allowed is not None:
-                errors += allowed.problems(trees[-1], v0=v0)
+                errors += allowed.problems(trees[-1], v0=own_v0)
         except ParseError as error:
             errors += error.diagnostics
     if errors:
         raise ParseError(errors)
-    check(trees, registry, options)
+    program = check(trees, registry, options)
+    if with_data:
+        errors = check_base_data(program.modules, loaded.data)
+        if errors:
+            raise CompileError(report(errors, options.max_errors))
 
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:

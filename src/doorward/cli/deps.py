@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from doorward.cli.errors import OneOf, for_people
+from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.results import table
 from doorward.pdp.go_json import object_text
-from doorward.pdp.loader import Loaded, LoadError, load
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
 from doorward.rego import Engine, RegoError
 from doorward.rego.analysis.documents import Documents, Path
 from doorward.rego.analysis.tree import path_text
@@ -29,6 +30,7 @@ Examples:
 )
 @click.argument("query", nargs=-1)
 @click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
@@ -36,6 +38,7 @@ Examples:
 def command(
     query: tuple[str, ...],
     data: tuple[str, ...],
+    bundle: tuple[str, ...],
     style: str,
     ignore: tuple[str, ...],
     v0_compatible: bool,
@@ -48,8 +51,14 @@ def command(
     if len(query) != 1:
         raise click.UsageError("specify exactly one query argument")
     try:
-        loaded = load(data, ignore=ignore) if data else Loaded()
-        engine = Engine(modules=loaded.modules, data=loaded.data, v0=v0_compatible)
+        loaded = Sources(paths=data, bundles=bundle, ignore=ignore, v0=v0_compatible).load()
+        warn(loaded.notes)
+        engine = Engine(
+            modules=loaded.modules,
+            data=loaded.data,
+            v0=v0_compatible,
+            rego_versions=loaded.rego_versions,
+        )
         found = engine.prepare(query[0]).documents
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from doorward.cli.errors import for_people
-from doorward.pdp.loader import LoadError, load
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
 from doorward.rego import Engine, RegoError
 
 __all__ = ["command"]
@@ -16,22 +17,29 @@ __all__ = ["command"]
     epilog="""\b
 Examples:
   doorward emit policy.rego
+  doorward emit --query 'data.envoy.authz.allow' policy.rego
 """,
 )
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1)
+@click.option("-q", "--query", default="", help="Show this query, and not the policies.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
-def command(paths: tuple[str, ...], ignore: tuple[str, ...], v0_compatible: bool) -> int:
-    """Print the generated Python of policies in files and folders.
+def command(
+    paths: tuple[str, ...], query: str, ignore: tuple[str, ...], v0_compatible: bool
+) -> int:
+    """Print the generated Python of policies in files and folders, or of a query on them.
 
     It is for reading: it runs only with the names that the engine gives it.
     """
+    if not paths and not query:
+        raise click.UsageError("specify at least one file, or a query")
     try:
-        loaded = load(paths, ignore=ignore)
+        loaded = Sources(paths=paths, ignore=ignore).load()
         engine = Engine(modules=loaded.modules, data=loaded.data, v0=v0_compatible)
+        texts = {query: engine.prepare(query).emit()} if query else engine.emit()
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)
         return 1
-    for name, text in engine.emit().items():
+    for name, text in texts.items():
         click.echo(f"# {name}\n{text.rstrip()}\n")
     return 0

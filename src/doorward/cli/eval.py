@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities
+from doorward.cli import capabilities, schemas
 from doorward.cli.durations import seconds
-from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.profiles import in_order, profile_document, profile_table
-from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
+from doorward.cli.results import FORMATS, Result, framed, results_of, table, to_document
+from doorward.pdp.bundle import BundleError
 from doorward.pdp.go_json import JSONError, object_text, read_json
-from doorward.pdp.loader import Loaded, LoadError, load, read_document
+from doorward.pdp.loader import LoadError, read_document
+from doorward.pdp.sources import Sources
 from doorward.rego import (
     UNDEFINED,
     Capabilities,
@@ -32,6 +34,7 @@ from doorward.rego import (
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import EvalError
+from doorward.rego.timers import Timers
 from doorward.rego.values import Undefined
 
 if TYPE_CHECKING:
@@ -49,8 +52,8 @@ class _Asked:
     """What one call asked for."""
 
     query: str
-    data: Sequence[str]
-    ignore: Sequence[str]
+    sources: Sources
+    schema: str | None
     input: Value | Undefined
     package: str
     imports: Sequence[str]
@@ -62,6 +65,7 @@ class _Asked:
     explain: str
     coverage: bool
     profile: bool
+    metrics: bool
     capabilities: Capabilities | None
 
 
@@ -74,6 +78,7 @@ class _Answer:
     explanation: Explanation | None = None
     coverage: str = ""
     profile: Sequence[Entry] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
     is_stopped: bool = False
     """Whether `error` ended it, and is not only shown."""
 
@@ -91,6 +96,8 @@ Examples:
 )
 @click.argument("query", nargs=-1)
 @click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
+@schemas.option
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
@@ -113,6 +120,7 @@ Examples:
     type=click.Choice(["total_time_ns", "num_eval", "file", "line"]),
     help="What comes first in the profile; repeatable.",
 )
+@click.option("--metrics", is_flag=True, help="Report how long parsing, compiling and all took.")
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
@@ -144,8 +152,13 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         return 2
     asked = _Asked(
         query=text,
-        data=options["data"],
-        ignore=options["ignore"],
+        sources=Sources(
+            paths=options["data"],
+            bundles=options["bundle"],
+            ignore=options["ignore"],
+            v0=options["v0_compatible"],
+        ),
+        schema=options["schema"],
         input=input,
         package=options["package"],
         imports=options["imports"],
@@ -158,6 +171,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
         coverage=options["coverage"],
         profile=options["profile"] or bool(options["profile_sort"]),
+        metrics=options["metrics"] or options["profile"] or bool(options["profile_sort"]),
     )
     if asked.profile and (asked.explain != "off" or asked.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
@@ -236,44 +250,63 @@ def _parse_input(content: bytes) -> Value | Undefined:
 
 
 def _answer(asked: _Asked) -> _Answer:
+    timers = Timers()
+    traced = asked.explain != "off" or asked.coverage or asked.profile
     try:
-        if not asked.query.strip():
-            raise LoadError(["cannot evaluate empty query"])
-        loaded = load(asked.data, ignore=asked.ignore) if asked.data else Loaded()
-        traced = asked.explain != "off" or asked.coverage or asked.profile
-        engine = Engine(
-            modules=loaded.modules,
-            data=loaded.data,
-            v0=asked.v0,
-            strict=asked.strict,
-            capabilities=asked.capabilities,
-            environment=Environment(tokens=VerifiedTokens(), on_print=_print),
-            traced=traced,
-        )
-        query = engine.prepare(
-            asked.query,
-            strict_builtin_errors=asked.strict_builtin_errors,
-            deadline=asked.deadline,
-            package=asked.package,
-            imports=asked.imports,
-        )
+        query = _prepared(asked, timers, traced=traced)
     except (LoadError, RegoError) as error:
-        return _Answer(error=error, is_stopped=True)
-    return _traced(query, asked) if traced else _plain(query, asked)
+        return _Answer(error=_in_words(error), is_stopped=True)
+    answer = _traced(query, asked, timers) if traced else _plain(query, asked, timers)
+    return replace(answer, metrics=timers.document() if asked.metrics else {})
 
 
-def _plain(query: Query, asked: _Asked) -> _Answer:
+def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
+    if not asked.query.strip():
+        raise LoadError(["cannot evaluate empty query"])
+    loaded = asked.sources.load(timers)
+    warn(loaded.notes)
+    engine = Engine(
+        modules=loaded.modules,
+        data=loaded.data,
+        v0=asked.v0,
+        rego_versions=loaded.rego_versions,
+        strict=asked.strict,
+        capabilities=asked.capabilities,
+        schemas=schemas.read_schemas(asked.schema),
+        environment=Environment(tokens=VerifiedTokens(), on_print=_print),
+        traced=traced,
+        timers=timers,
+    )
+    engine.check_data()
+    return engine.prepare(
+        asked.query,
+        strict_builtin_errors=asked.strict_builtin_errors,
+        deadline=asked.deadline,
+        package=asked.package,
+        imports=asked.imports,
+    )
+
+
+def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
+    """As `opa eval` says that a bundle cannot be read."""
+    if isinstance(error, BundleError):
+        return LoadError([f"loading error: {error}"])
+    return error
+
+
+def _plain(query: Query, asked: _Asked, timers: Timers) -> _Answer:
     evaluation = query.evaluation(asked.input)
     try:
-        found = results_of(query, query.rows_of(evaluation))
+        with timers.measure("rego_query_eval"):
+            rows = query.rows_of(evaluation)
     except EvalError as error:
         return _Answer(error=error, is_stopped=True)
     if asked.show_builtin_errors and evaluation.errors:
         return _Answer(error=_distinct(evaluation.errors))
-    return _Answer(found)
+    return _Answer(results_of(query, rows))
 
 
-def _traced(query: Query, asked: _Asked) -> _Answer:
+def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego.explanation import Explanation, Mask, Recorder
     from doorward.rego.explanation.profile import Profile
@@ -288,7 +321,8 @@ def _traced(query: Query, asked: _Asked) -> _Answer:
     error: RegoError | None = None
     stopped: EvalError | None = None
     try:
-        rows = query.rows_of(evaluation)
+        with timers.measure("rego_query_eval"):
+            rows = query.rows_of(evaluation)
     except EvalError as raised:
         error = stopped = raised
     if asked.show_builtin_errors and evaluation.errors:
@@ -326,6 +360,9 @@ def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
     if answer.coverage and style == "pretty":
         percent = json.loads(answer.coverage)["coverage"]
         click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
+    if answer.metrics and style == "pretty":
+        rows = [[name, str(value)] for name, value in answer.metrics.items()]
+        click.echo(table(["METRIC", "VALUE"], rows), nl=False)
     if answer.profile and style == "pretty":
         click.echo(profile_table(answer.profile), nl=False)
 
@@ -349,6 +386,9 @@ def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
         if asked.explain == "notes":
             explained = answer.explanation.notes()
         fields["explanation"] = json.dumps(explained, ensure_ascii=False)
+    if answer.metrics:
+        metrics = {name: str(value) for name, value in answer.metrics.items()}
+        fields["metrics"] = object_text(metrics)
     if answer.coverage:
         fields["coverage"] = answer.coverage
     if answer.profile:

@@ -93,6 +93,7 @@ class Session:
             modules={**self.loaded.modules, _PACKAGE: own},
             data=self.loaded.data,
             v0=self.v0,
+            rego_versions=self.loaded.rego_versions,
             environment=Environment(on_print=self._print),
         )
 

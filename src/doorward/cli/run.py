@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from doorward.cli import capabilities
-from doorward.cli.errors import for_people
+from doorward.cli.errors import for_people, warn
 from doorward.pdp.config import ConfigError, read_config
-from doorward.pdp.loader import Loaded, LoadError, load
+from doorward.pdp.loader import LoadError
 from doorward.pdp.log import FORMATS, LEVELS, configure
+from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ __all__ = ["command"]
 _LATER = {
     "authentication": "off",
     "authorization": "off",
-    "bundle": (),
     "h2c": False,
     "pprof": False,
     "set_file": (),
@@ -64,6 +64,7 @@ Examples:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
 )
+@click.option("-b", "--bundle", is_flag=True, help="FILES are bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
 @click.option(
     "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="info", show_default=True
@@ -98,7 +99,6 @@ Examples:
 )
 @click.option("--authentication", default="off", hidden=True)
 @click.option("--authorization", default="off", hidden=True)
-@click.option("-b", "--bundle", multiple=True, hidden=True)
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
 @click.option("--set-file", multiple=True, hidden=True)
@@ -124,7 +124,7 @@ def command(
     writes logs to standard error.
     """
     if not server:
-        return _interact(files, ignore=options["ignore"], v0=options["v0_compatible"])
+        return _interact(files, options)
     for name, unset in _LATER.items():
         if options[name] != unset:
             flag = name.replace("_", "-")
@@ -149,12 +149,21 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
     return sidecar.run()
 
 
-def _interact(files: Sequence[str], *, ignore: Sequence[str], v0: bool) -> int:
+def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
     # A server has no need of it.
     from doorward.cli.repl import interact
 
+    v0, bundles = options["v0_compatible"], options["bundle"]
+    sources = Sources(
+        paths=() if bundles else files,
+        bundles=files if bundles else (),
+        ignore=options["ignore"],
+        v0=v0,
+    )
     try:
-        return interact(load(files, ignore=ignore) if files else Loaded(), v0=v0)
+        loaded = sources.load()
+        warn(loaded.notes)
+        return interact(loaded, v0=v0)
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
 
@@ -164,6 +173,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
 
     return SidecarOptions(
         paths=files,
+        bundles=options["bundle"],
         config=read_config(options["config_file"], overrides=options["settings"]),
         addresses=options["addr"],
         diagnostic_addresses=options["diagnostic_addr"],

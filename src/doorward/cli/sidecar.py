@@ -28,7 +28,8 @@ from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
-from doorward.pdp.snapshot import Settings, Snapshot, read
+from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.pdp.sources import Sources
 from doorward.pdp.yaml_block import Block
 from doorward.rego import Capabilities, Environment, Span
 from doorward.rego.builtins.token_cache import VerifiedTokens
@@ -49,6 +50,8 @@ class SidecarOptions:
     """How `doorward run --server` was called."""
 
     paths: Sequence[str] = ()
+    bundles: bool = False
+    """Whether `paths` are bundles."""
     config: Config = field(default_factory=Config)
     addresses: Sequence[str] = ("localhost:8181",)
     diagnostic_addresses: Sequence[str] = ()
@@ -77,6 +80,12 @@ class Sidecar:
                 runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
             ),
         )
+        self._sources = Sources(
+            paths=() if options.bundles else options.paths,
+            bundles=options.paths if options.bundles else (),
+            ignore=options.ignore,
+            v0=options.v0,
+        )
         block = options.config.plugins.get(PLUGIN)
         self._envoy_options = None if block is None else _envoy_options(block)
         # Looks at the files before they are read, so that no change falls between the two.
@@ -88,7 +97,10 @@ class Sidecar:
     def _read(self) -> Snapshot:
         """The policies and data as they are now, with the questions to come prepared."""
         options = self._options
-        snapshot = read(options.paths, ignore=options.ignore, settings=self._settings)
+        loaded = self._sources.load()
+        for note in loaded.notes:
+            _log.warning(note)
+        snapshot = build(loaded, self._settings)
         logs = options.config.decision_logs
         snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
         if self._envoy_options is not None and not self._envoy_options.query:
@@ -147,10 +159,8 @@ class Sidecar:
         return bound
 
     def _watch(self) -> Watcher:
-        options = self._options
         return Watcher(
-            options.paths,
-            options.ignore,
+            self._sources.files,
             self._read,
             lambda snapshot: self.pdp.replace(snapshot),
             health=self.health,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
@@ -10,11 +11,14 @@ from typing import Any, Final
 
 import click
 
-from doorward.cli import capabilities
+from doorward.cli import capabilities, schemas
 from doorward.cli.durations import seconds
-from doorward.cli.errors import OneOf, for_people
+from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
-from doorward.pdp.loader import LoadError, load
+from doorward.pdp.bundle import BundleError
+from doorward.pdp.loader import LoadError
+from doorward.pdp.reload import changes, look
+from doorward.pdp.sources import Sources
 from doorward.rego import BuiltinError, Diagnostic, RegoError
 from doorward.testing import Coverage, Result, Suite, Test, why
 from doorward.testing.bench import (
@@ -30,6 +34,7 @@ from doorward.testing.reports import json_report, junit_report, pretty, result_l
 __all__ = ["command"]
 
 _DEFAULT_TIMEOUT: Final = "5s"
+_WATCHING: Final = "*" * 80 + "\nWatching for changes ..."
 _BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_gobench}
 
 
@@ -45,6 +50,7 @@ class _Asked:
     threshold: float
     timeout: float | None
     processes: int
+    count: int
 
 
 @click.command(
@@ -87,6 +93,9 @@ Examples:
 )
 @click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@click.option("-b", "--bundle", is_flag=True, help="Paths are bundles: folders or .tar.gz.")
+@click.option("-w", "--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
+@schemas.option
 @capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
@@ -115,24 +124,54 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         threshold=options["threshold"],
         timeout=seconds(options["timeout"], "--timeout") or seconds(_DEFAULT_TIMEOUT),
         processes=options["parallel"] or os.cpu_count() or 1,
+        count=count,
     )
+    sources = Sources(
+        paths=() if options["bundle"] else paths,
+        bundles=paths if options["bundle"] else (),
+        ignore=options["ignore"],
+        v0=options["v0_compatible"],
+    )
+    if options["watch"]:
+        return _watch(sources, lambda: _once(sources, pattern, asked, options))
+    return _once(sources, pattern, asked, options)
+
+
+def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]) -> int:
     try:
+        loaded = sources.load()
+        warn(loaded.notes)
         suite = Suite(
-            load(paths, ignore=options["ignore"]),
+            loaded,
             v0=options["v0_compatible"],
             max_errors=options["max_errors"],
             capabilities=options["capabilities"],
+            schemas=schemas.read_schemas(options["schema"]),
         )
         tests = suite.matching(pattern)
+    except BundleError as error:
+        click.echo(f"unable to load bundle {error.path}: {error}", err=True)
+        return 1
     except (LoadError, RegoError, BuiltinError) as error:
         click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
         return 1
     if options["bench"]:
         return _bench(suite, tests, asked.style)
-    code = 0
-    for _ in range(count):
-        code = max(code, _run(suite, tests, asked))
-    return code
+    return max(_run(suite, tests, asked) for _ in range(asked.count))
+
+
+def _watch(sources: Sources, run: Callable[[], int]) -> int:
+    """Run now, and each time that a file has changed; Ctrl-C ends it with 0."""
+    known = look(sources.files)
+    run()
+    click.echo(_WATCHING)
+    try:
+        for _ in changes(sources.files, known, time.sleep):
+            run()
+            click.echo(_WATCHING)
+    except KeyboardInterrupt:
+        click.echo()
+    return 0
 
 
 def _run(suite: Suite, tests: Sequence[Test], asked: _Asked) -> int:

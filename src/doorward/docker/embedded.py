@@ -14,6 +14,7 @@ from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, read
+from doorward.pdp.sources import Sources
 from doorward.rego.errors import RegoError
 
 __all__ = ["DECISION", "PACK", "EmbeddedPdp"]
@@ -42,7 +43,10 @@ class EmbeddedPdp:
         self._pdp = PDP(self._read())
         self.health = Health()
         self._watcher = Watcher(
-            self._paths, _IGNORED, self._read, self._pdp.replace, health=self.health
+            Sources(self._paths, ignore=_IGNORED).files,
+            self._read,
+            self._pdp.replace,
+            health=self.health,
         )
         if watch:
             self._watcher.start()

@@ -21,9 +21,21 @@ from pathlib import PurePosixPath
 
 from doorward.pdp.go_json import JSONError, read_json
 from doorward.rego.errors import BuiltinError
+from doorward.rego.timers import Timers
 from doorward.rego.values import Key, Value
 
-__all__ = ["Limits", "LoadError", "Loaded", "list_files", "load", "read_document"]
+__all__ = [
+    "Limits",
+    "LoadError",
+    "Loaded",
+    "io_message",
+    "list_files",
+    "load",
+    "merge",
+    "note",
+    "policy_text",
+    "read_document",
+]
 
 _DATA = (".json", ".yaml", ".yml")
 _POLICY = re.compile(rb"(?:\s|#[^\n]*\n)*package\s")
@@ -37,6 +49,14 @@ class Limits:
     data_bytes: int = 512 << 20
     files: int = 100_000
     depth: int = 64
+    archive_bytes: int = 256 << 20
+    """Of a bundle's archive, as it is."""
+    unpacked_bytes: int = 1 << 30
+    """Of the same, unpacked."""
+
+    def of(self, name: str) -> int:
+        """The bytes that the file `name` may have."""
+        return self.policy_bytes if name.endswith(".rego") else self.data_bytes
 
 
 class LoadError(Exception):
@@ -62,6 +82,12 @@ class Loaded:
     files: tuple[str, ...] = ()
     digest: str = ""
     """Of names and contents; empty where nothing was read from files."""
+    rego_versions: dict[str, int] = field(default_factory=dict)
+    """0 or 1 for files whose bundle says so."""
+    revisions: dict[str, str] = field(default_factory=dict)
+    """The revision of each bundle, by its name; empty where its manifest has none."""
+    notes: tuple[str, ...] = ()
+    """What whoever asked for this should know of it: what was not verified, what is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +105,11 @@ def load(
     *,
     ignore: Sequence[str] = (),
     limits: Limits | None = None,
+    timers: Timers | None = None,
 ) -> Loaded:
     """Everything at `paths`. LoadError carries a message for each file that cannot be used."""
     limits = limits or Limits()
+    timers = timers or Timers()
     modules: dict[str, str] = {}
     data: dict[Key, Value] = {}
     messages: list[str] = []
@@ -90,16 +118,21 @@ def load(
     for found in _find(paths, ignore, limits, messages):
         files.append(found.path)
         try:
-            content = _take(found, limits, modules, data)
+            content = _take(found, limits, modules, data, timers)
         except LoadError as error:
             messages += error.messages
         else:
-            name = "\0".join((found.path, *found.prefix)).encode(errors="surrogateescape")
-            digest.update(b"%d:%b%d:" % (len(name), name, len(content)))
-            digest.update(content)
+            note(digest, "\0".join((found.path, *found.prefix)), content)
     if messages:
         raise LoadError(messages)
     return Loaded(modules, data, tuple(files), digest.hexdigest())
+
+
+def note(digest: hashlib._Hash, name: str, content: bytes) -> None:
+    """Take a file into the digest of all that was read, so that no two sets of files agree."""
+    encoded = name.encode(errors="surrogateescape")
+    digest.update(b"%d:%b%d:" % (len(encoded), encoded, len(content)))
+    digest.update(content)
 
 
 def list_files(
@@ -177,7 +210,7 @@ def _walk(
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
-        raise LoadError([_io_message("open", path, error)]) from None
+        raise LoadError([io_message("open", path, error)]) from None
     for name in names:
         if name.startswith("..") or any(_matches(name, pattern) for pattern in ignore):
             continue
@@ -191,20 +224,27 @@ def _matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[^", "[!"))
 
 
-def _take(found: _Found, limits: Limits, modules: dict[str, str], data: dict[Key, Value]) -> bytes:
+def _take(
+    found: _Found,
+    limits: Limits,
+    modules: dict[str, str],
+    data: dict[Key, Value],
+    timers: Timers,
+) -> bytes:
     path = found.path
-    content = _read(path, limits.policy_bytes if path.endswith(".rego") else limits.data_bytes)
+    content = _read(path, limits.of(path))
     if path.endswith(".rego") or (
         found.named and not path.endswith(_DATA) and _POLICY.match(content)
     ):
-        modules[path] = _text(path, content)
+        modules[path] = policy_text(path, content)
         return content
-    document = read_document(path, content)
+    with timers.measure("rego_data_parse"):
+        document = read_document(path, content)
     for name in reversed(found.prefix):
         document = {name: document}
     if not isinstance(document, dict):
         raise LoadError([f"{path}: document must be of type object"])
-    if not _merge(data, document):
+    if not merge(data, document):
         raise LoadError([f"{path}: merge error"])
     return content
 
@@ -214,30 +254,32 @@ def _read(path: str, limit: int) -> bytes:
         with open(path, "rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
-        raise LoadError([_io_message("open", path, error)]) from None
+        raise LoadError([io_message("open", path, error)]) from None
     if len(content) > limit:
         raise LoadError([f"{path}: file is larger than {limit} bytes"])
     return content
 
 
-def _text(path: str, content: bytes) -> str:
+def policy_text(path: str, content: bytes) -> str:
+    """The text of a policy; LoadError if it is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise LoadError([f"{path}: policy is not UTF-8 at byte {error.start}"]) from None
 
 
-def _io_message(verb: str, path: str, error: OSError) -> str:
+def io_message(verb: str, path: str, error: OSError) -> str:
+    """`open a.rego: no such file or directory`, as Go says it."""
     return f"{verb} {path}: {(error.strerror or 'failed').lower()}"
 
 
-def _merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
+def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
     """Put `document` into `into`; False, with `into` half changed, where both define a value."""
     for key, value in document.items():
         if key not in into:
             into[key] = value
             continue
         present = into[key]
-        if not (isinstance(present, dict) and isinstance(value, dict) and _merge(present, value)):
+        if not (isinstance(present, dict) and isinstance(value, dict) and merge(present, value)):
             return False
     return True

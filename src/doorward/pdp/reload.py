@@ -12,21 +12,49 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from doorward.pdp.health import Health
-from doorward.pdp.loader import LoadError, list_files
+from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego.errors import RegoError
 
-__all__ = ["Watcher"]
+__all__ = ["Watcher", "changes", "look"]
 
 INTERVAL: Final = 0.5
 """Seconds between two looks. Looks that take long come less often: at most 2 % of the time."""
 
 _log: Final = logging.getLogger(__name__)
-_Signature: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+Signature: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+
+Files: TypeAlias = Callable[[], Iterable[str]]
+"""The files to look at, as they are now; LoadError where they cannot be listed."""
+
+
+def look(files: Files) -> Signature:
+    """What the files are like now, without reading them."""
+    try:
+        names = files()
+    except LoadError:
+        return ()
+    return tuple(filter(None, map(_signature, names)))
+
+
+def changes(
+    files: Files, known: Signature, wait: Callable[[float], object], interval: float = INTERVAL
+) -> Iterator[None]:
+    """Yields each time that files are not as they were `known`, and rest; until `wait` is true."""
+    before = known
+    pause = interval
+    while not wait(pause):
+        started = time.monotonic()
+        seen = look(files)
+        if seen != known and seen == before:
+            known = seen
+            yield
+        before = seen
+        pause = max(interval, 50 * (time.monotonic() - started))
 
 
 class Watcher:
@@ -34,8 +62,7 @@ class Watcher:
 
     def __init__(
         self,
-        paths: Sequence[str],
-        ignore: Sequence[str],
+        files: Files,
         read: Callable[[], Snapshot],
         replace: Callable[[Snapshot], None],
         *,
@@ -43,15 +70,14 @@ class Watcher:
         on_reload: Callable[[bool], object] = lambda _failed: None,
         interval: float = INTERVAL,
     ) -> None:
-        self._paths = tuple(paths)
-        self._ignore = tuple(ignore)
+        self._files = files
         self._read = read
         self._replace = replace
         self._health = health
         self._on_reload = on_reload
         self._interval = interval
         self._stop = threading.Event()
-        self._in_force = self._look()
+        self._known = look(files)
         self._thread = threading.Thread(target=self._run, name="policy-watch", daemon=True)
 
     def start(self) -> None:
@@ -63,23 +89,8 @@ class Watcher:
             self._thread.join(5.0)
 
     def _run(self) -> None:
-        before = self._in_force
-        pause = self._interval
-        while not self._stop.wait(pause):
-            started = time.monotonic()
-            seen = self._look()
-            if seen != self._in_force and seen == before:
-                self._in_force = seen
-                self.reload()
-            before = seen
-            pause = max(self._interval, 50 * (time.monotonic() - started))
-
-    def _look(self) -> _Signature:
-        try:
-            names = list_files(self._paths, ignore=self._ignore)
-        except LoadError:
-            return ()
-        return tuple(filter(None, map(_signature, names)))
+        for _ in changes(self._files, self._known, self._stop.wait, self._interval):
+            self.reload()
 
     def reload(self) -> bool:
         """Read everything again; whether what was read is now in force."""

@@ -130,9 +130,11 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         modules=loaded.modules,
         data=loaded.data,
         v0=settings.v0,
+        rego_versions=loaded.rego_versions,
         environment=settings.environment,
         capabilities=settings.capabilities,
     )
+    engine.check_data()
     return Snapshot(engine, _revision(loaded), loaded.files, settings.deadline)
 
 

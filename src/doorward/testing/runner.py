@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
 from doorward.rego import Capabilities, Engine, Environment, Query
+from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.token_cache import VerifiedTokens
@@ -102,6 +103,7 @@ class Suite:
         max_errors: int = 10,
         environment: Environment | None = None,
         capabilities: Capabilities | None = None,
+        schemas: Schemas | None = None,
     ) -> None:
         self.output: list[str] = []
         """What the test that runs now has printed."""
@@ -110,10 +112,13 @@ class Suite:
             modules=loaded.modules,
             data=loaded.data,
             v0=v0,
+            rego_versions=loaded.rego_versions,
             max_errors=max_errors,
             environment=replace(environment, on_print=self._print),
             capabilities=capabilities,
+            schemas=schemas,
         )
+        engine.check_data()
         self.trees = engine.trees
         renamed, self.tests = _find(loaded.modules, self.trees)
         self.engine = engine if renamed is loaded.modules else engine.with_modules(renamed)

@@ -1,0 +1,60 @@
+"""The option `--schema`: a JSON schema of the input, or a folder of schemas by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import click
+
+from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.rego.values import to_python
+
+__all__ = ["Schemas", "option", "read_schemas"]
+
+Schemas = dict[tuple[str, ...], Any]
+"""`schema.a.b` under ("a", "b"), the schema of all input under ()."""
+
+MAX_SCHEMA: Final = 16 << 20
+MAX_FILES: Final = 10_000
+
+
+option: Final = click.option(
+    "-s",
+    "--schema",
+    metavar="PATH",
+    help="Check types against a JSON schema of the input, or a folder of schemas by name.",
+)
+"""The option of every command that checks types."""
+
+
+def read_schemas(path: str | None) -> Schemas | None:
+    """The schemas at `path`; LoadError if there are none. In a folder the names lead to them."""
+    if path is None:
+        return None
+    path = path.removeprefix("file://")
+    if not os.path.isdir(path):
+        return {(): _schema(path)}
+    found: Schemas = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if len(found) >= MAX_FILES:
+                raise LoadError([f"{path}: more than {MAX_FILES} schemas"])
+            file = os.path.join(folder, name)
+            below = PurePosixPath(os.path.relpath(file, path)).with_suffix("")
+            found[below.parts] = _schema(file)
+    return found
+
+
+def _schema(path: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_SCHEMA + 1)
+    except FileNotFoundError as error:
+        raise LoadError([io_message("stat", path, error)]) from None
+    except OSError as error:
+        raise LoadError([io_message("open", path, error)]) from None
+    if len(content) > MAX_SCHEMA:
+        raise LoadError([f"{path}: larger than {MAX_SCHEMA} bytes"])
+    return to_python(read_document(path, content))

@@ -1,0 +1,187 @@
+"""The `.manifest` of a bundle: its revision, and the roots that policies and data must stay below.
+
+Roots are paths below `data`. They keep bundles of different owners apart: what a bundle defines
+outside of its roots, and two bundles with roots of which one contains the other, are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Final
+
+from doorward.pdp.go_json import JSONError, read_json
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.values import Key, Value
+
+__all__ = ["Manifest", "ManifestError", "check_data", "check_module", "check_roots"]
+
+_KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    "revision": (str, "a string"),
+    "roots": (list, "an array of strings"),
+    "rego_version": (int, "0 or 1"),
+    "file_rego_versions": (dict, "an object"),
+    "wasm": (list, "an array"),
+    "metadata": (dict, "an object"),
+}
+
+
+class ManifestError(Exception):
+    """A manifest that cannot be read, or that is not kept to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a bundle says of itself."""
+
+    revision: str = ""
+    roots: tuple[str, ...] = ("",)
+    rego_version: int | None = None
+    file_rego_versions: Mapping[str, int] = field(default_factory=dict)
+    """By pattern of `glob.match`; the names of files begin with a slash here."""
+    has_wasm: bool = False
+    """Whether rules are left to WebAssembly, which nothing here runs."""
+
+    @classmethod
+    def parse(cls, text: bytes) -> Manifest:
+        """The manifest that a file holds; ManifestError if it is none."""
+        try:
+            found = read_json(text, trailing=True)
+        except JSONError as error:
+            raise ManifestError(f"bundle load failed on manifest decode: {error}") from None
+        if not isinstance(found, dict):
+            raise _wrong("the manifest", "an object")
+        for name, (kind, wanted) in _KINDS.items():
+            value = found.get(name)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise _wrong(name, wanted)
+        return cls(
+            revision=_given(found, "revision", ""),
+            roots=_roots(_given(found, "roots", [""])),
+            rego_version=_version("rego_version", found.get("rego_version")),
+            file_rego_versions=_versions(_given(found, "file_rego_versions", {})),
+            has_wasm=bool(found.get("wasm")),
+        )
+
+    def __post_init__(self) -> None:
+        for one, other in combinations(self.roots, 2):
+            if _overlap(one, other):
+                raise ManifestError(f"manifest has overlapped roots: '{one}' and '{other}'")
+
+    def version_of(self, name: str) -> int | None:
+        """The version of Rego of a file, by its name from the root of the bundle."""
+        match = REGISTRY["glob.match"].call
+        for pattern, version in self.file_rego_versions.items():
+            if match(pattern, None, f"/{name}"):
+                return version
+        return self.rego_version
+
+    @property
+    def roots_text(self) -> str:
+        """As Go prints a list."""
+        return f"[{' '.join(self.roots)}]"
+
+
+def _wrong(name: str, wanted: str) -> ManifestError:
+    return ManifestError(f"bundle load failed on manifest decode: {name} must be {wanted}")
+
+
+def _given(found: Mapping[Key, Any], name: str, default: Any) -> Any:
+    value = found.get(name)
+    return default if value is None else value
+
+
+def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
+    if not all(isinstance(root, str) for root in listed):
+        raise _wrong("roots", "an array of strings")
+    return tuple(str(root).strip("/") for root in listed)
+
+
+def _version(name: str, value: Value) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or value not in (0, 1):
+        raise _wrong(name, "0 or 1")
+    return value
+
+
+def _versions(found: Mapping[Key, Value]) -> dict[str, int]:
+    versions = {str(name): _version(f"file_rego_versions `{name}`", v) for name, v in found.items()}
+    return {name: version for name, version in versions.items() if version is not None}
+
+
+# Roots
+
+
+def _contains(root: str, path: Sequence[object]) -> bool:
+    wanted = root.split("/")
+    return wanted == [""] or list(path[: len(wanted)]) == wanted
+
+
+def _overlap(one: str, other: str) -> bool:
+    return _contains(one, other.split("/")) or _contains(other, one.split("/"))
+
+
+def check_module(manifest: Manifest, module: Module, file: str) -> None:
+    """ManifestError if the package of a policy lies outside of the roots."""
+    path = module.package.path
+    if not any(_contains(root, path) for root in manifest.roots):
+        package = ".".join(path)
+        raise ManifestError(
+            f"manifest roots {manifest.roots_text} do not permit 'package {package}' "
+            f"in module '{file}'"
+        )
+
+
+def check_data(manifest: Manifest, data: Mapping[Key, Value]) -> None:
+    """ManifestError if any data lies outside of the roots."""
+    if "" in manifest.roots:
+        return
+    roots = [root.split("/") for root in manifest.roots]
+    for path in _outside(data, (), roots):
+        raise ManifestError(
+            f"manifest roots {manifest.roots_text} do not permit data at path "
+            f"'/{'/'.join(path)}' (hint: check bundle directory structure)"
+        )
+
+
+def _outside(
+    data: Mapping[Key, Value], above: tuple[str, ...], roots: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, ...]]:
+    """Paths of data that no root contains; as deep as the roots are, no deeper."""
+    for key, value in data.items():
+        path = (*above, str(key))
+        if any(tuple(root) == path for root in roots):
+            continue
+        if isinstance(value, dict) and any(tuple(root[: len(path)]) == path for root in roots):
+            yield from _outside(value, path, roots)
+        else:
+            yield path
+
+
+def check_roots(manifests: Mapping[str, Manifest]) -> None:
+    """ManifestError if bundles, given by name, may define the same document."""
+    conflicts: set[str] = set()
+    bundles: set[str] = set()
+    for (one, first), (other, second) in combinations(manifests.items(), 2):
+        for root in first.roots:
+            for against in second.roots:
+                if _overlap(root, against):
+                    conflicts.add(" overlaps ".join(sorted([root, against])))
+                    bundles |= {one, other}
+    if not bundles:
+        return
+    names = ", ".join(sorted(bundles))
+    empty = ", ".join(sorted(name for name in bundles if "" in manifests[name].roots))
+    if empty:
+        raise ManifestError(
+            f"bundles [{names}] have overlapping roots and cannot be activated simultaneously "
+            f"because bundle(s) [{empty}] specify empty root paths ('') which overlap with any "
+            "other bundle root"
+        )
+    raise ManifestError(
+        f"detected overlapping roots in manifests for these bundles: [{names}] "
+        f"({', '.join(sorted(conflicts))})"
+    )

@@ -1,0 +1,85 @@
+"""Everything that policies and data come from, read together: files, folders and bundles.
+
+Bundles may not get in each other's way, and nothing may define what something else defines. This
+knows what was asked for, so that it can be read again and watched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
+from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
+from doorward.pdp.manifest import ManifestError, check_roots
+from doorward.rego.timers import Timers
+
+__all__ = ["Sources"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where policies and data are: `paths` as files and folders, `bundles` as bundles."""
+
+    paths: Sequence[str] = ()
+    bundles: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    v0: bool = False
+    """How policies are read that no manifest says more of."""
+    limits: Limits | None = None
+
+    def load(self, timers: Timers | None = None) -> Loaded:
+        """Everything. BundleError or LoadError says what cannot be used."""
+        timers = timers or Timers()
+        with timers.measure("rego_load_files"):
+            loaded = Loaded()
+            if self.paths:
+                loaded = load(self.paths, ignore=self.ignore, limits=self.limits, timers=timers)
+            if not self.bundles:
+                return loaded
+            return _joined(loaded, self._read(timers))
+
+    def files(self) -> tuple[str, ...]:
+        """The files that `load` would read, without reading them; what is missing is left out."""
+        found = list_files(self.paths, ignore=self.ignore, limits=self.limits)
+        return sum((bundle_files(path, limits=self.limits) for path in self.bundles), found)
+
+    def _read(self, timers: Timers) -> list[Bundle]:
+        bundles = [
+            read_bundle(path, ignore=self.ignore, v0=self.v0, limits=self.limits, timers=timers)
+            for path in dict.fromkeys(self.bundles)
+        ]
+        try:
+            check_roots({bundle.path: bundle.manifest for bundle in bundles})
+        except ManifestError as error:
+            raise LoadError([str(error)]) from None
+        return bundles
+
+
+def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
+    digest = hashlib.sha256(loaded.digest.encode())
+    data, modules = dict(loaded.data), dict(loaded.modules)
+    files, notes = list(loaded.files), list(loaded.notes)
+    versions: dict[str, int] = {}
+    for bundle in bundles:
+        if not merge(data, bundle.data):
+            raise LoadError([f"{bundle.path}: merge error"])
+        # A policy that is given by itself as well is the same file.
+        modules |= bundle.modules
+        versions |= bundle.rego_versions
+        files += bundle_files(bundle.path)
+        notes += bundle.notes
+        if bundle.is_signed:
+            notes.append(f"bundle {bundle.path}: its signatures are not verified")
+        for name, content in bundle.members:
+            note(digest, f"{bundle.path}\0{name}", content)
+    return Loaded(
+        modules=modules,
+        data=data,
+        files=tuple(files),
+        digest=digest.hexdigest(),
+        rego_versions=versions,
+        revisions={bundle.path: bundle.manifest.revision for bundle in bundles},
+        notes=tuple(notes),
+    )

@@ -1,0 +1,54 @@
+"""Errors as JSON carry the details that OPA gives: the line at fault, and the byte in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from doorward.cli.errors import documents_text
+from doorward.rego import CompileError, Engine, ParseError, Source
+from doorward.rego.syntax.parser import parse_module
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ANSWERS = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/errors.jsonl.gz"
+
+
+def test_details_of_parse_errors_are_those_of_opa() -> None:
+    if not ANSWERS.is_file():
+        pytest.skip(f"no recorded answers at `{ANSWERS}`")
+    differing = {}
+    with gzip.open(ANSWERS, "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    for case in cases:
+        if case["engine"] != "1.9.0" or len(case["modules"]) != 1:
+            continue
+        ((name, text),) = case["modules"].items()
+        try:
+            parse_module(Source(name, text), v0=case.get("v0", False), annotations=True)
+        except ParseError as error:
+            want = {json.dumps([e["message"], e.get("location")]): e for e in case["errors"]}
+            for mine in json.loads(documents_text(error)):
+                place = json.dumps([mine["message"], mine.get("location")])
+                if place in want and mine != want[place]:
+                    differing[case["id"]] = mine, want[place]
+    assert not differing
+
+
+def test_details_of_type_errors_are_types_as_json() -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine(modules={"p.rego": 'package p\n\nq := 1 + "a"\n'})
+    (found,) = json.loads(documents_text(caught.value))
+    assert found["details"] == {
+        "have": [{"type": "number"}, {"type": "string"}, None],
+        "want": {"args": [{"type": "number"}, {"type": "number"}, {"type": "number"}]},
+    }
+
+
+def test_an_error_in_no_text_has_no_details() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_module(Source("p.rego", ""))
+    assert "details" not in documents_text(caught.value)

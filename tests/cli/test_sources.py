@@ -1,0 +1,173 @@
+"""Where commands take policies, data and schemas from: folders, bundles, archives, files."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.pdp.archives import write_archive
+
+from doorward.cli.main import run
+
+FILES = {
+    "/.manifest": '{"revision": "r1", "roots": ["app", "cfg"]}',
+    "/app/p.rego": "package app\n\nallow if data.cfg.on\n",
+    "/app/p_test.rego": "package app.tests\n\ntest_allow if data.app.allow\n",
+    "/cfg/data.json": '{"on": true}',
+}
+
+
+@pytest.fixture(autouse=True)
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_archive(tmp_path / "b.tar.gz", FILES)
+    return tmp_path / "b.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["eval", "-b", "b.tar.gz", "-f", "raw", "data.app.allow"], "true"),
+        (["deps", "-b", "b.tar.gz", "data.app.allow"], "data.cfg.on"),
+        (["test", "-b", "-v", "b.tar.gz"], "data.app.tests.test_allow: PASS"),
+        (["check", "-b", "b.tar.gz"], ""),
+    ],
+)
+def test_commands_read_an_archive(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 0
+    out, err = capsys.readouterr()
+    assert said in out
+    assert err == ""
+
+
+def test_a_shell_reads_bundles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run(["run", "-b", "b.tar.gz"]) == 0
+    assert run(["run", "-b", "none.tar.gz"]) == 1
+    assert 'error reading "none.tar.gz"' in capsys.readouterr().err
+
+
+def test_signatures_that_nobody_verified_are_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_archive(tmp_path / "s.tar.gz", {**FILES, ".signatures.json": '{"signatures": ["x"]}'})
+    assert run(["eval", "-b", "s.tar.gz", "-f", "raw", "data.app.allow"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "true\n"
+    assert err == "warning: bundle s.tar.gz: its signatures are not verified\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["eval", "-d", "conf", "data.a"], 2),
+        (["test", "conf"], 1),
+        (["check", "-b", "conf"], 1),
+        (["check", "conf"], 0),
+    ],
+)
+def test_data_in_the_place_of_a_rule_is_refused_where_opa_refuses_it(
+    arguments: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/p.rego").write_text("package a.b\n\nc := 1\n")
+    (tmp_path / "conf/data.json").write_text('{"a": {"b": {"c": 2}}}')
+    assert run(arguments) == code
+    out, err = capsys.readouterr()
+    assert ("conflicting rule for data path a/b/c found" in out + err) is bool(code)
+
+
+# Schemas
+
+
+@pytest.mark.parametrize("command", ["eval", "check", "test"])
+def test_a_schema_finds_what_no_input_can_have(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "schema.json").write_text('{"properties": {"user": {"type": "string"}}}')
+    (tmp_path / "p.rego").write_text("package p\n\nallow if input.usr\n")
+    arguments = {"eval": ["-d", "p.rego", "data.p.allow"]}.get(command, ["p.rego"])
+    assert run([command, *arguments]) == 0
+    assert run([command, "-s", "schema.json", *arguments]) == (2 if command == "eval" else 1)
+    out, err = capsys.readouterr()
+    assert "undefined ref: input.usr" in out + err
+
+
+def test_schemas_in_a_folder_have_the_names_that_lead_to_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "schemas/sub").mkdir(parents=True)
+    (tmp_path / "schemas/sub/user.yaml").write_text("properties: {name: {type: string}}\n")
+    text = "package p\n\n# METADATA\n# schemas:\n# - input: schema.sub.user\nx if input.nme\n"
+    (tmp_path / "p.rego").write_text(text)
+    assert run(["check", "-s", "schemas", "p.rego"]) == 1
+    assert "undefined ref: input.nme" in capsys.readouterr().err
+    assert run(["check", "-s", "none", "p.rego"]) == 1
+    assert "stat none: no such file or directory" in capsys.readouterr().err
+
+
+# Metrics
+
+
+def test_metrics_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.rego").write_text("package p\n\nallow if input.x == 1\n")
+    (tmp_path / "d.json").write_text("{}")
+    assert run(["eval", "--metrics", "-d", "p.rego", "-d", "d.json", "data.p.allow"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    idle = {name for name, spent in metrics.items() if spent <= 0}
+    assert idle == {"timer_rego_external_resolve_ns"}
+    assert run(["eval", "--metrics", "-f", "pretty", "-d", "p.rego", "data.p.allow"]) == 0
+    assert "| timer_rego_query_eval_ns" in capsys.readouterr().out
+
+
+# Seeing what is generated, and what changes
+
+
+def test_the_generated_python_of_a_query_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text("package p\n\nallow if input.x == 1\n")
+    assert run(["emit", "-q", "data.p.allow", "p.rego"]) == 0
+    assert capsys.readouterr().out.startswith("# data.p.allow\ndef query.value(")
+    assert run(["emit", "-q", "1 +"]) == 1
+    assert run(["emit"]) == 1
+
+
+def test_tests_are_run_again_when_a_file_changes(tmp_path: Path) -> None:
+    policy = tmp_path / "p_test.rego"
+    policy.write_text("package p\n\ntest_it if 1 == 2\n")
+    command = [sys.executable, "-m", "doorward", "test", "--watch", str(policy)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert "FAIL: 1/1" in _until(process, "Watching for changes ...")
+            policy.write_text("package p\n\ntest_it if 1 == 1\n")
+            assert "PASS: 1/1" in _until(process, "Watching for changes ...")
+            policy.write_text("package p\n\ntest_it if {\n")
+            _until(process, "Watching for changes ...")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+
+
+def _until(process: subprocess.Popen[str], end: str) -> str:
+    assert process.stdout is not None
+    deadline = time.monotonic() + 20
+    lines = []
+    while time.monotonic() < deadline:
+        line = process.stdout.readline()
+        lines.append(line)
+        if not line or line.strip() == end:
+            break
+    return "".join(lines)
