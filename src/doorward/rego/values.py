@@ -234,7 +234,11 @@ def _key_order(key: Key) -> Any:
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
     """Set members (or values in key form) as values in Rego's order."""
-    return [from_key(key) for key in sorted_keys(items)]
+    keys = sorted_keys(items)
+    # In Rego's order collections come last, and in key form only they and booleans are boxed.
+    if keys and type(keys[0]) is str and type(keys[-1]) is str:
+        return keys  # type: ignore[return-value]
+    return [from_key(key) for key in keys]
 
 
 def sorted_keys(items: Iterable[Key]) -> list[Key]:
@@ -242,13 +246,16 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
     keys = list(items)
     if len(keys) < 2:
         return keys
-    kinds = set(map(type, keys))
-    if len(kinds) == 1 and kinds <= _PLAIN:
+    if type(keys[0]) is str:
+        try:
+            # Nothing but strings can be put in order with a string.
+            keys.sort()  # type: ignore[type-var]
+        except TypeError:
+            keys.sort(key=_key_order)
+        return keys
+    if type(keys[0]) is int and set(map(type, keys)) == {int}:
         return sorted(keys)  # type: ignore[type-var]
     return sorted(keys, key=_key_order)
-
-
-_PLAIN: Final = frozenset({str, int})
 
 
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:

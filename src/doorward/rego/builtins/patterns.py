@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import re2
 
+from doorward.rego.builtins.literals import literal_matcher
 from doorward.rego.errors import BuiltinError
 
 __all__ = ["CACHED", "MAX_PATTERN", "Pattern", "Spans", "matcher", "pattern", "quote_meta"]
@@ -109,8 +110,11 @@ def pattern(text: str) -> Pattern:
 
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
-    """A function of (bytes, 0, length) whose result's first span is (-1, -1) for no match."""
+    """A function of a string that tells whether the pattern matches somewhere in it."""
     match = _compile(text, captures=False).Match
+    literal = literal_matcher(text)
+    if literal is not None:
+        return literal
 
     def matches(value: str) -> bool:
         data = value.encode("utf-8", "surrogatepass")

@@ -104,6 +104,10 @@ class Block:
         self.tails: list[list[ast.stmt]] = []
         self.shared: set[str] = set()
         self.opened: ast.If | None = None
+        self.uncounted = 0
+        """How many of the walks around, from the innermost on, nobody counts the rounds of."""
+        self.freed = 0
+        """Walks whose rounds nobody counts, so far."""
 
     # Names
 
@@ -191,9 +195,10 @@ class Block:
         """Everything written from here on runs only if `value` is not UNDEFINED."""
         self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
 
-    def walk(self, target: ast.expr, iterable: ast.expr) -> None:
+    def walk(self, target: ast.expr, iterable: ast.expr, *, counted: bool = True) -> None:
         """Everything written from here on runs for each of `iterable`, which counts its rounds."""
         self._room()
+        self.uncounted = 0 if counted else self.uncounted + 1
         statement = ast.For(target=target, iter=iterable, body=[], orelse=[], type_comment=None)
         self.add(statement)
         self.block = statement.body
@@ -227,40 +232,51 @@ class Block:
     @contextmanager
     def aside(self, block: list[ast.stmt], *, fresh_function: bool = False) -> Iterator[None]:
         """Write into `block` for a while; the nest outside is as it was afterwards."""
-        saved = self.block, self.walks, self.depth
+        saved = self.block, self.walks, self.depth, self.uncounted
         self.block = block
         if fresh_function:
             self.walks = self.depth = 0
         try:
             yield
         finally:
-            self.block, self.walks, self.depth = saved
+            self.block, self.walks, self.depth, self.uncounted = saved
 
     @contextmanager
     def nest(self) -> Iterator[None]:
         """Tests and walks opened inside are closed again at the end."""
-        saved = self.block, self.walks, self.depth
+        saved = self.block, self.walks, self.depth, self.uncounted
         try:
             yield
         finally:
-            self.block, self.walks, self.depth = saved
+            self.block, self.walks, self.depth, self.uncounted = saved
 
 
 def _implies(condition: ast.expr, before: ast.expr) -> bool:
     """Whether `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
     if not (isinstance(before, ast.Compare) and isinstance(before.ops[0], ast.IsNot)):
         return False
-    right = before.comparators[0]
-    if not (isinstance(right, ast.Name) and right.id == "rt.UNDEFINED"):
+    if name_of(before.comparators[0]) != "rt.UNDEFINED":
         return False
-    return (
-        isinstance(condition, ast.Compare)
-        and isinstance(condition.ops[0], (ast.Eq, ast.Is))
-        and isinstance(condition.comparators[0], ast.Constant)
-        and isinstance(condition.left, ast.Name)
-        and isinstance(before.left, ast.Name)
-        and condition.left.id == before.left.id
-    )
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        condition = condition.values[0]
+    if not isinstance(condition, ast.Compare):
+        return False
+    tested, left, right = name_of(before.left), condition.left, condition.comparators[0]
+    match condition.ops[0]:
+        case ast.Eq() | ast.Is() if isinstance(right, ast.Constant):
+            return tested is not None and tested == name_of(left)
+        case ast.Eq():
+            # The other side is defined, and nothing but UNDEFINED equals it.
+            sides = name_of(left), name_of(right)
+            return tested in sides and None not in sides and len(set(sides)) == 2
+        case ast.Is():
+            # `type(x) is str` and its like
+            return (
+                isinstance(left, ast.Call)
+                and name_of(left.func) == "rt.type"
+                and name_of(left.args[0]) == tested
+            )
+    return False
 
 
 def finish(function: ast.FunctionDef, shared: set[str]) -> None:

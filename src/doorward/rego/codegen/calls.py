@@ -7,24 +7,30 @@ fails makes its expression undefined; the evaluation decides whether that is an 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.signature import ScalarType, Type, kinds
+from doorward.rego.builtins.signature import AnyOf, ArrayType, ScalarType, SetType, Type
 from doorward.rego.codegen.block import call, load, method, runtime, store
-from doorward.rego.codegen.patterns import equality, is_class
+from doorward.rego.codegen.inline import (
+    COMPARISONS,
+    Inline,
+    all_of,
+    arithmetic,
+    operand_tests,
+    written_out,
+)
+from doorward.rego.codegen.patterns import is_class
 from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
 from doorward.rego.errors import BuiltinError
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.syntax.nodes import Call, Term
-from doorward.rego.values import compare
 
 __all__ = ["Calls"]
-
-Comparison = Callable[[Operand, Operand], ast.expr]
 
 
 class Calls(References):
@@ -41,7 +47,7 @@ class Calls(References):
         """A Python test for a call of a comparison or membership; None for other calls."""
         if term.name in self.plan.mocked:
             return None
-        write = _COMPARISONS.get(term.name)
+        write = COMPARISONS.get(term.name)
         if write is not None and len(term.args) == 2:
             left, right = self.terms(term.args)
             return write(left, right)
@@ -53,15 +59,21 @@ class Calls(References):
         return None
 
     def _member(self, item: Operand, collection: Operand) -> ast.expr:
-        """`item in collection`; a constant set of strings is Python's own."""
+        """`item in collection`; of a string in a list or set of strings, Python's own."""
         members = collection.value
+        names = isinstance(item.code, ast.Name) or item.kind == "string"
+        general = call(runtime("contains"), item.code, collection.code)
+        if not names:
+            return general
+        tests = [] if item.kind == "string" else [is_class(item.code, "str")]
+        inside = ast.Compare(left=item.code, ops=[ast.In()], comparators=[collection.code])
         if type(members) is frozenset and all(type(m) is str for m in members):
-            inside = ast.Compare(left=item.code, ops=[ast.In()], comparators=[collection.code])
-            if item.kind == "string":
-                return inside
-            if isinstance(item.code, ast.Name):
-                return ast.BoolOp(op=ast.And(), values=[is_class(item.code, "str"), inside])
-        return call(runtime("contains"), item.code, collection.code)
+            return all_of([*tests, inside])
+        if not isinstance(collection.code, ast.Name):
+            return general
+        if collection.kind not in ("array", "set"):
+            tests.append(is_class(collection.code, "list"))
+        return Inline(inside, tests).otherwise(general)
 
     def call_into(self, term: Call) -> None:
         """A call with its output as last operand: `count(xs, n)`."""
@@ -107,42 +119,85 @@ class Calls(References):
         site = self.constants.add(Site(builtin.name, term.span), "at")
         if builtin.relation:
             return self._relation(direct, site)
-        held = self.fresh()
         if builtin.name in self.plan.mocked:
-            names = [self.hold(o) for o in operands]
-            args = [*args[: len(args) - len(names)], *names]
-            direct = call(function, *args)
-            self._guarded(held, self._mock_choice(builtin.name, direct, names, term), site)
+            return self._mocked_builtin(builtin, direct, operands, term, site)
+        result = builtin.signature.result
+        made = Operand(function, _result_kind(result), of=_item_kind(result))
+        written = self._written(builtin, values)
+        if written is not None:
+            held = self.hold(written.otherwise(self._asked(function, site, operands)))
+            if written.tests:
+                self.defined(held)
         else:
-            self._guarded(held, self._inline(builtin, values, direct), site)
-        mocked = builtin.name in self.plan.mocked
-        kind = "" if mocked else _result_kind(builtin.signature.result)
-        self.defined(load(held))
-        if self.plan.limited and kind not in _SMALL:
-            self.run(self.counted("sized", load(held), term.span))
-        return Operand(load(held), kind)
+            held = load(self.fresh())
+            self._guarded(held.id, self._checked(builtin, values, direct), site)
+            self.defined(held)
+        return self._counted(replace(made, code=held), term)
 
-    def _inline(self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call) -> ast.expr:
+    def predicate(self, term: Call) -> ast.expr | None:
+        """A Python test for a call of a built-in that says yes or no; None for other calls."""
+        callee = self.plan.callees.find(term)
+        builtin = callee.builtin if callee is not None else None
+        if builtin is None or builtin.name in self.plan.mocked or builtin.context:
+            return None
+        signature = builtin.signature
+        if _result_kind(signature.result) != "boolean" or len(term.args) != len(signature.args):
+            return None
+        values = self.terms(term.args)
+        written = self._written(builtin, values)
+        if written is None:
+            answer = self._builtin(builtin, values, term)
+            return ast.Compare(
+                left=answer.code, ops=[ast.Is()], comparators=[ast.Constant(value=True)]
+            )
+        function = self.constants.named(f"fn.{builtin.name}", builtin.call)
+        site = self.constants.add(Site(builtin.name, term.span), "at")
+        # What fails is UNDEFINED, which holds as little as False does.
+        return written.otherwise(self._asked(function, site, [o.code for o in values]))
+
+    def _written(self, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
+        return self._prepared(builtin, values) or written_out(builtin, values)
+
+    def _asked(self, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]) -> ast.expr:
+        """The built-in's own answer; UNDEFINED when it fails."""
+        asked = ast.Attribute(value=load(self.state), attr="asked", ctx=ast.Load())
+        return call(asked, site, function, *operands)
+
+    def _mocked_builtin(
+        self,
+        builtin: Builtin,
+        direct: ast.Call,
+        operands: Sequence[ast.expr],
+        term: Call,
+        site: ast.expr,
+    ) -> Operand:
+        """A built-in that some `with` replaces."""
+        names = [self.hold(o) for o in operands]
+        held = self.fresh()
+        given = direct.args[: len(direct.args) - len(names)]
+        direct = call(direct.func, *given, *names)
+        self._guarded(held, self._mock_choice(builtin.name, direct, names, term), site)
+        self.defined(load(held))
+        return self._counted(Operand(load(held)), term)
+
+    def _counted(self, made: Operand, term: Call) -> Operand:
+        """`made`, counted where somebody limits what collections hold."""
+        if self.plan.limited and made.kind not in _SMALL:
+            self.run(self.counted("sized", made.code, term.span))
+        return made
+
+    def _checked(self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call) -> ast.expr:
         """The call with its operands checked here, where that takes no more than a look."""
-        prepared = self._prepared(builtin, values, direct)
-        if prepared is not None:
-            return prepared
-        arithmetic = _arithmetic(builtin.name, values, direct)
-        if arithmetic is not direct or builtin.call is builtin.body:
-            return arithmetic
-        tests = _operand_tests(builtin, values)
+        computed = arithmetic(builtin.name, values, direct)
+        if computed is not direct or builtin.call is builtin.body:
+            return computed
+        tests = operand_tests(builtin, values)
         if tests is None:
             return direct
         body = self.constants.named(f"body.{builtin.name}", builtin.body)
-        unchecked = call(body, *direct.args)
-        if not tests:
-            return unchecked
-        test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=tests)
-        return ast.IfExp(test=test, body=unchecked, orelse=direct)
+        return Inline(call(body, *direct.args), tests).otherwise(direct)
 
-    def _prepared(
-        self, builtin: Builtin, values: Sequence[Operand], direct: ast.Call
-    ) -> ast.expr | None:
+    def _prepared(self, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
         """The call with what its constant operands make made now: a pattern, compiled."""
         if builtin.prepare is None or not all(o.is_constant for o in values[:-1]):
             return None
@@ -153,10 +208,8 @@ class Calls(References):
             made = builtin.prepare(*[o.value for o in values[:-1]])
         except BuiltinError:
             return None
-        function = call(self.constants.add(made), last.code)
-        if last.kind == "string":
-            return function
-        return ast.IfExp(test=is_class(last.code, "str"), body=function, orelse=direct)
+        tests = () if last.kind == "string" else [is_class(last.code, "str")]
+        return Inline(call(self.constants.add(made), last.code), tests)
 
     def _guarded(self, held: str, value: ast.expr, site: ast.expr) -> None:
         """`held = value`, with a built-in's error as the evaluation wants it."""
@@ -207,101 +260,17 @@ class Calls(References):
         return ast.IfExp(test=none, body=direct, orelse=call(use, mock, site, *operands))
 
 
-def _operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
-    """Tests for what is not known of the operands; None where one look is not enough."""
-    tests: list[ast.expr] = []
-    declared = builtin.signature.args
-    if len(declared) != len(operands) or builtin.signature.variadic is not None:
-        return None
-    for type_, operand in zip(declared, operands, strict=True):
-        wanted = kinds(type_)
-        if not wanted or operand.kind in wanted:
-            continue
-        name = _CLASS.get(wanted[0])
-        if len(wanted) > 1 or name is None or not isinstance(operand.code, ast.Name):
-            return None
-        tests.append(is_class(operand.code, name))
-    return tests if len(tests) <= MAX_INLINE else None
-
-
-MAX_INLINE: Final = 2
-"""Operands looked at where they stand; more are better checked by a call."""
-
-_CLASS: Final[Mapping[str, str]] = {
-    "string": "str",
-    "array": "list",
-    "object": "dict",
-    "set": "frozenset",
-}
-"""Kinds that are one Python class, by the class's name."""
-
-
-def _arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
-    """Integers are computed by Python itself; everything else by the built-in."""
-    operator = _ARITHMETIC.get(name)
-    if operator is None or not all(
-        isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
-    ):
-        return direct
-    tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
-    if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
-        return direct
-    # The built-in bounds the product of two numbers that are both the input's choice.
-    if name == "mul" and len(tests) == 2:
-        return direct
-    a, b = (o.code for o in operands)
-    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
-    return ast.IfExp(test=test, body=ast.BinOp(left=a, op=operator, right=b), orelse=direct)
-
-
-_ARITHMETIC: Final[Mapping[str, ast.operator]] = {
-    "plus": ast.Add(),
-    "minus": ast.Sub(),
-    "mul": ast.Mult(),
-}
-
-
 _SMALL: Final = frozenset({"boolean", "null", "number"})
 """Results that need no counting."""
 
 
 def _result_kind(result: Type | None) -> str:
-    return result.kind if isinstance(result, ScalarType) else ""
+    return "" if result is None or isinstance(result, AnyOf) else result.kind
 
 
-def _ordered(
-    name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
-) -> Comparison:
-    """`a < b` and its like: inline for a number beside an integer constant."""
-
-    def write(a: Operand, b: Operand) -> ast.expr:
-        tests = [is_class(o.code, "int") for o in (a, b) if isinstance(o.code, ast.Name)]
-        fixed = [o for o in (a, b) if o.is_constant]
-        plain = all(type(o.value) is int for o in fixed)
-        if tests and plain and len(tests) + len(fixed) == 2:
-            test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
-            direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
-            return ast.IfExp(test=test, body=direct, orelse=general(a, b))
-        return general(a, b)
-
-    def general(a: Operand, b: Operand) -> ast.expr:
-        if a.is_constant and b.is_constant:
-            return ast.Constant(value=decide(compare(a.value, b.value)))
-        first, second = (b, a) if swap else (a, b)
-        return call(runtime(name), first.code, second.code)
-
-    return write
-
-
-def _different(a: Operand, b: Operand) -> ast.expr:
-    return ast.UnaryOp(op=ast.Not(), operand=equality(a, b))
-
-
-_COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "equal": equality,
-    "neq": _different,
-    "lt": _ordered("less", ast.Lt(), lambda order: order < 0, swap=False),
-    "lte": _ordered("less_equal", ast.LtE(), lambda order: order <= 0, swap=False),
-    "gt": _ordered("less", ast.Gt(), lambda order: order > 0, swap=True),
-    "gte": _ordered("less_equal", ast.GtE(), lambda order: order >= 0, swap=True),
-}
+def _item_kind(result: Type | None) -> str:
+    """The kind of what every item of a built-in's result is."""
+    match result:
+        case ArrayType(items=(), rest=ScalarType(kind)) | SetType(of=ScalarType(kind)):
+            return kind
+    return ""

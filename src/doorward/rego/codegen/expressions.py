@@ -98,7 +98,7 @@ class Expressions(Calls):
             case Call() if self.has_output(term):
                 self.call_into(term)
             case Call():
-                condition = self.condition(term)
+                condition = self.condition(term) or self.predicate(term)
                 if condition is not None:
                     self.test(condition)
                 else:
@@ -149,8 +149,8 @@ class Expressions(Calls):
     def _some_in(self, term: SomeIn) -> None:
         domain = self.term(term.domain)
         if term.key is None or (isinstance(term.key, Var) and term.key.is_wildcard):
-            value = self.target(term.value)
-            self.walk(value, self.values_of(domain))
+            value = self.target(term.value, domain.of)
+            self.walk_values(value, domain)
         else:
             key, value = self.target(term.key), self.target(term.value)
             target = ast.Tuple(elts=[key, value], ctx=ast.Store())
@@ -168,7 +168,7 @@ class Expressions(Calls):
         with self.nest():
             value = self.target(term.value)
             if term.key is None or term.key.is_wildcard:
-                self.walk(value, method("values", domain))
+                self.walk_values(value, Operand(domain))
             else:
                 target = ast.Tuple(elts=[self.target(term.key), value], ctx=ast.Store())
                 self.walk(target, method("items", domain))
@@ -208,8 +208,9 @@ class Expressions(Calls):
         self.test(ast.UnaryOp(op=ast.Not(), operand=found))
 
     def _exists(self, body: Body) -> ast.expr:
-        """A test for whether `body` holds at all: a flag, or a function where it walks."""
-        walked = self.walked
+        """A test for whether `body` holds at all, to be made at once: a flag, or a function where
+        it walks."""
+        walked, always = self.walked, dict(self.always)
         flag = self.fresh()
         before = len(self.block)
         block = self.block
@@ -221,8 +222,14 @@ class Expressions(Calls):
             self.add(leaf)
             inner = self.block
         if self.walked == walked and len(self.tails) == tails:
+            last = block[-1]
+            if isinstance(last, ast.If) and last.body == [leaf]:
+                # One test is all there is to it.
+                del block[before], block[-1]
+                return last.test
             return load(flag)
-        # It walks: the first success must end all walks at once.
+        # It walks: the first success must end all walks at once. What it reads is its own.
+        self.always = always
         function = make_function(flag, ())
         function.body = block[before + 1 :]
         del block[before:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from doorward.rego.codegen.block import call, load, name_of, runtime, store
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
@@ -30,8 +31,9 @@ class Patterns(Terms):
                 return
         self.test(self.equal(self.term(pattern), known))
 
-    def target(self, pattern: Term) -> ast.Name:
-        """What a walk assigns: the variable itself where `pattern` is a new one."""
+    def target(self, pattern: Term, kind: str = "") -> ast.Name:
+        """What a walk assigns, always a value of `kind` if that is given: the variable itself
+        where `pattern` is a new one."""
         if (
             isinstance(pattern, Var)
             and not pattern.is_wildcard
@@ -39,7 +41,7 @@ class Patterns(Terms):
             and pattern.name not in ("input", "data")
         ):
             name = self.fresh(pattern.name.partition("@")[0])
-            self.env[pattern.name] = Operand(load(name))
+            self.env[pattern.name] = Operand(load(name), kind)
             return store(name)
         return store(self.fresh())
 
@@ -54,7 +56,7 @@ class Patterns(Terms):
             self.env[name] = known
             return
         wish = name.partition("@")[0]
-        self.env[name] = Operand(self.hold(known.code, wish), known.kind, known.value)
+        self.env[name] = replace(known, code=self.hold(known.code, wish))
 
     def _match_array(self, items: tuple[Term, ...], known: Operand) -> None:
         held = self.hold(known.code)
@@ -63,7 +65,10 @@ class Patterns(Terms):
         else:
             self.test(_shape(held, "list", len(items)))
             parts = [
-                Operand(ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()))
+                Operand(
+                    ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()),
+                    known.of,
+                )
                 for n in range(len(items))
             ]
         # Parts that are known first: they may refuse before anything is bound.
@@ -103,7 +108,10 @@ def equality(a: Operand, b: Operand) -> ast.expr:
         return plain
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
-        return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
+        # Values that differ for Python differ for Rego; those that do not are looked at again,
+        # since `1 == True`.
+        exact = ast.BoolOp(op=ast.Or(), values=[is_class(a.code, "str"), general])
+        return ast.BoolOp(op=ast.And(), values=[plain, exact])
     return general
 
 

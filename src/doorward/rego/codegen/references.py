@@ -9,14 +9,15 @@ time, place by place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import get_args
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, get_args
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import call, load, method, runtime, store
-from doorward.rego.codegen.patterns import Patterns
+from doorward.rego.codegen.block import Constants, call, load, method, runtime, store
+from doorward.rego.codegen.patterns import Patterns, is_class
+from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
-from doorward.rego.runtime.evaluation import TICKS
 from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import (
     Array,
@@ -25,19 +26,40 @@ from doorward.rego.syntax.nodes import (
     Expr,
     Object,
     Ref,
+    Rule,
     Scalar,
     Set,
     SomeIn,
     Term,
     Var,
 )
+from doorward.rego.syntax.walk import Node, children
 from doorward.rego.values import Key, to_key
 
-__all__ = ["References", "plain_references"]
+__all__ = ["References", "plain_references", "references_of"]
+
+
+SHORT: Final = 8
+"""Items of a list that may be walked without counting."""
+
+MAX_FREED: Final = 16
+"""One in so many walks of a function is always counted."""
+
+MIN_SHARED: Final = 3
+"""Uses that make it worth to read an object once and keep it."""
 
 
 class References(Patterns):
     """Writes references."""
+
+    def __init__(self, constants: Constants, plan: Plan) -> None:
+        super().__init__(constants, plan)
+        self.branches: dict[tuple[str, ...], ast.Name] = {}
+        """Objects of which the function reads several members, by where they were read."""
+        self.getters: dict[str, str] = {}
+        """Names of functions that read a member of such an object, by its name."""
+        self.asked_once = False
+        """Whether this function runs but once in an evaluation."""
 
     def ref(self, term: Ref) -> Operand:
         head = term.head
@@ -71,16 +93,33 @@ class References(Patterns):
         known = self.recall(key)
         if known is None:
             known = self._read(code, names)
-            self.seen[key] = known
-            self.defined(known)
+            self.remember(key, known)
         return Operand(known)
 
     def _read(self, base: ast.Name, names: Sequence[str]) -> ast.Name:
         """`base[name]…`, or UNDEFINED."""
+        for n in range(len(names) - 1, 0, -1):
+            inner = self.branches.get((base.id, *names[:n]))
+            if inner is not None:
+                base, names = inner, names[n:]
+                break
+        get = self.getters.get(base.id)
+        if get is not None and len(names) == 1:
+            return self.hold(call(load(get), ast.Constant(value=names[0]), runtime("UNDEFINED")))
         held = self.fresh()
         code: ast.expr = base
-        for name in names:
-            code = ast.Subscript(value=code, slice=ast.Constant(value=name), ctx=ast.Load())
+        # What may well be missing must not cost an exception: the end of a path, and of an item
+        # that a walk came to anything.
+        is_document = base.id in ("input", "data")
+        for name in names[:-1]:
+            place = ast.Constant(value=name)
+            if is_document:
+                code = ast.Subscript(value=code, slice=place, ctx=ast.Load())
+            else:
+                inner_get = ast.Attribute(value=code, attr="get", ctx=ast.Load())
+                code = call(inner_get, place, runtime("NOTHING"))
+        last_get = ast.Attribute(value=code, attr="get", ctx=ast.Load())
+        code = call(last_get, ast.Constant(value=names[-1]), runtime("UNDEFINED"))
         slow = call(runtime("lookup_path"), base, self.constants.path(names))
         handler = ast.ExceptHandler(
             type=runtime("LOOKUP_ERRORS"),
@@ -101,9 +140,9 @@ class References(Patterns):
         if self.is_open(operand):
             return self._walk(base, operand)
         key = self.term(operand)
-        held = self.hold(call(runtime(lookup), base.code, key.code))
+        held = self.hold(looked_up(base, key, call(runtime(lookup), base.code, key.code)))
         self.defined(held)
-        return Operand(held)
+        return Operand(held, base.of)
 
     def is_open(self, operand: Term) -> bool:
         """Whether `operand` has variables that walking must bind."""
@@ -120,22 +159,50 @@ class References(Patterns):
         """A walk over `base` that binds `operand`; gives the values."""
         value = self.fresh()
         if isinstance(operand, Var) and operand.is_wildcard:
-            self.walk(store(value), self.values_of(base))
-            return Operand(load(value))
+            self.walk_values(store(value), base)
+            return Operand(load(value), base.of)
         key = self.target(operand)
         target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
         self.walk(target, method("items_as_made" if base.as_made else "items", base.code))
         self.match_target(operand, key)
         return Operand(load(value))
 
-    def values_of(self, collection: Operand) -> ast.expr:
-        """What a walk over the values of `collection` iterates; constants are put in order now."""
+    def walk_values(self, target: ast.expr, collection: Operand) -> None:
+        """A walk over the values of `collection`; constants are put in order now.
+
+        Looking at the clock is left to the walks around and before it where this one is short.
+        """
         if collection.is_constant:
             ordered = list(values(collection.value))
             held = self.constants.add(ordered)
-            # A short one is not counted: what it stands in counts, or ends soon.
-            return held if not self.walks and len(ordered) <= TICKS else method("walked", held)
-        return method("values", collection.code)
+            # A short one is like so many lines of the policy.
+            short = not self.uncounted and len(ordered) <= SHORT
+            self.walk(target, held if short else method("walked", held), counted=not short)
+            return
+        uncounted = self._may_go_uncounted()
+        name = self.hold(collection.code)
+        walked: ast.expr = method("values", name)
+        if uncounted:
+            size = ast.Compare(
+                left=call(runtime("len"), name),
+                ops=[ast.LtE()],
+                comparators=[ast.Constant(value=SHORT)],
+            )
+            short_list = ast.BoolOp(op=ast.And(), values=[is_class(name, "list"), size])
+            walked = ast.IfExp(test=short_list, body=name, orelse=walked)
+        self.walk(target, walked, counted=not uncounted)
+
+    def _may_go_uncounted(self) -> bool:
+        """Whether the next walk may take a short list without counting its rounds.
+
+        Of walks inside each other one is counted (or two, in a rule, which is asked but once),
+        and so is one of many in a row. A function that has such walks counts its calls.
+        """
+        outermost = self.walks == self.uncounted
+        if self.uncounted >= (2 if self.asked_once and outermost else 1):
+            return False
+        self.freed += 1
+        return self.freed % MAX_FREED != 0
 
     # References below data
 
@@ -193,6 +260,60 @@ class References(Patterns):
                 if names and isinstance(ref.head, Var) and self._is_plain(ref.head.name, names):
                     with self.at(ref.span):
                         self._names(Operand(self.of_state(ref.head.name)), names)
+        for expr in body:
+            if not expr.withs:
+                for ref in references_of(expr):
+                    with self.at(ref.span):
+                        self._read_quietly(self._plain_path(ref))
+
+    def _read_quietly(self, path: tuple[str, ...]) -> None:
+        """Read a path that is needed only if something else holds: it may be UNDEFINED."""
+        base = self.of_state(path[0]) if path else None
+        if not isinstance(base, ast.Name):
+            return
+        key = (base.id, *path[1:])
+        if key not in self.seen and key not in self.maybe and key not in self.always:
+            self.maybe[key] = self._read(base, path[1:])
+
+    def share(self, references: Iterable[Ref]) -> None:
+        """Read the objects below which several of `references` end, once for all of them.
+
+        Reading fails nobody: what is not there is UNDEFINED.
+        """
+        if self.plan.traced:
+            return
+        uses: Counter[tuple[str, ...]] = Counter()
+        for path in map(self._plain_path, references):
+            uses.update(path[:n] for n in range(2, len(path)))
+        below = {(path[:-1], times) for path, times in uses.items()}
+        for path, times in sorted(uses.items()):
+            # An object that is only on the way to another one needs no name.
+            if times >= MIN_SHARED and (path, times) not in below:
+                self._branch_at(path[0], path[1:])
+
+    def _plain_path(self, ref: Ref) -> tuple[str, ...]:
+        """The document and the constant names that `ref` reads below it; () for another one."""
+        if not isinstance(ref.head, Var):
+            return ()
+        names = _names(ref.args)
+        node, rest = self._rule_of(ref) if ref.head.name == "data" else (None, ())
+        alias = self.plan.alias(node) if node is not None else None
+        if alias is not None:
+            return ("input", *_names(alias.args), *_names(rest))
+        if names and self._is_plain(ref.head.name, names):
+            return (ref.head.name, *names)
+        return ()
+
+    def _branch_at(self, document: str, names: Sequence[str]) -> None:
+        base = self.of_state(document)
+        assert isinstance(base, ast.Name)
+        held = self._read(base, names)
+        self.branches[(base.id, *names)] = self.always[(base.id, *names)] = held
+        get = self.fresh()
+        own = ast.Attribute(value=held, attr="get", ctx=ast.Load())
+        other = call(runtime("getter"), held)
+        self.assign(get, ast.IfExp(test=is_class(held, "dict"), body=own, orelse=other))
+        self.getters[held.id] = get
 
     def _is_plain(self, document: str, names: Sequence[str]) -> bool:
         """Whether a path is read from the input or from base data, with no rules on the way."""
@@ -213,8 +334,7 @@ class References(Patterns):
         known = self.recall(key)
         if known is None:
             known = self.ask(node)
-            self.seen[key] = known
-            self.defined(known)
+            self.remember(key, known)
         # OPA asks rules that open several places one by one, and keeps their order.
         return Operand(known, as_made=any(len(d.tail) > 1 for d in node.definitions))
 
@@ -297,6 +417,44 @@ class References(Patterns):
         held = self.hold(call(document, place))
         self.defined(held)
         return Operand(held)
+
+
+def references_of(node: Expr | Rule) -> Iterator[Ref]:
+    """Every reference in `node`, closures included, but none that a `with` may redirect."""
+    waiting: list[Node] = [node]
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, Ref):
+            yield item
+        if not (isinstance(item, Expr) and item.withs):
+            waiting += children(item)
+
+
+def looked_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
+    """`base[key]`, or UNDEFINED: by Python itself where one look tells that it may."""
+    if not isinstance(base.code, ast.Name):
+        return general
+    if key.is_constant:
+        if type(key.value) is not int or key.value < 0:
+            return general
+        there = ast.Compare(
+            left=call(runtime("len"), base.code), ops=[ast.Gt()], comparators=[key.code]
+        )
+        item = ast.Subscript(value=base.code, slice=key.code, ctx=ast.Load())
+        if base.kind == "array":
+            return ast.IfExp(test=there, body=item, orelse=runtime("UNDEFINED"))
+        fits = ast.BoolOp(op=ast.And(), values=[is_class(base.code, "list"), there])
+        return ast.IfExp(test=fits, body=item, orelse=general)
+    if not isinstance(key.code, ast.Name) or key.kind not in ("", "string"):
+        return general
+    get = ast.Attribute(value=base.code, attr="get", ctx=ast.Load())
+    tests = [is_class(base.code, "dict")] if base.kind != "object" else []
+    tests += [is_class(key.code, "str")] if key.kind != "string" else []
+    member = call(get, key.code, runtime("UNDEFINED"))
+    if not tests:
+        return member
+    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+    return ast.IfExp(test=test, body=member, orelse=general)
 
 
 def plain_references(term: Term) -> Iterator[Ref]:

@@ -31,7 +31,7 @@ from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.expressions import Expressions
 from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.references import plain_references
+from doorward.rego.codegen.references import plain_references, references_of
 from doorward.rego.codegen.terms import (
     NOT_CONSTANT,
     Operand,
@@ -58,6 +58,8 @@ def rule_functions(
     args = writer.parameters(node)
     with writer.at(node.definitions[0].rule.span):
         if choice is None:
+            writer.asked_once = not node.is_function
+            writer.share(_references(definitions))
             writer.place(node, definitions, args)
         else:
             single = node.is_complete or node.is_function
@@ -82,6 +84,7 @@ def _own_function(
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
     with writer.at(definition.rule.span):
+        writer.share(_references([definition]))
         if single:
             writer.single(node, [definition], args, None)
         else:
@@ -89,6 +92,10 @@ def _own_function(
             args = [*args, out]
             writer.fill(node, definition, out)
         return writer.function(plan.definition_name(node, number), ["ctx", *args])
+
+
+def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
+    return (ref for definition in definitions for ref in references_of(definition.rule))
 
 
 class RuleWriter(Expressions):
@@ -101,7 +108,7 @@ class RuleWriter(Expressions):
         prelude: list[ast.stmt] = [
             ast.Assign(targets=[store(local)], value=value) for local, value in self.prelude.items()
         ]
-        if self.called > 1 or (self.called and (self.walked or "#" in name)):
+        if self._must_tick(name, args):
             prelude.append(ast.Expr(value=method("tick")))
         for statement in prelude:
             self._place(statement)
@@ -112,6 +119,13 @@ class RuleWriter(Expressions):
             tail.append(end)
         finish(result, self.shared)
         return result
+
+    def _must_tick(self, name: str, args: Sequence[str]) -> bool:
+        """Whether calls are counted: not of rules, which are asked once in an evaluation."""
+        if list(args) == ["ctx"] and "#" not in name:
+            return False
+        walks = self.walked or "#" in name
+        return self.called > 1 or self.freed > 0 or (self.called > 0 and bool(walks))
 
     # Complete rules and functions
 

@@ -62,13 +62,15 @@ class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 
     `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
-    `as_made`: a walk takes it in the order in which its rules made it.
+    `as_made`: a walk takes it in the order in which its rules made it. `of`: the kind of each of
+    its items, or "".
     """
 
     code: ast.expr
     kind: str = ""
     value: Any = NOT_CONSTANT
     as_made: bool = False
+    of: str = ""
 
     @property
     def is_constant(self) -> bool:
@@ -107,6 +109,8 @@ class Terms(Block):
         """What was read where the nest still stands: paths below a name, rules by slot."""
         self.maybe: dict[tuple[str, ...], ast.Name] = {}
         """What was read but may be UNDEFINED: the nest has not tested it yet."""
+        self.always: dict[tuple[str, ...], ast.Name] = {}
+        """What the function reads in any case, before whatever is written next: the same."""
 
     @contextmanager
     def nest(self) -> Iterator[None]:
@@ -120,10 +124,19 @@ class Terms(Block):
     def recall(self, key: tuple[str, ...]) -> ast.Name | None:
         """What was read under `key` before, tested to be defined."""
         found = self.seen.get(key)
-        if found is None and key in self.maybe:
-            found = self.seen[key] = self.maybe[key]
-            self.defined(found)
+        if found is None:
+            found = self.maybe.get(key) or self.always.get(key)
+            if found is not None:
+                self.seen[key] = found
+                self.defined(found)
         return found
+
+    def remember(self, key: tuple[str, ...], found: ast.Name) -> None:
+        """`found`, which may be UNDEFINED, was just read under `key`; from here on it is not."""
+        if self.block is self.statements:
+            self.always[key] = found
+        self.seen[key] = found
+        self.defined(found)
 
     # What the other parts of the writer provide
 
@@ -164,7 +177,7 @@ class Terms(Block):
             code = ast.Constant(value=value)
         else:
             code = self.constants.add(value)
-        return Operand(code, kind_name(value), value)
+        return Operand(code, kind_name(value), value, of=_items_kind(value))
 
     def term(self, term: Term) -> Operand:
         """The value of `term`; what is written next runs for each of its values."""
@@ -298,6 +311,13 @@ class Terms(Block):
         if self.plan.limited:
             self.run(self.counted("sized", text, term.span))
         return Operand(text, "string")
+
+
+def _items_kind(value: Value) -> str:
+    """The kind that all items of an array or set are of."""
+    if not isinstance(value, (list, frozenset)):
+        return ""
+    return "string" if value and all(type(item) is str for item in value) else ""
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:

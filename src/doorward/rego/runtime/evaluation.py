@@ -47,7 +47,7 @@ from doorward.rego.values import (
 
 __all__ = ["TICKS", "Document", "Evaluation", "Place", "Site"]
 
-TICKS: Final = 128
+TICKS: Final = 64
 """Items walked between two looks at the clock."""
 
 TEXT_OF_ITEM: Final = 64
@@ -144,6 +144,13 @@ class Evaluation(Context):
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(failure)
         return UNDEFINED
+
+    def asked(self, site: Site, function: Callable[..., Any], *operands: Any) -> Any:
+        """The answer of the built-in `function` called at `site`; UNDEFINED when it fails."""
+        try:
+            return function(*operands)
+        except BuiltinError as error:
+            return self.failed(error, site)
 
     # Limits: every round of every walk is counted, and so are the ways to work without walking
 

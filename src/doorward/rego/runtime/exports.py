@@ -17,9 +17,11 @@ __all__ = ["EXPORTS"]
 
 EXPORTS: Final[Mapping[str, Any]] = {
     "rt.BuiltinError": BuiltinError,
+    "rt.COUNTED": op.COUNTED,
     "rt.FunctionMock": FunctionMock,
     "rt.LOOKUP_ERRORS": op.LOOKUP_ERRORS,
     "rt.MISSING": op.MISSING,
+    "rt.NOTHING": op.NOTHING,
     "rt.UNDEFINED": UNDEFINED,
     "rt.ValueMock": ValueMock,
     "rt.candidates": op.candidates,
@@ -29,6 +31,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.equal": equal,
     "rt.freeze": op.freeze,
     "rt.frozenset": frozenset,
+    "rt.getter": op.getter,
     "rt.insert": op.insert,
     "rt.insert_at": op.insert_at,
     "rt.insert_member_at": op.insert_member_at,

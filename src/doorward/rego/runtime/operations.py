@@ -5,7 +5,7 @@ Each is as short as it can be, since each stands in the innermost loop of some p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from doorward.rego.errors import CONFLICT_ERROR, EvalError
@@ -23,13 +23,16 @@ from doorward.rego.values import (
 )
 
 __all__ = [
+    "COUNTED",
     "LOOKUP_ERRORS",
     "MISSING",
+    "NOTHING",
     "Candidates",
     "candidates",
     "contains",
     "contains_pair",
     "freeze",
+    "getter",
     "insert",
     "insert_at",
     "insert_member_at",
@@ -51,7 +54,11 @@ __all__ = [
 MISSING: Final = object()
 """Not computed yet: told apart from UNDEFINED, which is an answer."""
 
-LOOKUP_ERRORS: Final = (KeyError, TypeError, IndexError)
+NOTHING: Final[dict[Key, Any]] = {}
+"""What is looked into where the way to something ends early."""
+
+LOOKUP_ERRORS: Final = (KeyError, TypeError, AttributeError)
+"""What Python raises for `value["a"].get("b")` where a value is no object, or has no such key."""
 
 
 def lookup(value: Any, key: Any) -> Any:
@@ -87,6 +94,13 @@ def lookup_path(value: Any, path: Sequence[Any]) -> Any:
         if value is UNDEFINED:
             return UNDEFINED
     return value
+
+
+def getter(value: Any) -> Callable[[str, Any], Any]:
+    """What `value.get` is to an object, for a value of another kind."""
+    if type(value) is frozenset:
+        return lambda name, default: name if name in value else default
+    return lambda _name, default: default
 
 
 def values(collection: Any) -> Iterable[Any]:
@@ -126,6 +140,9 @@ def is_collection(value: Any) -> bool:
 
 
 _COLLECTIONS: Final = frozenset({list, dict, frozenset})
+
+COUNTED: Final = frozenset({list, dict, frozenset, str})
+"""The classes of what `count` counts."""
 
 
 def contains(item: Any, collection: Any) -> bool:

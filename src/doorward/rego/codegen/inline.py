@@ -1,0 +1,286 @@
+"""What Python computes exactly as a built-in would, written out where it is called.
+
+A built-in is written out for operands of which one look tells that Python may: `a.startswith(b)`
+for two strings, `a + b` for two integers. For all others it is called, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.builtins.signature import kinds
+from doorward.rego.codegen.block import call, runtime
+from doorward.rego.codegen.patterns import equality, is_class
+from doorward.rego.codegen.terms import Operand
+from doorward.rego.values import compare
+
+__all__ = [
+    "COMPARISONS",
+    "WRITTEN",
+    "Inline",
+    "all_of",
+    "arithmetic",
+    "operand_tests",
+    "written_out",
+]
+
+Comparison = Callable[[Operand, Operand], ast.expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """`value` is what the built-in gives where all of `tests` hold; it cannot fail there."""
+
+    value: ast.expr
+    tests: Sequence[ast.expr] = ()
+
+    def otherwise(self, asked: ast.expr) -> ast.expr:
+        """`value`, or what is `asked` of the built-in itself."""
+        if not self.tests:
+            return self.value
+        return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=asked)
+
+
+def all_of(tests: Sequence[ast.expr]) -> ast.expr:
+    return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+
+
+_LOOKS_ITSELF: Final = frozenset({"count"})
+"""Built-ins whose operand may be of several kinds, which their writer tells apart."""
+
+
+def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
+    """Tests for what is not known of the operands; None where one look is not enough."""
+    tests: list[ast.expr] = []
+    declared = builtin.signature.args
+    if len(declared) != len(operands) or builtin.signature.variadic is not None:
+        return None
+    for type_, operand in zip(declared, operands, strict=True):
+        wanted = kinds(type_)
+        if not wanted or operand.kind in wanted:
+            continue
+        name = _CLASS.get(wanted[0])
+        if len(wanted) > 1 or name is None or not isinstance(operand.code, ast.Name):
+            return None
+        tests.append(is_class(operand.code, name))
+    return tests if len(tests) <= MAX_INLINE else None
+
+
+MAX_INLINE: Final = 2
+"""Operands looked at where they stand; more are better checked by a call."""
+
+_CLASS: Final[Mapping[str, str]] = {
+    "string": "str",
+    "array": "list",
+    "object": "dict",
+    "set": "frozenset",
+}
+"""Kinds that are one Python class, by the class's name."""
+
+
+def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.expr:
+    """Integers are computed by Python itself; everything else by the built-in."""
+    operator = _ARITHMETIC.get(name)
+    if operator is None or not all(
+        isinstance(o.code, ast.Name) or type(o.value) is int for o in operands
+    ):
+        return direct
+    tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
+    if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
+        return direct
+    # The built-in bounds the product of two numbers that are both the input's choice.
+    if name == "mul" and len(tests) == 2:
+        return direct
+    a, b = (o.code for o in operands)
+    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+    return ast.IfExp(test=test, body=ast.BinOp(left=a, op=operator, right=b), orelse=direct)
+
+
+_ARITHMETIC: Final[Mapping[str, ast.operator]] = {
+    "plus": ast.Add(),
+    "minus": ast.Sub(),
+    "mul": ast.Mult(),
+}
+
+
+def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
+    """The call in Python's own terms; None where it has none."""
+    write = WRITTEN.get(builtin.name)
+    if write is None or len(builtin.signature.args) != len(operands):
+        return None
+    tests = [] if builtin.name in _LOOKS_ITSELF else operand_tests(builtin, operands)
+    if tests is None:
+        return None
+    found = write(*operands)
+    return None if found is None else Inline(found.value, (*tests, *found.tests))
+
+
+_Writer = Callable[..., "Inline | None"]
+
+
+def _method(name: str) -> _Writer:
+    """A method of the first operand."""
+
+    def write(first: Operand, *rest: Operand) -> Inline:
+        own = ast.Attribute(value=first.code, attr=name, ctx=ast.Load())
+        return Inline(call(own, *[operand.code for operand in rest]))
+
+    return write
+
+
+def _of_ascii(name: str) -> _Writer:
+    """A method that does what Go does as long as the text is ASCII."""
+
+    def write(text: Operand) -> Inline | None:
+        if text.is_constant:
+            return None
+        is_ascii = call(ast.Attribute(value=text.code, attr="isascii", ctx=ast.Load()))
+        return Inline(call(ast.Attribute(value=text.code, attr=name, ctx=ast.Load())), [is_ascii])
+
+    return write
+
+
+def _of_text(name: str, place: int) -> _Writer:
+    """A method that does what Go does where operand `place` is no empty string."""
+    write_method = _method(name)
+
+    def write(*operands: Operand) -> Inline | None:
+        given = operands[place].value
+        return write_method(*operands) if type(given) is str and given else None
+
+    return write
+
+
+def _contains(haystack: Operand, needle: Operand) -> Inline:
+    return Inline(ast.Compare(left=needle.code, ops=[ast.In()], comparators=[haystack.code]))
+
+
+def _count(collection: Operand) -> Inline | None:
+    if collection.is_constant or not isinstance(collection.code, ast.Name):
+        return None
+    kind = call(runtime("type"), collection.code)
+    counted = ast.Compare(left=kind, ops=[ast.In()], comparators=[runtime("COUNTED")])
+    known = collection.kind in ("array", "object", "set", "string")
+    return Inline(call(runtime("len"), collection.code), () if known else [counted])
+
+
+def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
+    """Short texts that stand in the policy side by side; long ones may be too long together."""
+    if not isinstance(parts.code, ast.List):
+        return None
+    tests: list[ast.expr] = []
+    for part in parts.code.elts:
+        if isinstance(part, ast.Constant) and type(part.value) is str:
+            continue
+        if not isinstance(part, ast.Name):
+            return None
+        short = ast.Compare(
+            left=call(runtime("len"), part),
+            ops=[ast.Lt()],
+            comparators=[ast.Constant(value=SHORT_TEXT)],
+        )
+        tests += [is_class(part, "str"), short]
+    if len(tests) > 2 * MAX_INLINE:
+        return None
+    join = ast.Attribute(value=delimiter.code, attr="join", ctx=ast.Load())
+    return Inline(call(join, parts.code), tests)
+
+
+SHORT_TEXT: Final = 1 << 16
+"""Characters of a text that joins another one without a look at the length of both."""
+
+
+def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
+    if not (key.is_constant and type(key.value) is str and isinstance(of.code, ast.Name)):
+        return None
+    get = ast.Attribute(value=of.code, attr="get", ctx=ast.Load())
+    tests = [is_class(of.code, "dict")] if of.kind != "object" else []
+    return Inline(call(get, key.code, default.code), tests)
+
+
+def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None:
+    for number in (offset, length):
+        if type(number.value) is not int or number.value < 0:
+            return None
+    if not isinstance(text.code, ast.Name):
+        return None
+    end = ast.Constant(value=offset.value + length.value)
+    cut = ast.Slice(lower=offset.code, upper=end, step=None)
+    tests = [is_class(text.code, "str")] if text.kind != "string" else []
+    return Inline(ast.Subscript(value=text.code, slice=cut, ctx=ast.Load()), tests)
+
+
+def _is_kind(name: str) -> _Writer:
+    """`is_string` and its like."""
+
+    def write(value: Operand) -> Inline | None:
+        return Inline(is_class(value.code, name)) if isinstance(value.code, ast.Name) else None
+
+    return write
+
+
+WRITTEN: Final[Mapping[str, _Writer]] = {
+    "concat": _concat,
+    "contains": _contains,
+    "count": _count,
+    "endswith": _method("endswith"),
+    "indexof": _of_text("find", 1),
+    "is_array": _is_kind("list"),
+    "is_object": _is_kind("dict"),
+    "is_set": _is_kind("frozenset"),
+    "is_string": _is_kind("str"),
+    "lower": _of_ascii("lower"),
+    "object.get": _get,
+    "split": _of_text("split", 1),
+    "startswith": _method("startswith"),
+    "substring": _substring,
+    "trim": _of_text("strip", 1),
+    "trim_left": _of_text("lstrip", 1),
+    "trim_prefix": _method("removeprefix"),
+    "trim_right": _of_text("rstrip", 1),
+    "trim_suffix": _method("removesuffix"),
+    "upper": _of_ascii("upper"),
+}
+"""Built-ins by name. Each of these bodies is one line of Python for the operands at hand."""
+
+
+def _ordered(
+    name: str, operator: ast.cmpop, decide: Callable[[int], bool], *, swap: bool
+) -> Comparison:
+    """`a < b` and its like: inline for a number beside an integer constant."""
+
+    def write(a: Operand, b: Operand) -> ast.expr:
+        tests = [is_class(o.code, "int") for o in (a, b) if isinstance(o.code, ast.Name)]
+        fixed = [o for o in (a, b) if o.is_constant]
+        plain = all(type(o.value) is int for o in fixed)
+        if tests and plain and len(tests) + len(fixed) == 2:
+            test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+            direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
+            return ast.IfExp(test=test, body=direct, orelse=general(a, b))
+        return general(a, b)
+
+    def general(a: Operand, b: Operand) -> ast.expr:
+        if a.is_constant and b.is_constant:
+            return ast.Constant(value=decide(compare(a.value, b.value)))
+        first, second = (b, a) if swap else (a, b)
+        return call(runtime(name), first.code, second.code)
+
+    return write
+
+
+def _different(a: Operand, b: Operand) -> ast.expr:
+    return ast.UnaryOp(op=ast.Not(), operand=equality(a, b))
+
+
+COMPARISONS: Final[Mapping[str, Comparison]] = {
+    "equal": equality,
+    "neq": _different,
+    "lt": _ordered("less", ast.Lt(), lambda order: order < 0, swap=False),
+    "lte": _ordered("less_equal", ast.LtE(), lambda order: order <= 0, swap=False),
+    "gt": _ordered("less", ast.Gt(), lambda order: order > 0, swap=True),
+    "gte": _ordered("less_equal", ast.GtE(), lambda order: order >= 0, swap=True),
+}
