@@ -10,22 +10,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from json import JSONDecodeError
 from json.scanner import make_scanner
 from typing import Final, Literal, NoReturn, TypeAlias, cast
 
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestParseError
-from doorward.envoy.gojson import end_of_value
 from doorward.envoy.gotext import parse_int, to_text
 from doorward.envoy.multipart import parse_media_type, parse_parts
 from doorward.envoy.paths import parse_query
+from doorward.rego.builtins.go_decoder import JSONError, read_again
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import parse_number
 from doorward.rego.values import Key, Value
 
 __all__ = [
     "MAX_DEPTH",
-    "MAX_EXPLAINED",
     "JSONParser",
     "Kind",
     "check_depth",
@@ -46,9 +46,6 @@ _KINDS: Final[tuple[tuple[str, Kind], ...]] = (
 MAX_DEPTH: Final = 256
 """Arrays and objects within each other. OPA allows 10,000, which Python cannot follow; where its
 own limit lies depends on its version and on who asks."""
-
-MAX_EXPLAINED: Final = 64 * 1024
-"""Bytes of the longest text that is read again to find Go's words for what is wrong with it."""
 
 # Strings whole, so that brackets within them do not count; one without an end takes all the rest,
 # or it would be read again from each of its quotes.
@@ -123,8 +120,10 @@ def parse_json(text: str | bytes) -> Value:
         value, end = _scan(decoded, 0)
         if end != len(decoded):
             value = from_json(decoded)
-    except (StopIteration, ValueError):
-        value = _parse_again(text if isinstance(text, bytes) else text.encode())
+    except StopIteration:
+        value = _parse_again(text, JSONDecodeError("no value", decoded, 0))
+    except ValueError as error:
+        value = _parse_again(text, error)
     return _without_surrogates(value) if "\\u" in decoded else value
 
 
@@ -142,13 +141,11 @@ def check_depth(text: str) -> None:
             depth -= 1
 
 
-def _parse_again(text: bytes) -> Value:
+def _parse_again(text: str | bytes, why: ValueError) -> Value:
     """Go's answer to what Python refused: its message, or the value in front of a last `null`."""
-    if len(text) > MAX_EXPLAINED:
-        raise RequestParseError("invalid JSON")
     try:
-        return from_json(to_text(text[: end_of_value(text)]))
-    except ValueError as error:
+        return read_again(text if isinstance(text, bytes) else text.encode(), why)
+    except JSONError as error:
         raise RequestParseError(str(error)) from None
 
 

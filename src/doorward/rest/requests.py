@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from doorward.pdp.config import Server
 from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import LoadError, read_document
+from doorward.rego.builtins.go_decoder import MAX_EXPLAINED
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
 __all__ = [
@@ -126,7 +127,7 @@ def _document(body: bytes, content_type: str) -> Value | Undefined:
     try:
         if "yaml" in content_type:
             return read_document("body", body)
-        return read_json(body, trailing=True)
+        return read_json(body, trailing=True, most=MAX_EXPLAINED)
     except LoadError as error:
         what = error.messages[0].removeprefix("body: ")
         raise BadRequest(f"body contains malformed input document: {what}") from None
@@ -165,11 +166,9 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
     if not values:
         return UNDEFINED
     try:
-        return read_json(values[-1])
+        return read_json(values[-1], most=MAX_EXPLAINED)
     except JSONError as error:
-        # OPA reads this one with another function than bodies, which says so.
-        extra = "error: " if str(error).endswith("after top-level value") else ""
-        raise BadRequest(f"parameter contains malformed input document: {extra}{error}") from None
+        raise BadRequest(f"parameter contains malformed input document: {error}") from None
 
 
 def _go_kind(value: Value) -> str:

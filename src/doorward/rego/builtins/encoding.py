@@ -27,6 +27,7 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.json_text import from_json
 from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
 
 MAX_INDENT: Final = 64
@@ -243,8 +244,8 @@ def json_is_valid(x: Value) -> bool:
     if not isinstance(x, str):
         return False
     try:
-        go_json.unmarshal(x)
-    except BuiltinError:
+        from_json(scrub(x))
+    except ValueError:
         return False
     return True
 

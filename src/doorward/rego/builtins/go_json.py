@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego.builtins.octets import SURROGATES, scrub
+from doorward.rego.builtins.go_decoder import read_again
+from doorward.rego.builtins.octets import SURROGATES, scrub, to_bytes
 from doorward.rego.errors import BuiltinError
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number, number_text
@@ -73,12 +74,15 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def unmarshal(text: str) -> Value:
-    """The value of a JSON text; BuiltinError if it is none."""
+    """The value of a JSON text; BuiltinError, in Go's words, if it is none."""
     try:
         return from_json(scrub(text))
     except ValueError as error:
-        why = str(error)
-        raise BuiltinError(f"invalid JSON: {why[:1].lower()}{why[1:]}") from None
+        why = error
+    try:
+        return read_again(to_bytes(text), why)
+    except ValueError as error:
+        raise BuiltinError(str(error)) from None
 
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')

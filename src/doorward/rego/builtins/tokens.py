@@ -120,7 +120,10 @@ def _split(text: str) -> _Token:
 
 
 def _json_object(text: str) -> Object:
-    value = unmarshal(text)
+    try:
+        value = unmarshal(text)
+    except BuiltinError as error:
+        raise BuiltinError(f"invalid JSON: {error}") from None
     if not isinstance(value, dict):
         raise BuiltinError("decoded JSON type was not an Object")
     return value
@@ -465,7 +468,7 @@ def _algorithm_and_type(header_text: str) -> tuple[str, Value]:
     except BuiltinError as error:
         # OPA's reader of headers takes any run of these for a number.
         if not _NUMBER.match(header_text):
-            tail = str(error).partition(": ")[2] if header_text else "cannot parse empty string"
+            tail = str(error) if header_text else "cannot parse empty string"
             raise BuiltinError(
                 f"missing or invalid 'alg' header: cannot parse JSON: {tail}"
                 + ('; unparsed tail: ""' if not header_text else "")

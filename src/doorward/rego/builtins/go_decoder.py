@@ -1,18 +1,27 @@
-"""What Go's JSON decoder says about a text that Python's could not read: its words, or its value.
+"""What Go's JSON decoder makes of a text that Python's refused: its words, or a value after all.
 
-Only refused texts come here, so this is written to be followed, not to be fast: one state machine
-over the bytes with a stack of what is open, as in Go's `encoding/json`. No value is built.
+Everybody who reads JSON from outside says what is wrong with it in these words, which OPA's clients
+and log searches know; nothing of the text is repeated but the character at fault. Only refused
+texts come here, so the scanner is written to be followed, not to be fast: one state machine over
+the bytes with a stack of what is open, as in Go's `encoding/json`. It builds no value.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from json import JSONDecodeError
 from typing import Final, TypeAlias
 
-from doorward.envoy.gotext import quote
+from doorward.rego.builtins.go_strings import quote
+from doorward.rego.builtins.octets import from_bytes, scrub
+from doorward.rego.json_text import from_json
+from doorward.rego.values import Value
 
-__all__ = ["GoJSONError", "end_of_value"]
+__all__ = ["MAX_EXPLAINED", "JSONError", "end_of_only_value", "end_of_value", "read_again"]
+
+MAX_EXPLAINED: Final = 8 * 1024
+"""Bytes of the longest text from a client that is read again, at a microsecond or two for each."""
 
 MAX_DEPTH: Final = 10_000
 
@@ -25,16 +34,40 @@ _DIGITS: Final = re.compile(rb"[0-9]*")
 _Step: TypeAlias = Callable[[int], "tuple[int, _Step]"]
 
 
-class GoJSONError(ValueError):
-    """The text is not what Go reads; `str` is Go's message."""
+class JSONError(ValueError):
+    """The text is not JSON as Go reads it; `str` is Go's message."""
+
+
+def read_again(
+    text: bytes, why: ValueError, *, first: bool = False, most: int = MAX_EXPLAINED
+) -> Value:
+    """The value of a text that Python's decoder refused; JSONError with Go's words if it has none.
+
+    `why`: what Python's decoder said. `first`: what follows the first value is left unread, as Go's
+    decoder does; without, as OPA's own function does, only one `null` may follow. What is wrong
+    with a text of more than `most` bytes is not looked for.
+    """
+    if len(text) > most:
+        raise JSONError("invalid JSON" if isinstance(why, JSONDecodeError) else str(why))
+    end = end_of_value(text) if first else end_of_only_value(text)
+    try:
+        return from_json(scrub(from_bytes(text[:end])))
+    except ValueError as error:
+        # Nothing is wrong with it, but that it is too deep, or has a number past all bounds.
+        raise JSONError(str(error)) from None
 
 
 def end_of_value(text: bytes) -> int:
-    """Where the first value ends, if Go accepts the text: one value, or one and a `null`.
+    """Where the first value ends; JSONError with Go's message if there is none."""
+    return _Scanner(text).scan(0)
 
-    `GoJSONError` with Go's message if not.
+
+def end_of_only_value(text: bytes) -> int:
+    """Where the first value ends, if OPA accepts the text: one value, or one and a `null`.
+
+    JSONError with Go's message if not.
     """
-    end = _Scanner(text).scan(0)
+    end = end_of_value(text)
     start = _skip(text, end)
     if start == len(text):
         return end
@@ -52,8 +85,8 @@ def end_of_value(text: bytes) -> int:
     raise _trailing(token.decode("utf-8", "replace").strip('"'))
 
 
-def _trailing(what: str) -> GoJSONError:
-    return GoJSONError(f"error: invalid character '{what}' after top-level value")
+def _trailing(what: str) -> JSONError:
+    return JSONError(f"error: invalid character '{what}' after top-level value")
 
 
 def _skip(text: bytes, at: int) -> int:
@@ -61,14 +94,12 @@ def _skip(text: bytes, at: int) -> int:
     return found.end() if found else at
 
 
-def _unexpected(text: bytes, at: int, context: str) -> GoJSONError:
+def _unexpected(text: bytes, at: int, context: str) -> JSONError:
     if at >= len(text):
-        return GoJSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
-    character = chr(text[at])
-    shown = "'\\''" if character == "'" else f"'{quote(character)[1:-1]}'"
-    if character == '"':
-        shown = "'\"'"
-    return GoJSONError(f"invalid character {shown} {context}")
+        return JSONError("unexpected EOF" if text.strip(b" \t\r\n") else "EOF")
+    # Go names the byte, not the character that it belongs to.
+    named = quote(chr(text[at]), mark="'")
+    return JSONError(f"invalid character {named} {context}")
 
 
 class _Scanner:
