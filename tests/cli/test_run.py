@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pdp.archives import write_archive
 
 POLICY = """\
 package envoy.authz
@@ -160,6 +161,32 @@ def test_changed_policies_come_into_force_and_broken_ones_do_not(
     assert server.end(signal.SIGINT) == 0
     (failure,) = server.messages("Reload failed; the policies in force stay in force.")
     assert failure["level"] == "error"
+
+
+def test_a_bundle_that_is_replaced_comes_into_force_whole(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    def build(name: str, policy: str) -> None:
+        files = {"/.manifest": '{"roots": ["envoy"]}', "/p.rego": policy}
+        write_archive(folder / f"{name}.new", files)
+        os.replace(folder / f"{name}.new", folder / name)
+
+    build("b.tar.gz", POLICY)
+    server = start("-b", "b.tar.gz")
+    assert server.ready(), server.log.read_text()
+
+    def allowed() -> bool:
+        return bool(server.ask("/v1/data/envoy/authz/allow", {"input": {}})[1]["result"])
+
+    assert not allowed()
+    build("b.tar.gz", "package envoy.authz\n\nallow := true\n")
+    assert until(allowed)
+    build("b.tar.gz", "package other\n\nallow := true\n")
+    assert until(lambda: server.ask("/health?policies")[0] == 500)
+    assert allowed()
+    assert server.end() == 0
+    (failure,) = server.messages("Reload failed; the policies in force stay in force.")
+    assert "manifest roots [envoy] do not permit 'package other'" in failure["error"]
 
 
 def test_a_warning_names_the_key_that_nobody_reads(

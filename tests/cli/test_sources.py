@@ -68,6 +68,29 @@ def test_signatures_that_nobody_verified_are_told_of(
 
 
 @pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ([], 1, "verification key not provided"),
+        (["--verification-key", "secret", "--signing-alg", "HS256"], 1, "failed to verify JWT"),
+        (["--verification-key", "b.tar.gz"], 1, "--verification-key: the file cannot be read"),
+        (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
+    ],
+)
+def test_what_decides_takes_no_bundle_that_it_cannot_verify(
+    flags: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    write_archive(tmp_path / "s.tar.gz", {**FILES, ".signatures.json": '{"signatures": ["a.b.c"]}'})
+    assert run(["run", "-b", *flags, "s.tar.gz"]) == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["eval", "-d", "conf", "data.a"], 2),

@@ -140,3 +140,15 @@ def test_a_new_file_in_a_folder_comes_into_force(tmp_path: Path, policy: Path) -
         assert until(lambda: watched.pdp.decide("roles").result == 1)
     finally:
         watched.watcher.close()
+
+
+def test_data_in_the_place_of_a_rule_leaves_the_old_snapshot(tmp_path: Path, policy: Path) -> None:
+    watched = Watched(str(tmp_path))
+    watched.watcher.start()
+    try:
+        (tmp_path / "data.json").write_text('{"a": {"allow": 3}}')
+        assert until(lambda: watched.health.reload_error is not None)
+        assert "conflicting rule for data path a/allow found" in (watched.health.reload_error or "")
+        assert watched.allow == 1
+    finally:
+        watched.watcher.close()

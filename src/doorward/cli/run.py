@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +15,7 @@ from doorward.cli.errors import for_people, warn
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import FORMATS, LEVELS, configure
+from doorward.pdp.signatures import ALGORITHMS, Verification
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAX_KEY: Final = 1 << 20
 _LATER = {
     "authentication": "off",
     "authorization": "off",
@@ -77,6 +80,25 @@ Examples:
     show_default=True,
     help="Bring changed files into force; broken ones never.",
 )
+@click.option(
+    "--verification-key",
+    metavar="KEY",
+    help="With what bundles are signed: a file with a public key in PEM, or a secret.",
+)
+@click.option("--verification-key-id", hidden=True)  # there is one key: OPA names it for nothing
+@click.option(
+    "--signing-alg",
+    type=click.Choice(ALGORITHMS),
+    default="RS256",
+    show_default=True,
+    metavar="NAME",
+    help="How bundles are signed.",
+)
+@click.option("--scope", default="", help="Scope that the signatures of bundles must have.")
+@click.option(
+    "--exclude-files-verify", multiple=True, help="Files of bundles that need not be signed."
+)
+@click.option("--skip-verify", is_flag=True, help="Trust bundles whatever their signatures say.")
 @capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
@@ -153,17 +175,11 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
     # A server has no need of it.
     from doorward.cli.repl import interact
 
-    v0, bundles = options["v0_compatible"], options["bundle"]
-    sources = Sources(
-        paths=() if bundles else files,
-        bundles=files if bundles else (),
-        ignore=options["ignore"],
-        v0=v0,
-    )
+    sources = _sources(files, options)
     try:
         loaded = sources.load()
         warn(loaded.notes)
-        return interact(loaded, v0=v0)
+        return interact(loaded, v0=sources.v0)
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
 
@@ -172,19 +188,43 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     from doorward.cli.sidecar import SidecarOptions
 
     return SidecarOptions(
-        paths=files,
-        bundles=options["bundle"],
+        sources=_sources(files, options),
         config=read_config(options["config_file"], overrides=options["settings"]),
         addresses=options["addr"],
         diagnostic_addresses=options["diagnostic_addr"],
-        ignore=options["ignore"],
         log_format=log_format,
         watch=options["watch"],
-        v0=options["v0_compatible"],
         capabilities=options["capabilities"],
         grace=options["shutdown_grace_period"],
         wait=options["shutdown_wait_period"],
         unix_permissions=_permissions(options["unix_socket_perm"]),
+    )
+
+
+def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
+    bundles = options["bundle"]
+    return Sources(
+        paths=() if bundles else files,
+        bundles=files if bundles else (),
+        ignore=options["ignore"],
+        v0=options["v0_compatible"],
+        signed=not options["skip_verify"],
+        verification=_verification(options),
+    )
+
+
+def _verification(options: dict[str, Any]) -> Verification | None:
+    key = options["verification_key"]
+    if key is None:
+        return None
+    if os.path.isfile(key):
+        try:
+            with open(key, encoding="utf-8") as file:
+                key = file.read(_MAX_KEY)
+        except (OSError, UnicodeDecodeError):
+            raise click.UsageError("--verification-key: the file cannot be read") from None
+    return Verification(
+        key, options["signing_alg"], options["scope"], options["exclude_files_verify"]
     )
 
 

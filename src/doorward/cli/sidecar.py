@@ -49,16 +49,12 @@ class StartupError(Exception):
 class SidecarOptions:
     """How `doorward run --server` was called."""
 
-    paths: Sequence[str] = ()
-    bundles: bool = False
-    """Whether `paths` are bundles."""
+    sources: Sources = field(default_factory=Sources)
     config: Config = field(default_factory=Config)
     addresses: Sequence[str] = ("localhost:8181",)
     diagnostic_addresses: Sequence[str] = ()
-    ignore: Sequence[str] = ()
     log_format: str = "json"
     watch: bool = True
-    v0: bool = False
     capabilities: Capabilities | None = None
     grace: float = 10.0
     wait: float = 0.0
@@ -74,22 +70,16 @@ class Sidecar:
         self.health = Health()
         self.metrics = Metrics(__version__)
         self._settings = Settings(
-            v0=options.v0,
+            v0=options.sources.v0,
             capabilities=options.capabilities,
             environment=Environment(
                 runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
             ),
         )
-        self._sources = Sources(
-            paths=() if options.bundles else options.paths,
-            bundles=options.paths if options.bundles else (),
-            ignore=options.ignore,
-            v0=options.v0,
-        )
         block = options.config.plugins.get(PLUGIN)
         self._envoy_options = None if block is None else _envoy_options(block)
         # Looks at the files before they are read, so that no change falls between the two.
-        self._watcher = self._watch() if options.watch and options.paths else None
+        self._watcher = self._watch() if options.watch and options.sources else None
         self.pdp = PDP(self._read(), self._decision_log())
         self._envoy = self._envoy_server()
         self._http = HttpServer(self._listeners(), grace=options.grace)
@@ -97,7 +87,7 @@ class Sidecar:
     def _read(self) -> Snapshot:
         """The policies and data as they are now, with the questions to come prepared."""
         options = self._options
-        loaded = self._sources.load()
+        loaded = options.sources.load()
         for note in loaded.notes:
             _log.warning(note)
         snapshot = build(loaded, self._settings)
@@ -160,7 +150,7 @@ class Sidecar:
 
     def _watch(self) -> Watcher:
         return Watcher(
-            self._sources.files,
+            self._options.sources.files,
             self._read,
             lambda snapshot: self.pdp.replace(snapshot),
             health=self.health,

@@ -5,14 +5,15 @@ lie in, `.manifest` says what the bundle may define. Other files are not read. A
 as a whole: half of one is a policy that nobody wrote.
 
 Delta bundles change data that somebody else holds, and are refused. WebAssembly is not run: what
-was compiled to it is left out, with a note. Signatures are read, and verified by whoever asks.
+was compiled to it is left out, with a note. Signatures are verified when asked for; a bundle whose
+signatures nobody looked at says so in a note.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
@@ -27,6 +28,7 @@ from doorward.pdp.loader import (
     read_document,
 )
 from doorward.pdp.manifest import Manifest, ManifestError, check_data, check_module
+from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego.errors import ParseError, RegoError
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
@@ -74,28 +76,53 @@ def read_bundle(
     *,
     ignore: Sequence[str] = (),
     v0: bool = False,
+    signed: bool = False,
+    verification: Verification | None = None,
     limits: Limits | None = None,
     timers: Timers | None = None,
 ) -> Bundle:
-    """The bundle at `path`. BundleError says in OPA's words what is wrong with it."""
+    """The bundle at `path`. BundleError says in OPA's words what is wrong with it.
+
+    `signed`: signatures are verified, with `verification`; a bundle without them passes if there is
+    none to verify with.
+    """
     path = _plain(path)
     if not os.path.exists(path):
         missing = f'error reading "{path}": stat {path}: no such file or directory'
         raise BundleError(path, missing)
     try:
-        members = sorted(_members(path, ignore, limits or Limits()))
+        found = sorted(_members(path, ignore, limits or Limits(), everything=signed))
     except ArchiveError as error:
         raise BundleError(path, f"bundle {path}: bundle read failed: {error}") from None
     except OSError as error:
         raise BundleError(path, f"bundle {path}: {io_message('open', path, error)}") from None
     try:
-        return _Reader(path, members, timers or Timers(), v0=v0).bundle()
-    except ManifestError as error:
+        if signed:
+            _verify(path, found, verification)
+        members = [(name, content) for name, content in found if _is_read(name)]
+        bundle = _Reader(path, members, timers or Timers(), v0=v0).bundle()
+    except (ManifestError, SignatureError) as error:
         raise BundleError(path, f"bundle {path}: {error}") from None
     except ParseError as error:
         raise BundleError(path, f"bundle {path}: {error}", error) from None
     except LoadError as error:
         raise BundleError(path, f"bundle {path}: {error.messages[0]}") from None
+    if bundle.is_signed and not signed:
+        unverified = f"bundle {path}: its signatures are not verified"
+        return replace(bundle, notes=(*bundle.notes, unverified))
+    return bundle
+
+
+def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
+    signatures = dict(members).get(SIGNATURES)
+    if signatures is None:
+        if verification is not None:
+            raise SignatureError(f"bundle missing {SIGNATURES} file")
+        return
+    if verification is None:
+        raise SignatureError("verification key not provided")
+    files = [member for member in members if member[0] != SIGNATURES]
+    verify(files, signatures, verification, folder=path if os.path.isdir(path) else "")
 
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
@@ -114,16 +141,19 @@ def _plain(path: str) -> str:
     return str(PurePosixPath(path.removeprefix("file://")))
 
 
-def _members(path: str, ignore: Sequence[str], limits: Limits) -> Iterator[Member]:
+def _members(
+    path: str, ignore: Sequence[str], limits: Limits, *, everything: bool
+) -> Iterator[Member]:
+    """The files of a bundle; `everything`: those as well that say nothing, but are signed."""
     if os.path.isdir(path):
-        names = [name for name in folder_names(path, limits) if _is_read(name)]
+        names = [name for name in folder_names(path, limits) if everything or _is_read(name)]
         found = read_folder(path, _kept(names, ignore), limits)
     elif os.path.isfile(path):
         found = read_archive(path, limits)
     else:
         raise ArchiveError("neither a file nor a folder")
     for name, content in found:
-        if _is_read(name) and _kept([name], ignore):
+        if (everything or _is_read(name)) and _kept([name], ignore):
             yield name, content
 
 

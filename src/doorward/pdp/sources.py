@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
 from doorward.pdp.manifest import ManifestError, check_roots
+from doorward.pdp.signatures import Verification
 from doorward.rego.timers import Timers
 
 __all__ = ["Sources"]
@@ -27,7 +28,13 @@ class Sources:
     ignore: Sequence[str] = ()
     v0: bool = False
     """How policies are read that no manifest says more of."""
+    signed: bool = False
+    """Whether the signatures of bundles are verified, with `verification`."""
+    verification: Verification | None = None
     limits: Limits | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.bundles)
 
     def load(self, timers: Timers | None = None) -> Loaded:
         """Everything. BundleError or LoadError says what cannot be used."""
@@ -47,7 +54,15 @@ class Sources:
 
     def _read(self, timers: Timers) -> list[Bundle]:
         bundles = [
-            read_bundle(path, ignore=self.ignore, v0=self.v0, limits=self.limits, timers=timers)
+            read_bundle(
+                path,
+                ignore=self.ignore,
+                v0=self.v0,
+                signed=self.signed,
+                verification=self.verification,
+                limits=self.limits,
+                timers=timers,
+            )
             for path in dict.fromkeys(self.bundles)
         ]
         try:
@@ -70,8 +85,6 @@ def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
         versions |= bundle.rego_versions
         files += bundle_files(bundle.path)
         notes += bundle.notes
-        if bundle.is_signed:
-            notes.append(f"bundle {bundle.path}: its signatures are not verified")
         for name, content in bundle.members:
             note(digest, f"{bundle.path}\0{name}", content)
     return Loaded(

@@ -1,0 +1,171 @@
+"""Whether a bundle is what its owner signed: the `.signatures.json` that `opa sign` makes.
+
+It holds one JWT, whose payload lists every file of the bundle with its hash. Documents
+(`data.json`, `data.yaml`, `.manifest`) are hashed as canonical JSON, other files as they are. A
+file that is not listed, a listed one that is missing, and anything that is signed in another way is
+an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from doorward.pdp.go_json import JSONError, read_json
+from doorward.pdp.loader import read_document
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.go_json import marshal
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Value
+
+__all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "verify"]
+
+ALGORITHMS: Final = tuple(
+    f"{family}{size}" for family in ("ES", "HS", "PS", "RS") for size in (256, 384, 512)
+)
+"""How the JWT may be signed."""
+
+_HASHES: Final = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+    "SHA-512-224": "sha512_224",
+    "SHA-512-256": "sha512_256",
+}
+_DOCUMENTS: Final = ("data.json", "data.yaml", ".manifest")
+_ESCAPED: Final = re.compile(r"\\\\|\\u(003c|003e|0026)")
+
+
+class SignatureError(Exception):
+    """A bundle that is not verified; the text is OPA's where OPA has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """With what a bundle must be signed. `key`: a public key or certificate in PEM, or a secret."""
+
+    key: str = field(repr=False)
+    algorithm: str = "RS256"
+    scope: str = ""
+    exclude: tuple[str, ...] = ()
+    """Patterns of files that need not be signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A file as the payload lists it."""
+
+    hash: str
+    algorithm: str
+
+
+def verify(
+    files: Iterable[tuple[str, bytes]], signatures: bytes, asked: Verification, folder: str = ""
+) -> None:
+    """SignatureError unless every one of `files` is signed, and no other.
+
+    `folder`: where the bundle lies, if it is a folder; `opa sign` lists its files by that path.
+    """
+    signed = _listed(_token(signatures), asked)
+    for name, content in files:
+        full = f"{folder.strip('/')}/{name}" if folder else name
+        listed = full if full in signed else name
+        entry = signed.pop(listed, None)
+        if any(_excludes(pattern, each) for pattern in asked.exclude for each in (full, name)):
+            continue
+        if entry is None:
+            raise SignatureError(f"file {full} not included in bundle signature")
+        _check(name, content, entry)
+    if signed:
+        names = " ".join(sorted(signed))
+        raise SignatureError(
+            f"file(s) [{names}] specified in bundle signatures but not found in the target bundle"
+        )
+
+
+def _token(signatures: bytes) -> str:
+    try:
+        document = read_json(signatures, trailing=True)
+    except JSONError as error:
+        raise SignatureError(f"bundle load failed on signatures decode: {error}") from None
+    fields = document if isinstance(document, dict) else {}
+    if fields.get("plugin"):
+        raise SignatureError("no verifier exists under the id that .signatures.json names")
+    tokens = fields.get("signatures")
+    if not isinstance(tokens, list) or not tokens:
+        raise SignatureError(".signatures.json: missing JWT (expected exactly one)")
+    if len(tokens) > 1 or not isinstance(tokens[0], str):
+        raise SignatureError(".signatures.json: multiple JWTs not supported (expected exactly one)")
+    return tokens[0]
+
+
+def _listed(token: str, asked: Verification) -> dict[str, _Signed]:
+    """What a token lists that `asked` verifies."""
+    if asked.algorithm not in ALGORITHMS:
+        raise SignatureError(f"unknown signature algorithm: {asked.algorithm}")
+    check = REGISTRY[f"io.jwt.verify_{asked.algorithm.lower()}"].call
+    try:
+        is_valid = check(Context(Environment()), token, asked.key)
+    except BuiltinError as error:
+        raise SignatureError(f"failed to verify JWT signature: {error}") from None
+    if not is_valid:
+        raise SignatureError("failed to verify JWT signature")
+    payload = _payload(token)
+    if payload.get("scope", "") != asked.scope:
+        raise SignatureError("scope mismatch")
+    files = payload.get("files")
+    try:
+        return {str(each["name"]): _signed(each) for each in files or ()}
+    except (TypeError, KeyError):
+        raise SignatureError(".signatures.json: the payload lists no files") from None
+
+
+def _signed(entry: Mapping[str, Any]) -> _Signed:
+    return _Signed(str(entry["hash"]), str(entry.get("algorithm", "")))
+
+
+def _payload(token: str) -> dict[Any, Any]:
+    text = token.split(".")[1]
+    try:
+        found = read_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (JSONError, binascii.Error) as error:
+        raise SignatureError(f".signatures.json: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _excludes(pattern: str, name: str) -> bool:
+    """Go's `filepath.Match`: a star does not go beyond a slash."""
+    wanted, parts = pattern.split("/"), name.split("/")
+    return len(wanted) == len(parts) and all(map(fnmatchcase, parts, wanted))
+
+
+def _check(name: str, content: bytes, entry: _Signed) -> None:
+    if not entry.algorithm:
+        raise SignatureError(f"no hashing algorithm provided for file {name}")
+    if entry.algorithm not in _HASHES:
+        raise SignatureError(f"unsupported hashing algorithm: {entry.algorithm}")
+    base = name.rpartition("/")[2]
+    if base in _DOCUMENTS:
+        content = canonical(read_document(base, content))
+    found = hashlib.new(_HASHES[entry.algorithm], content, usedforsecurity=False).hexdigest()
+    if not hmac.compare_digest(found.encode(), entry.hash.lower().encode()):
+        raise SignatureError(f"{name}: digest mismatch (want: {entry.hash}, got: {found})")
+
+
+def canonical(value: Value) -> bytes:
+    """A document as it is hashed: compact JSON, keys in order, nothing escaped for HTML."""
+    return _ESCAPED.sub(_plain, marshal(value)).encode(errors="replace")
+
+
+def _plain(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else match[0]
