@@ -263,3 +263,15 @@ def test_without_server_it_is_a_shell_that_ends_with_its_input(folder: Path) -> 
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "2\n")
+
+
+def test_limits_of_a_decision_reach_the_engine(folder: Path, start: Callable[..., Process]) -> None:
+    (folder / "policy.rego").write_text(
+        "package a\n\np := count([1 | some i in input; some j in input])"
+    )
+    server = start("--set=evaluation.max_items=1000", "policy.rego")
+    assert server.ready(), server.log.read_text()
+    assert server.ask("/v1/data/a/p", {"input": [1] * 30})[1]["result"] == 900
+    status, answer = server.ask("/v1/data/a/p", {"input": [1] * 40})
+    assert status == 500
+    assert "eval_limit_error" in answer

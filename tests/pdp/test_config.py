@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from doorward.pdp.config import Config, ConfigError, DecisionLogs, parse_config, read_config
+from doorward.pdp.config import (
+    Config,
+    ConfigError,
+    DecisionLogs,
+    Evaluation,
+    parse_config,
+    read_config,
+)
 
 QUICK_START = """\
 plugins:
@@ -55,6 +62,33 @@ def test_an_unknown_key_is_a_warning_that_names_it_and_its_line() -> None:
         "c.yaml:2: lables: unknown key, ignored",
         "c.yaml:5: decision_logs.consol: unknown key, ignored",
     )
+
+
+def test_limits_of_a_decision_are_read() -> None:
+    assert parse("").evaluation == Evaluation(deadline=5.0, max_items=None)
+    config = parse("evaluation: {deadline_seconds: 0.5, max_items: 1000, other: 1}")
+    assert config.evaluation == Evaluation(deadline=0.5, max_items=1000)
+    assert config.warnings == ("c.yaml:1: evaluation.other: unknown key, ignored",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("deadline_seconds: 0", "must be from above 0 to 3600 but is 0"),
+        ("deadline_seconds: -1", "must be from above 0 to 3600 but is -1"),
+        ("deadline_seconds: 3601", "must be from above 0 to 3600 but is 3601"),
+        ("deadline_seconds: .nan", "must be from above 0 to 3600 but is nan"),
+        ("deadline_seconds: 5s", "must be a number but is a string"),
+        ("max_items: 0", "must be greater than 0 but is 0"),
+        ("max_items: 1.5", "must be an integer but is a number"),
+        ("max_items: true", "must be an integer but is true or false"),
+    ],
+)
+def test_limits_that_are_none_are_errors(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(f"evaluation:\n  {text}\n")
+    key = text.partition(":")[0]
+    assert str(raised.value) == f"c.yaml:2: evaluation.{key} {message}"
 
 
 def test_what_comes_later_is_a_warning_and_what_would_be_missed_an_error() -> None:

@@ -116,6 +116,15 @@ p := count([1 | some i in numbers.range(1, 10000); some j in numbers.range(1, 10
     assert decision.eval_ns < 2_000_000_000
 
 
+def test_a_decision_ends_where_it_makes_more_than_it_may() -> None:
+    policy = "package a\n\np := count([1 | some i in input; some j in input])\n"
+    pdp = PDP(build(Loaded({"a.rego": policy}), Settings(max_items=1000)))
+    assert pdp.decide("a/p", list(range(30))).result == 900
+    error = pdp.decide("a/p", list(range(40))).error
+    assert isinstance(error, EvalError)
+    assert error.code == "eval_limit_error"
+
+
 def test_decisions_see_the_snapshot_that_was_put_into_force() -> None:
     pdp = pdp_of()
     old = pdp.decide("a/allow", {"user": "bob"})

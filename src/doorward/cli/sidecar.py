@@ -72,6 +72,8 @@ class Sidecar:
         self._settings = Settings(
             v0=options.sources.v0,
             capabilities=options.capabilities,
+            deadline=options.config.evaluation.deadline,
+            max_items=options.config.evaluation.max_items,
             environment=Environment(
                 runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
             ),

@@ -15,16 +15,22 @@ from typing import Any, Final
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
 
 __all__ = [
+    "DEADLINE",
     "Block",
     "Config",
     "ConfigError",
     "DecisionLogs",
+    "Evaluation",
     "Server",
     "parse_config",
     "read_config",
 ]
 
+DEADLINE: Final = 5.0
+"""Seconds that one evaluation may take unless somebody says otherwise."""
+
 MAX_BYTES: Final = 4 << 20
+MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _REFUSED: Final = ("bundles", "discovery")
 _LATER: Final = (
@@ -65,6 +71,22 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluation:
+    """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
+
+    deadline: float = DEADLINE
+    """`deadline_seconds`"""
+    max_items: int | None = None
+    """How much the collections that a decision makes may hold together; None: nobody counts.
+
+    Not counted by default: in 5 seconds a policy that pairs everything with everything comes to
+    3 GB, a limit that keeps it below 200 MB refuses policies that OPA runs, and a small decision
+    costs up to half as much again where items are counted. Who lets clients choose how long lists
+    are sets it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything the file says, checked, with defaults for what it leaves out."""
 
@@ -72,6 +94,7 @@ class Config:
     default_decision: str = "system/main"
     default_authorization_decision: str = "system/authz/allow"
     decision_logs: DecisionLogs = field(default_factory=DecisionLogs)
+    evaluation: Evaluation = field(default_factory=Evaluation)
     server: Server = field(default_factory=Server)
     plugins: Mapping[str, Block] = field(default_factory=dict)
     """The block of each plugin under its newest name."""
@@ -129,6 +152,7 @@ def _config(top: Block) -> Config:
         "default_decision",
         "default_authorization_decision",
         "decision_logs",
+        "evaluation",
         "server",
         "plugins",
     }
@@ -140,6 +164,7 @@ def _config(top: Block) -> Config:
             top, "default_authorization_decision", "/system/authz/allow"
         ),
         decision_logs=_decision_logs(top.block("decision_logs"), warnings),
+        evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
         plugins=_plugins(top.block("plugins")),
         document=top.plain(),
@@ -196,6 +221,16 @@ def _server(block: Block, warnings: list[str]) -> Server:
         gzip_min_length=_positive(zip_, "min_length", default.gzip_min_length),
         gzip_level=_positive(zip_, "compression_level", default.gzip_level),
     )
+
+
+def _evaluation(block: Block, warnings: list[str]) -> Evaluation:
+    warnings += block.unknown(["deadline_seconds", "max_items"])
+    deadline = block.get("deadline_seconds", float, DEADLINE)
+    if not 0 < deadline <= MAX_DEADLINE:
+        place = block.place("deadline_seconds")
+        raise ConfigError(f"{place} must be from above 0 to {MAX_DEADLINE:g} but is {deadline:g}")
+    counted = block.values.get("max_items") is not None
+    return Evaluation(deadline, _positive(block, "max_items", 1) if counted else None)
 
 
 def _positive(block: Block, key: str, default: int) -> int:

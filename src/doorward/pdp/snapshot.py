@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from doorward.pdp.config import DEADLINE
 from doorward.pdp.loader import Loaded, load
 from doorward.rego import Capabilities, Engine, Environment, Query
 from doorward.rego.values import to_json
@@ -40,8 +41,10 @@ class Settings:
     """How policies are compiled and evaluated; the same for every snapshot of one server."""
 
     v0: bool = False
-    deadline: float | None = 5.0
+    deadline: float | None = DEADLINE
     """Seconds that one evaluation may take; None for as long as it likes."""
+    max_items: int | None = None
+    """How much the collections and texts that one evaluation makes may hold; None: not counted."""
     environment: Environment = field(default_factory=Environment)
     capabilities: Capabilities | None = None
     """What policies may use; None for everything."""
@@ -132,6 +135,7 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         v0=settings.v0,
         rego_versions=loaded.rego_versions,
         environment=settings.environment,
+        max_items=settings.max_items,
         capabilities=settings.capabilities,
     )
     engine.check_data()
