@@ -40,24 +40,22 @@ def _escape(match: re.Match[str]) -> str:
 def marshal(value: Value) -> str:
     """The JSON text of `value`, compact."""
     try:
-        return _text(value)
+        return _WRITERS[type(value)](value)
     except RecursionError:
         raise BuiltinError("value is nested too deeply for JSON") from None
 
 
-def _text(value: Value) -> str:
-    return _WRITERS[type(value)](value)
-
-
 def _array_text(value: list[Value]) -> str:
-    return f"[{','.join([_WRITERS[type(item)](item) for item in value])}]"
+    texts = [str(v) if type(v) is int else _WRITERS[type(v)](v) for v in value]
+    return "[" + ",".join(texts) + "]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]
-    return "{" + ",".join([f"{quote(key)}:{_text(texts[key])}" for key in sorted(texts)]) + "}"
+    pairs = [(key, texts[key]) for key in sorted(texts)]
+    return "{" + ",".join([f"{quote(k)}:{_WRITERS[type(v)](v)}" for k, v in pairs]) + "}"
 
 
 _WRITERS: Final[dict[type, Callable[[Any], str]]] = {

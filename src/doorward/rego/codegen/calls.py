@@ -125,8 +125,8 @@ class Calls(References):
         made = Operand(function, _result_kind(result), of=_item_kind(result))
         written = self._written(builtin, values)
         if written is not None:
-            held = self.hold(written.otherwise(self._asked(function, site, operands)))
-            if written.tests:
+            held = self._held(written, self._asked(function, site, operands))
+            if not written.is_total:
                 self.defined(held)
         else:
             held = load(self.fresh())
@@ -153,10 +153,27 @@ class Calls(References):
         function = self.constants.named(f"fn.{builtin.name}", builtin.call)
         site = self.constants.add(Site(builtin.name, term.span), "at")
         # What fails is UNDEFINED, which holds as little as False does.
-        return written.otherwise(self._asked(function, site, [o.code for o in values]))
+        asked = self._asked(function, site, [o.code for o in values])
+        return self._held(written, asked) if written.raises else written.otherwise(asked)
 
     def _written(self, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
+        if builtin.name == "time.now_ns":
+            return Inline(ast.Attribute(value=load(self.state), attr="now_ns", ctx=ast.Load()))
         return self._prepared(builtin, values) or written_out(builtin, values)
+
+    def _held(self, written: Inline, asked: ast.expr) -> ast.Name:
+        """What `written` gives, or what is `asked` of the built-in, under a name."""
+        if not written.raises:
+            return self.hold(written.otherwise(asked))
+        held = self.fresh()
+        handler = ast.ExceptHandler(
+            type=runtime("KIND_ERRORS"),
+            name=None,
+            body=[ast.Assign(targets=[store(held)], value=asked)],
+        )
+        direct = ast.Assign(targets=[store(held)], value=written.otherwise(asked))
+        self.add(ast.Try(body=[direct], handlers=[handler], orelse=[], finalbody=[]))
+        return load(held)
 
     def _asked(self, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]) -> ast.expr:
         """The built-in's own answer; UNDEFINED when it fails."""

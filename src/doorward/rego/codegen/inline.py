@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from doorward.rego.builtins.registry import Builtin
@@ -33,10 +33,19 @@ Comparison = Callable[[Operand, Operand], ast.expr]
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """`value` is what the built-in gives where all of `tests` hold; it cannot fail there."""
+    """`value` is what the built-in gives where all of `tests` hold; it cannot fail there.
+
+    `raises`: operands that are no strings show by one of `runtime.operations.KIND_ERRORS`.
+    """
 
     value: ast.expr
     tests: Sequence[ast.expr] = ()
+    raises: bool = False
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the built-in itself is never asked."""
+        return not self.tests and not self.raises
 
     def otherwise(self, asked: ast.expr) -> ast.expr:
         """`value`, or what is `asked` of the built-in itself."""
@@ -49,8 +58,8 @@ def all_of(tests: Sequence[ast.expr]) -> ast.expr:
     return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
 
 
-_LOOKS_ITSELF: Final = frozenset({"count"})
-"""Built-ins whose operand may be of several kinds, which their writer tells apart."""
+_LOOK_THEMSELVES: Final = frozenset({"count"})
+"""Built-ins whose operand may be of several kinds, which their writers tell apart."""
 
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
@@ -112,22 +121,24 @@ def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
     write = WRITTEN.get(builtin.name)
     if write is None or len(builtin.signature.args) != len(operands):
         return None
-    tests = [] if builtin.name in _LOOKS_ITSELF else operand_tests(builtin, operands)
-    if tests is None:
-        return None
     found = write(*operands)
-    return None if found is None else Inline(found.value, (*tests, *found.tests))
+    if found is None or builtin.name in _LOOK_THEMSELVES:
+        return found
+    tests = operand_tests(builtin, operands)
+    if found.raises:
+        return replace(found, raises=tests is None or len(tests) > 0)
+    return None if tests is None else Inline(found.value, (*tests, *found.tests))
 
 
 _Writer = Callable[..., "Inline | None"]
 
 
 def _method(name: str) -> _Writer:
-    """A method of the first operand."""
+    """A method that no value but a string has, and that takes nothing but strings."""
 
     def write(first: Operand, *rest: Operand) -> Inline:
         own = ast.Attribute(value=first.code, attr=name, ctx=ast.Load())
-        return Inline(call(own, *[operand.code for operand in rest]))
+        return Inline(call(own, *[operand.code for operand in rest]), raises=True)
 
     return write
 
@@ -139,7 +150,8 @@ def _of_ascii(name: str) -> _Writer:
         if text.is_constant:
             return None
         is_ascii = call(ast.Attribute(value=text.code, attr="isascii", ctx=ast.Load()))
-        return Inline(call(ast.Attribute(value=text.code, attr=name, ctx=ast.Load())), [is_ascii])
+        own = ast.Attribute(value=text.code, attr=name, ctx=ast.Load())
+        return Inline(call(own), [is_ascii], raises=True)
 
     return write
 
@@ -202,6 +214,10 @@ def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
     return Inline(call(get, key.code, default.code), tests)
 
 
+def _keys(of: Operand) -> Inline:
+    return Inline(call(runtime("frozenset"), of.code))
+
+
 def _substring(text: Operand, offset: Operand, length: Operand) -> Inline | None:
     for number in (offset, length):
         if type(number.value) is not int or number.value < 0:
@@ -234,6 +250,7 @@ WRITTEN: Final[Mapping[str, _Writer]] = {
     "is_set": _is_kind("frozenset"),
     "is_string": _is_kind("str"),
     "lower": _of_ascii("lower"),
+    "object.keys": _keys,
     "object.get": _get,
     "split": _of_text("split", 1),
     "startswith": _method("startswith"),

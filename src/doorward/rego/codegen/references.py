@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import Constants, call, load, method, runtime, store
+from doorward.rego.codegen.block import Constants, call, load, method, name_of, runtime, store
 from doorward.rego.codegen.patterns import Patterns, is_class
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
@@ -58,6 +58,8 @@ class References(Patterns):
         """Objects of which the function reads several members, by where they were read."""
         self.getters: dict[str, str] = {}
         """Names of functions that read a member of such an object, by its name."""
+        self.of_data = {"data"}
+        """Names of what was read from base data."""
         self.asked_once = False
         """Whether this function runs but once in an evaluation."""
 
@@ -107,33 +109,24 @@ class References(Patterns):
         if get is not None and len(names) == 1:
             return self.hold(call(load(get), ast.Constant(value=names[0]), runtime("UNDEFINED")))
         held = self.fresh()
-        code: ast.expr = base
-        # What may well be missing must not cost an exception: the end of a path, and of an item
-        # that a walk came to anything.
-        is_document = base.id in ("input", "data")
-        for name in names[:-1]:
-            place = ast.Constant(value=name)
-            if is_document:
-                code = ast.Subscript(value=code, slice=place, ctx=ast.Load())
-            else:
-                inner_get = ast.Attribute(value=code, attr="get", ctx=ast.Load())
-                code = call(inner_get, place, runtime("NOTHING"))
-        last_get = ast.Attribute(value=code, attr="get", ctx=ast.Load())
-        code = call(last_get, ast.Constant(value=names[-1]), runtime("UNDEFINED"))
         slow = call(runtime("lookup_path"), base, self.constants.path(names))
-        handler = ast.ExceptHandler(
-            type=runtime("LOOKUP_ERRORS"),
-            name=None,
-            body=[ast.Assign(targets=[store(held)], value=slow)],
-        )
-        self.add(
-            ast.Try(
-                body=[ast.Assign(targets=[store(held)], value=code)],
-                handlers=[handler],
-                orelse=[],
-                finalbody=[],
-            )
-        )
+        handlers = [_on(runtime("LOOKUP_ERRORS"), held, slow)]
+        code: ast.expr = base
+        if base.id in self.of_data:
+            # What a policy asks of its own data is there.
+            self.of_data.add(held)
+            handlers.insert(0, _on(runtime("KeyError"), held, runtime("UNDEFINED")))
+            for name in names:
+                code = _member(code, name)
+        else:
+            # What may well be missing must not cost an exception: of the input the end of a path,
+            # of an item that a walk came to anything.
+            for name in names[:-1]:
+                known = base.id == "input"
+                code = _member(code, name) if known else _got(code, name, runtime("NOTHING"))
+            code = _got(code, names[-1], runtime("UNDEFINED"))
+        direct = ast.Assign(targets=[store(held)], value=code)
+        self.add(ast.Try(body=[direct], handlers=handlers, orelse=[], finalbody=[]))
         return load(held)
 
     def _step(self, base: Operand, operand: Term, lookup: str) -> Operand:
@@ -141,6 +134,8 @@ class References(Patterns):
             return self._walk(base, operand)
         key = self.term(operand)
         held = self.hold(looked_up(base, key, call(runtime(lookup), base.code, key.code)))
+        if name_of(base.code) in self.of_data:
+            self.of_data.add(held.id)
         self.defined(held)
         return Operand(held, base.of)
 
@@ -163,6 +158,8 @@ class References(Patterns):
             return Operand(load(value), base.of)
         key = self.target(operand)
         target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
+        if name_of(base.code) in self.of_data:
+            self.of_data.add(value)
         self.walk(target, method("items_as_made" if base.as_made else "items", base.code))
         self.match_target(operand, key)
         return Operand(load(value))
@@ -181,6 +178,8 @@ class References(Patterns):
             return
         uncounted = self._may_go_uncounted()
         name = self.hold(collection.code)
+        if name.id in self.of_data and isinstance(target, ast.Name):
+            self.of_data.add(target.id)
         walked: ast.expr = method("values", name)
         if uncounted:
             size = ast.Compare(
@@ -256,10 +255,10 @@ class References(Patterns):
             if expr.negated or expr.withs or not isinstance(term, get_args(Term)):
                 continue
             for ref in plain_references(term):
-                names = _names(ref.args)
-                if names and isinstance(ref.head, Var) and self._is_plain(ref.head.name, names):
+                document, *names = self._plain_path(ref) or ("",)
+                if document:
                     with self.at(ref.span):
-                        self._names(Operand(self.of_state(ref.head.name)), names)
+                        self._names(Operand(self.of_state(document)), names)
         for expr in body:
             if not expr.withs:
                 for ref in references_of(expr):
@@ -273,7 +272,8 @@ class References(Patterns):
             return
         key = (base.id, *path[1:])
         if key not in self.seen and key not in self.maybe and key not in self.always:
-            self.maybe[key] = self._read(base, path[1:])
+            known = self.always if self.block is self.statements else self.maybe
+            known[key] = self._read(base, path[1:])
 
     def share(self, references: Iterable[Ref]) -> None:
         """Read the objects below which several of `references` end, once for all of them.
@@ -417,6 +417,21 @@ class References(Patterns):
         held = self.hold(call(document, place))
         self.defined(held)
         return Operand(held)
+
+
+def _on(error: ast.expr, held: str, value: ast.expr) -> ast.ExceptHandler:
+    """`held = value` when `error` is raised."""
+    assign = ast.Assign(targets=[store(held)], value=value)
+    return ast.ExceptHandler(type=error, name=None, body=[assign])
+
+
+def _member(value: ast.expr, name: str) -> ast.expr:
+    return ast.Subscript(value=value, slice=ast.Constant(value=name), ctx=ast.Load())
+
+
+def _got(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
+    get = ast.Attribute(value=value, attr="get", ctx=ast.Load())
+    return call(get, ast.Constant(value=name), default)
 
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:

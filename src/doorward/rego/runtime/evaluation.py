@@ -198,9 +198,15 @@ class Evaluation(Context):
         if type(collection) is list:
             listed: Iterable[Any] = self.walked(collection)
             return enumerate(listed)
-        if type(collection) is dict and len(collection) > TICKS:
-            pieces = self._pieces(sorted_keys(collection))
-            return ((from_key(key), collection[key]) for piece in pieces for key in piece)
+        if type(collection) is dict:
+            self.ticks -= len(collection)
+            if self.ticks >= 0:
+                return items(collection)
+            if len(collection) > TICKS:
+                pieces = self._pieces(sorted_keys(collection))
+                return ((from_key(key), collection[key]) for piece in pieces for key in piece)
+            self._look()
+            return items(collection)
         return self.walked(items(collection))
 
     def items_as_made(self, collection: Any) -> Iterable[tuple[Any, Any]]:

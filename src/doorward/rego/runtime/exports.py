@@ -19,6 +19,8 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.BuiltinError": BuiltinError,
     "rt.COUNTED": op.COUNTED,
     "rt.FunctionMock": FunctionMock,
+    "rt.KIND_ERRORS": op.KIND_ERRORS,
+    "rt.KeyError": KeyError,
     "rt.LOOKUP_ERRORS": op.LOOKUP_ERRORS,
     "rt.MISSING": op.MISSING,
     "rt.NOTHING": op.NOTHING,

@@ -24,6 +24,7 @@ from doorward.rego.values import (
 
 __all__ = [
     "COUNTED",
+    "KIND_ERRORS",
     "LOOKUP_ERRORS",
     "MISSING",
     "NOTHING",
@@ -58,7 +59,14 @@ NOTHING: Final[dict[Key, Any]] = {}
 """What is looked into where the way to something ends early."""
 
 LOOKUP_ERRORS: Final = (KeyError, TypeError, AttributeError)
-"""What Python raises for `value["a"].get("b")` where a value is no object, or has no such key."""
+"""What Python raises for `value["a"].get("b")` where a value is no object, or has no such key.
+
+For `value["a"]["b"]` a KeyError tells that all are objects, and that the key is not there.
+"""
+
+
+KIND_ERRORS: Final = (AttributeError, TypeError)
+"""What Python raises for a method of strings where a value is none."""
 
 
 def lookup(value: Any, key: Any) -> Any:
@@ -121,7 +129,11 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
     if kind is list:
         return enumerate(collection)
     if kind is dict:
-        return [(from_key(k), collection[k]) for k in sorted_keys(collection)]
+        keys = sorted_keys(collection)
+        # Boxed keys stand first or last.
+        if keys and type(keys[0]) is str and type(keys[-1]) is str:
+            return [(k, collection[k]) for k in keys]
+        return [(from_key(k), collection[k]) for k in keys]
     if kind is frozenset:
         return [(v, v) for v in sorted_values(collection)]
     return ()
