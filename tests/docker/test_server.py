@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -109,7 +113,7 @@ def test_call_under_way_is_answered_when_the_server_ends(path: str) -> None:
 def test_socket_is_for_its_owner_only(path: str) -> None:
     listener = bind_unix(path)
     assert os.stat(path).st_mode & 0o777 == 0o600
-    with pytest.raises(BindError, match="another plugin answers"):
+    with pytest.raises(BindError, match="another server listens"):
         bind_unix(path)
     listener.close()
     bind_unix(path).close()  # the old one is stale
@@ -163,3 +167,41 @@ def test_socket_of_the_service_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LISTEN_FDS", "2")
     with pytest.raises(BindError, match="one socket"):
         inherited()
+
+
+FEW_DESCRIPTORS = """
+import os, resource, sys
+from doorward.docker.plugin import Response
+from doorward.docker.server import PluginServer, bind_unix
+from doorward.pdp.log import configure
+
+configure("info", "json")
+server = PluginServer(bind_unix(sys.argv[1]), lambda path, body: Response(200, b"fine"))
+server.start()
+limit = len(os.listdir("/proc/self/fd")) + 10
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+print("ready", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+def test_server_without_descriptors_says_so_once_and_works_again(path: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FEW_DESCRIPTORS, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with contextlib.ExitStack() as stack:
+            for _ in range(40):
+                stack.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+            time.sleep(1.0)
+        assert ask(path, CALL).endswith(b"fine")
+        _, errors = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert [line["msg"] for line in lines] == ["accept failed"]
+    assert lines[0]["error"] == "Too many open files"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,3 +143,49 @@ def test_addresses_are_those_of_opa(address: str) -> None:
     listener = bind(address)
     assert listener.getsockname()[1] > 0
     listener.close()
+
+
+FEW_DESCRIPTORS = """
+import os, resource, sys
+from doorward.pdp.log import configure
+from doorward.rest.server import HttpServer, Listener, bind
+
+async def app(scope, receive, send):
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+configure("info", "json")
+server = HttpServer([Listener("x", bind(sys.argv[1]), app)])
+server.start()
+limit = len(os.listdir("/proc/self/fd")) + 10
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+print("ready", flush=True)
+sys.stdin.read()
+server.close()
+"""
+
+
+def test_a_server_without_descriptors_says_so_once_and_works_again(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with subprocess.Popen(
+        [sys.executable, "-c", FEW_DESCRIPTORS, f"unix://{path}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with contextlib.ExitStack() as stack:
+            for _ in range(40):
+                stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
+            time.sleep(2.5)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(str(path))
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert client.recv(12) == b"HTTP/1.1 204"
+        _, errors = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert [line["msg"] for line in lines] == ["accept failed"]
+    assert lines[0]["error"] == "Too many open files"

@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 import ssl
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +21,9 @@ from typing import Final
 import httptools
 
 from doorward.docker.plugin import Response
+from doorward.pdp import unix_sockets
+from doorward.pdp.quiet import Quiet
+from doorward.pdp.unix_sockets import PathTakenError
 
 __all__ = ["BindError", "PluginServer", "bind_tcp", "bind_unix", "inherited"]
 
@@ -32,6 +34,8 @@ READ_TIMEOUT: Final = 10.0
 MAX_HEAD: Final = 64 * 1024
 MAX_BODY: Final = 8 << 20
 """Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
+ACCEPT_QUIET: Final = 10.0
+"""Seconds between two lines in the log about calls that could not be accepted."""
 _FIRST_INHERITED: Final = 3
 
 _log: Final = logging.getLogger(__name__)
@@ -46,42 +50,13 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
 
     A socket that nobody listens on any more is replaced; one that answers, or a file, is not.
     """
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _remove_stale(path)
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
-        umask = os.umask(0o177)
-        try:
-            listener.bind(path)
-        finally:
-            os.umask(umask)
-        os.chmod(path, mode)
-        listener.listen(BACKLOG)
+        return unix_sockets.bind_unix(path, mode=mode, backlog=BACKLOG)
+    except PathTakenError as error:
+        raise BindError(f"{path}: {error}") from None
     except OSError as error:
-        listener.close()
         raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except BindError:
-        listener.close()
-        raise
-    return listener
-
-
-def _remove_stale(path: str) -> None:
-    try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise BindError(f"{path}: there is something that is no socket")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except FileNotFoundError:
-            return
-    raise BindError(f"{path}: another plugin answers there")
 
 
 def bind_tcp(
@@ -127,6 +102,7 @@ class PluginServer:
         self._context = context
         self._stop = threading.Event()
         self._lock = threading.Lock()
+        self._quiet = Quiet(ACCEPT_QUIET)
         self._waiting = 0
         self._threads = [
             threading.Thread(target=self._run, name=f"plugin-{n}", daemon=True)
@@ -199,7 +175,8 @@ class PluginServer:
             try:
                 connection, _ = self._listener.accept()
             except OSError as error:
-                _log.error("accept failed", extra={"error": error.strerror})
+                if (more := self._quiet.left_out("accept")) is not None:
+                    _log.error("accept failed", extra={"error": error.strerror, "more": more})
                 self._stop.wait(0.1)  # out of descriptors: others are about to end
                 continue
             finally:

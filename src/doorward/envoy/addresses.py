@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import socket
-import stat
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from doorward.pdp.unix_sockets import PathTakenError, clear_stale
 
 __all__ = ["Address", "AddressError", "clear_stale_socket", "parse_address"]
 
@@ -73,25 +72,11 @@ def _is_local(host: str) -> bool:
 def clear_stale_socket(path: Path) -> None:
     """Remove the socket that a server left behind; AddressError when it still listens on it, or
     when the file is no socket."""
+    if not path.parent.is_dir():
+        raise AddressError(f"`{path.parent}`: no such folder")
     try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise AddressError(f"`{path.parent}`: no such folder") from None
-        return
+        clear_stale(path)
+    except PathTakenError as error:
+        raise AddressError(f"`{path}`: {error}") from None
     except OSError as error:
-        raise AddressError(f"`{path}`: {error.strerror}") from None
-    if not stat.S_ISSOCK(mode):
-        raise AddressError(f"`{path}` is in the way: it is not a socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(os.fspath(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            pass
-        except OSError as error:
-            raise AddressError(f"`{path}`: {error.strerror or error}") from None
-        else:
-            raise AddressError(f"`{path}`: another server listens on it")
-    with suppress(FileNotFoundError):
-        path.unlink()
+        raise AddressError(f"`{path}`: {error.strerror or error}") from None

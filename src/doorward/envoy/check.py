@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import monotonic, perf_counter_ns
+from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
 from google.protobuf import message
@@ -21,15 +21,13 @@ from doorward.envoy.options import Options
 from doorward.envoy.requests import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.responses import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
+from doorward.pdp.quiet import Quiet
 from doorward.rego.errors import RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
-__all__ = ["QUIET", "Check", "Decider", "Observer", "make_check"]
+__all__ = ["Check", "Decider", "Observer", "make_check"]
 
 Check: TypeAlias = Callable[[bytes], bytes]
-
-QUIET: Final = 1.0
-"""Seconds between two lines in the log about the same reason; `more` counts those left out."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -98,7 +96,7 @@ class _Checker:
         self._decide = pdp.decide_query if options.query else pdp.decide
         self._subject = options.query or options.path
         self._is_timed = pdp.logs_decisions or observer is not None
-        self._complaints: dict[str, tuple[float, int]] = {}
+        self._quiet = Quiet()
 
     def check(self, request: bytes) -> bytes:
         """The answer to a serialized CheckRequest."""
@@ -145,13 +143,10 @@ class _Checker:
 
     def _complain(self, what: str, reason: str, decision_id: str) -> None:
         """One line per second and reason: whoever sends requests must not fill the log."""
-        now = monotonic()
-        quiet_until, hushed = self._complaints.get(reason, (0.0, 0))
-        if now < quiet_until:
-            self._complaints[reason] = (quiet_until, hushed + 1)
+        more = self._quiet.left_out(reason)
+        if more is None:
             return
-        self._complaints[reason] = (now + QUIET, 0)
-        extra = {"reason": reason, "decision-id": decision_id, "more": hushed}
+        extra = {"reason": reason, "decision-id": decision_id, "more": more}
         _log.error(what, extra=extra)
 
     def _record(self, decision: Decision, found: Input | Undefined, started: int) -> None:

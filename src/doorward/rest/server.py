@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
 import os
 import socket
-import stat
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from doorward.pdp.quiet import Quiet
+from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.rest.bounded import BoundedHttp
 
 __all__ = ["BindError", "HttpServer", "Listener", "bind"]
@@ -25,6 +28,11 @@ __all__ = ["BindError", "HttpServer", "Listener", "bind"]
 BACKLOG: Final = 1024
 MAX_CONCURRENT: Final = 1_000
 KEEP_ALIVE: Final = 30
+ACCEPT_QUIET: Final = 10.0
+"""Seconds between two lines in the log about connections that could not be accepted."""
+
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_log: Final = logging.getLogger(__name__)
 
 
 class BindError(Exception):
@@ -48,8 +56,10 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
     try:
         if address.startswith("unix:"):
             path = address.removeprefix("unix:").removeprefix("//")
-            return _bind_unix(path, unix_permissions)
+            return bind_unix(path, mode=unix_permissions, backlog=BACKLOG)
         return _bind_tcp(address.removeprefix("http://"))
+    except PathTakenError as error:
+        raise BindError(f"listen {address}: {error}") from None
     except OSError as error:
         raise BindError(f"listen {address}: {(error.strerror or str(error)).lower()}") from None
 
@@ -78,35 +88,6 @@ def _listen_tcp(address: str) -> socket.socket:
     return socket.create_server(where[:2], family=family, backlog=BACKLOG)
 
 
-def _bind_unix(path: str, permissions: int) -> socket.socket:
-    _remove_stale(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.bind(path)
-        os.chmod(path, permissions)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _remove_stale(path: str) -> None:
-    try:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise BindError(f"listen unix:{path}: there is a file that is no socket")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-    raise BindError(f"listen unix:{path}: address already in use")
-
-
 class HttpServer:
     """Serves listeners from one event loop in a thread of its own."""
 
@@ -115,6 +96,7 @@ class HttpServer:
         self._servers = [uvicorn.Server(_settings(each.app, grace)) for each in listeners]
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._grace = grace
+        self._quiet = Quiet(ACCEPT_QUIET)
         names = [each.socket.getsockname() for each in listeners]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
@@ -124,6 +106,8 @@ class HttpServer:
         waited = threading.Event()
         for _ in range(int(timeout / 0.01)):
             if all(server.started for server in self._servers):
+                for each in self._listeners:
+                    each.socket.listen(BACKLOG)
                 return
             if not self._thread.is_alive():
                 break
@@ -151,8 +135,18 @@ class HttpServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._complain)
         pairs = zip(self._servers, self._listeners, strict=True)
         await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
+            loop.default_exception_handler(context)
+            return
+        if (more := self._quiet.left_out("accept")) is not None:
+            _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
 
 def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:
@@ -168,7 +162,9 @@ def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:
         date_header=True,
         proxy_headers=False,
         limit_concurrency=MAX_CONCURRENT,
-        backlog=BACKLOG,
+        # To asyncio this is also how often it accepts before it looks at anything else. Without
+        # descriptors it makes as many attempts, and a timer for each (Python 3.11 and 3.12).
+        backlog=1,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, int(grace)),
     )

@@ -1,0 +1,67 @@
+"""A path becomes a listening Unix socket; what a dead server left there makes place for it.
+
+A socket that answers, and a file that is none, stay where they are. What is served, and how a
+refusal is worded around the path, is for the servers.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PathTakenError", "bind_unix", "clear_stale"]
+
+PROBE_TIMEOUT: Final = 1.0
+"""Seconds that whoever listens there may take to accept a connection."""
+
+
+class PathTakenError(Exception):
+    """Something at the path is in the way; the message says what, and not where."""
+
+
+def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
+    """A listening socket at `path` that nobody beyond `mode` could connect to at any moment.
+
+    PathTakenError, or OSError where the path cannot be had.
+    """
+    clear_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o777 & ~(mode & 0o700))
+        try:
+            listener.bind(os.fspath(path))
+        finally:
+            os.umask(before)
+        os.chmod(path, mode)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def clear_stale(path: str | Path) -> None:
+    """Remove the socket that a server left behind.
+
+    PathTakenError when one still listens on it, or when the file is no socket.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise PathTakenError("there is something that is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PROBE_TIMEOUT)
+        try:
+            probe.connect(os.fspath(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            pass
+        else:
+            raise PathTakenError("already in use: another server listens on it")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
