@@ -1,27 +1,21 @@
-"""`doorward docker`: the Docker daemon's authorization plugin, from installing to replaying."""
+"""`doorward docker`: the Docker daemon's authorization plugin, from installing to replaying.
+
+What only one command needs (certificates, the daemon's HTTP) is imported by that command.
+"""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from doorward.docker.audit import AuditLogError
-from doorward.docker.certificates import (
-    CertificateError,
-    issue_client,
-    issue_server,
-    make_authority,
-)
-from doorward.docker.daemon import DaemonError
-from doorward.docker.doctor import diagnose, is_in_force
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.inputs import InputOptions
-from doorward.docker.installer import Installation, install, uninstall
 from doorward.docker.plugin import PluginOptions
 from doorward.docker.remote import RemotePdp, UrlError
 from doorward.docker.replay import ReplayError, replay
@@ -30,6 +24,9 @@ from doorward.docker.service import SIGNALS, Service, ServiceOptions
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
 from doorward.rego.errors import RegoError
+
+if TYPE_CHECKING:
+    from doorward.docker.installer import Installation
 
 __all__ = ["command"]
 
@@ -147,6 +144,8 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _installation(given: dict[str, Any]) -> Installation:
+    from doorward.docker.installer import Installation
+
     return Installation(
         name=given["name"],
         url=given["pdp"],
@@ -185,6 +184,9 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def install_(**given: Any) -> int:
     """Put the plugin into force, without a restart of the daemon."""
+    from doorward.docker.daemon import DaemonError
+    from doorward.docker.installer import install
+
     if given["pdp"] and given["policy"]:
         raise click.UsageError("either --pdp or --policy decides")
     try:
@@ -199,6 +201,9 @@ def install_(**given: Any) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def uninstall_(**given: Any) -> int:
     """Take the plugin out of force, then end it."""
+    from doorward.docker.daemon import DaemonError
+    from doorward.docker.installer import uninstall
+
     try:
         uninstall(_installation(given), click.echo, dry_run=given["dry_run"])
     except DaemonError as error:
@@ -210,6 +215,8 @@ def uninstall_(**given: Any) -> int:
 @_where
 def status(**given: Any) -> int:
     """Say whether the plugin is in force: 0 if it is, 1 if not."""
+    from doorward.docker.doctor import diagnose, is_in_force
+
     installed = _installation(given)
     for finding in diagnose(installed):
         if finding.level == "ok" or "in force" in finding.what:
@@ -221,6 +228,8 @@ def status(**given: Any) -> int:
 @_where
 def doctor(**given: Any) -> int:
     """Look at every precondition and danger, and say what to do: 1 if something is wrong."""
+    from doorward.docker.doctor import diagnose
+
     findings = list(diagnose(_installation(given)))
     for level, what, advice in findings:
         click.echo(f"{level:4}  {what}")
@@ -271,6 +280,8 @@ _DAYS: Final = click.option("--days", default=365, type=click.IntRange(1, 3650),
 @_folder
 def ca(folder: Path) -> int:
     """Make an authority; its key signs for every user, so keep it off the daemon's machine."""
+    from doorward.docker.certificates import make_authority
+
     return _certify(lambda: make_authority(folder), folder / "ca.pem")
 
 
@@ -280,6 +291,8 @@ def ca(folder: Path) -> int:
 @_DAYS
 def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
     """Certify a daemon for the names and addresses that clients call it by."""
+    from doorward.docker.certificates import issue_server
+
     return _certify(lambda: issue_server(folder, hosts, days=days), folder / "server-cert.pem")
 
 
@@ -289,10 +302,14 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
     """Certify a user: whoever has the key is NAME to the daemon and to the policy."""
+    from doorward.docker.certificates import issue_client
+
     return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")
 
 
 def _certify(make: Callable[[], None], made: Path) -> int:
+    from doorward.docker.certificates import CertificateError
+
     try:
         make()
     except CertificateError as error:

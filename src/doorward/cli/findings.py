@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from doorward import __version__
 from doorward.pdp.loader import LoadError
@@ -77,6 +76,9 @@ def _property(text: str) -> str:
 
 def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
     """A test case for each file, failed by what was found in it."""
+    # Its package brings in the runner of tests, which other formats have no need of.
+    from doorward.testing.xml_text import attribute, text
+
     names = sorted({*files, *(finding.span.file or "policies" for finding in findings)})
     failed = {finding.span.file or "policies" for finding in findings}
     counts = f'tests="{len(names)}" failures="{len(failed)}" errors="0"'
@@ -86,9 +88,10 @@ def junit(files: Sequence[str], findings: Sequence[Diagnostic]) -> str:
     ]
     for name in names:
         own = [finding for finding in findings if (finding.span.file or "policies") == name]
-        lines.append(f'    <testcase classname="check" name={quoteattr(name)}>')
+        lines.append(f'    <testcase classname="check" name={attribute(name)}>')
         for finding in own:
-            message = quoteattr(f"{finding.code}: {finding.message}", {"\n": "&#10;"})
-            lines.append(f"      <failure message={message}>{escape(render(finding))}</failure>")
+            message = attribute(f"{finding.code}: {finding.message}")
+            said = text(render(finding))
+            lines.append(f"      <failure message={message}>{said}</failure>")
         lines.append("    </testcase>")
     return "\n".join([*lines, "  </testsuite>", "</testsuites>"]) + "\n"

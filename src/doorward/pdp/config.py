@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
 
 __all__ = [
-    "DEADLINE",
     "Block",
     "Config",
     "ConfigError",
@@ -25,9 +25,6 @@ __all__ = [
     "parse_config",
     "read_config",
 ]
-
-DEADLINE: Final = 5.0
-"""Seconds that one evaluation may take unless somebody says otherwise."""
 
 MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0

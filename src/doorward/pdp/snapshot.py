@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from doorward.pdp.config import DEADLINE
+from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded, load
 from doorward.rego import Capabilities, Engine, Environment, Query
 from doorward.rego.values import to_json

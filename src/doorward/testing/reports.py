@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
 from doorward.pdp.go_json import object_text
 from doorward.rego.builtins.go_json import indent, marshal
@@ -15,6 +14,7 @@ from doorward.rego.errors import EvalError, render
 from doorward.rego.source import Span
 from doorward.testing.cases import Case
 from doorward.testing.runner import Result
+from doorward.testing.xml_text import attribute, text
 
 __all__ = ["failures", "json_report", "junit_report", "pretty", "result_line"]
 
@@ -148,7 +148,7 @@ def junit_report(results: Sequence[Result], why: Why) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_counts(results)}>"]
     for file, group in groupby(results, key=lambda r: r.test.span.file):
         members = list(group)
-        lines.append(f"  <testsuite name={_quoted(file)} {_counts(members)}>")
+        lines.append(f"  <testsuite name={attribute(file)} {_counts(members)}>")
         for result in members:
             lines += _testcase(result, why)
         lines.append("  </testsuite>")
@@ -167,32 +167,19 @@ def _counts(results: Sequence[Result]) -> str:
 def _testcase(result: Result, why: Why) -> Iterator[str]:
     test = result.test
     yield (
-        f"    <testcase classname={_quoted(test.package)} name={_quoted(test.name)} "
-        f"file={_quoted(test.span.file)} line={_quoted(str(test.span.row))} "
+        f"    <testcase classname={attribute(test.package)} name={attribute(test.name)} "
+        f"file={attribute(test.span.file)} line={attribute(str(test.span.row))} "
         f'time="{result.duration_ns / 1e9:.6f}">'
     )
     if result.outcome == "SKIPPED":
         yield '      <skipped message="todo"/>'
     elif result.error is not None:
         said = render(result.error.diagnostics[0])
-        yield f"      <error message={_quoted(str(result.error))}>{_text(said)}</error>"
+        yield f"      <error message={attribute(str(result.error))}>{text(said)}</error>"
     elif not result.passed:
         failed = [name for name, case in result.cases.items() if not case.passed]
         message = f"not true for {', '.join(failed)}" if failed else "not true"
-        yield f"      <failure message={_quoted(message)}>{_text(why(result))}</failure>"
+        yield f"      <failure message={attribute(message)}>{text(why(result))}</failure>"
     if result.output:
-        yield f"      <system-out>{_text(result.output)}</system-out>"
+        yield f"      <system-out>{text(result.output)}</system-out>"
     yield "    </testcase>"
-
-
-def _quoted(text: str) -> str:
-    return quoteattr(_printable(text), {"\n": "&#10;"})
-
-
-def _text(text: str) -> str:
-    return escape(_printable(text))
-
-
-def _printable(text: str) -> str:
-    """Without what XML 1.0 cannot hold."""
-    return "".join([c if c in "\t\n" or " " <= c < "\ud800" or c > "\udfff" else "�" for c in text])
