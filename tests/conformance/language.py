@@ -122,11 +122,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         lambda row: "json.marshal" in row["query"],
     ),
     Difference(
-        "module",
-        "other message: .*json.unmarshal",
-        "what is wrong with JSON is said in the words of Python's reader, not of Go's",
-    ),
-    Difference(
         "with",
         "other message: .*http.send",
         "what is wrong with a URL is said in the words of httpx, not of Go's client",
