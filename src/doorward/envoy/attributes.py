@@ -44,13 +44,14 @@ def to_attributes(attributes: Any) -> Object:
         out["source"] = _from_peer(encoded)
     if (encoded := attributes.destination) or has("destination"):
         out["destination"] = _from_peer(encoded)
-    if has("request"):
-        request = attributes.request
-        out["request"] = held = Object()
-        if request.HasField("time"):
-            held["time"] = _from_time(request.time)
-        if request.HasField("http"):
-            held["http"] = _from_http(request.http)
+    request = attributes.request
+    held: Object = {}
+    if request.HasField("time"):
+        held["time"] = _from_time(request.time)
+    if request.HasField("http"):
+        held["http"] = _from_http(request.http)
+    if held or has("request"):
+        out["request"] = held
     if attributes.context_extensions:
         out["contextExtensions"] = dict(attributes.context_extensions)
     if has("metadata_context"):
