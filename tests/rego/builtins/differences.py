@@ -54,8 +54,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         r"(json|yaml)\.unmarshal",
-        "what is wrong with YAML is said in the words of Python's reader; with JSON in those of Go's "
-        "older decoder, as on all wires: it names a byte, the newer one a character",
+        "what is wrong with YAML is said in the words of Python's reader; with JSON in those of "
+        "Go's older decoder, as on all wires: it names a byte, the newer one a character",
         message_only=True,
     ),
     Difference(
