@@ -85,6 +85,36 @@ def test_a_recording_of_calls_gives_an_input_for_each(
     assert run(["input", "docker", "-n", "3", str(tmp_path / "run.json")]) == 1
 
 
+def test_eval_says_why_a_captured_request_is_denied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("check.json").write_text(json.dumps(CHECK))
+    Path("call.json").write_text(json.dumps(CALL))
+    Path("p.rego").write_text(
+        'package p\n\nallow if input.parsed_body.firstname == "Bob"\n\n'
+        'run if input.Body.Image == "busybox"\n'
+    )
+    ask = ["eval", "--why", "-d", "p.rego"]
+    assert run([*ask, "--request", "envoy", "-i", "check.json", "data.p.allow"]) == 0
+    assert 'input.parsed_body.firstname: "Ann"' in capsys.readouterr().out
+    assert run([*ask, "--request", "docker", "-i", "call.json", "data.p.run"]) == 0
+    assert 'input.Body.Image: "nginx"' in capsys.readouterr().out
+
+
+def test_eval_takes_one_request_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [{"phase": "AuthZReq", "sent": CALL}] * 2
+    (tmp_path / "run.json").write_text(json.dumps({"plugin_calls": calls}))
+    arguments = ["--request", "docker", "-i", str(tmp_path / "run.json"), "input"]
+    assert run(["eval", *arguments]) == 2
+    assert "2 requests; `doorward input docker -n` takes one out" in capsys.readouterr().err
+    (tmp_path / "bad.json").write_text('{"attributes": {"nonsense": 1}}')
+    assert run(["eval", "--request", "envoy", "-i", str(tmp_path / "bad.json"), "input"]) == 2
+    assert "no CheckRequest" in capsys.readouterr().err
+
+
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["input", "envoy", "nowhere.json"]) == 1
     assert capsys.readouterr().err == "Error: open nowhere.json: no such file or directory\n"

@@ -153,6 +153,44 @@ def test_metrics_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "| timer_rego_query_eval_ns" in capsys.readouterr().out
 
 
+def test_metrics_of_several_evaluations_are_statistics(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["eval", "--metrics", "--count", "4", "1 + 1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "metrics" not in found
+    spent = found["aggregated_metrics"]["timer_rego_query_eval_ns"]
+    assert spent["count"] == 4
+    assert 0 < spent["min"] <= spent["median"] <= spent["99%"] <= spent["max"]
+    assert run(["eval", "--metrics", "--count", "2", "-f", "pretty", "1 + 1"]) == 0
+    assert "| timer_rego_query_eval_ns" in capsys.readouterr().out
+    assert run(["eval", "--profile", "--count", "2", "1 + 1"]) == 1
+
+
+# Flags that exclude each other, or that there is one value for
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["eval", "--stdin", "-I"], 1, "specify --stdin or --stdin-input but not both"),
+        (["eval", "-I", "-i", "x", "1"], 1, "specify --stdin-input or --input but not both"),
+        (["eval", "-t", "wasm", "1"], 1, '"-t, --target" flag: must be one of {rego}'),
+        (["eval", "-t", "rego", "--disable-indexing", "1"], 0, ""),
+        (["eval", "--request", "envoy", "1"], 1, "--request needs --input or --stdin-input"),
+        (["eval", "--request", "docker", "1"], 1, "--request docker needs --input"),
+        (["test", "--bench", "-c", "."], 1, "coverage reporting is not supported when"),
+        (["test", "--fail-on-empty", "-r", "nothing", "-b", "b.tar.gz"], 1, "no tests were run"),
+        (["test", "-r", "nothing", "-b", "b.tar.gz"], 0, ""),
+    ],
+)
+def test_what_cannot_be_asked_is_said(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    assert said in capsys.readouterr().err
+
+
 # Seeing what is generated, and what changes
 
 

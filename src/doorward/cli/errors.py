@@ -29,12 +29,13 @@ _OF_WHOLE_RULES: Final = re.compile(
 
 
 class OneOf(click.ParamType[str]):
-    """The value of --format: one of several, refused in OPA's words."""
+    """The value of --format, or another flag: one of several, refused in OPA's words."""
 
     name = "format"
 
-    def __init__(self, *allowed: str) -> None:
+    def __init__(self, *allowed: str, flag: str = "-f, --format") -> None:
         self.allowed = allowed
+        self.flag = flag
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return "|".join(self.allowed)
@@ -43,7 +44,7 @@ class OneOf(click.ParamType[str]):
         if value in self.allowed:
             return str(value)
         raise click.UsageError(
-            f'invalid argument "{value}" for "-f, --format" flag: '
+            f'invalid argument "{value}" for "{self.flag}" flag: '
             f"must be one of {{{','.join(self.allowed)}}}",
             ctx,
         )

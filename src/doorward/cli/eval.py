@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,11 +15,13 @@ from click.core import ParameterSource
 from doorward.cli import capabilities, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
+from doorward.cli.input_document import read_input
+from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
-from doorward.cli.results import FORMATS, Result, framed, results_of, table, to_document
+from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
 from doorward.pdp.bundle import BundleError
-from doorward.pdp.go_json import JSONError, object_text, read_json
-from doorward.pdp.loader import LoadError, read_document
+from doorward.pdp.go_json import object_text
+from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import (
     UNDEFINED,
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "discard")
-_MAX_INPUT: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class _Answer:
     explanation: Explanation | None = None
     coverage: str = ""
     profile: Sequence[Entry] = ()
-    metrics: Mapping[str, int] = field(default_factory=dict)
+    metrics: Sequence[Mapping[str, int]] = ()
+    """One for each time that it was evaluated."""
     is_stopped: bool = False
     """Whether `error` ended it, and is not only shown."""
 
@@ -91,6 +94,7 @@ Examples:
   doorward eval -d policy.rego -d data.json --format pretty 'data.roles[name]'
   echo '{"x": 1}' | doorward eval --stdin-input --format raw 'input.x + 1'
   doorward eval --why -d policy.rego -i input.json data.envoy.authz.allow   # why denied?
+  doorward eval --why --request docker -i call.json -d policies/ data.policy.docker.authz
   doorward eval --fail -d policy.rego 'data.envoy.authz.allow == true'   # 1 if undefined
 """,
 )
@@ -100,6 +104,11 @@ Examples:
 @schemas.option
 @click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
 @click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
+@click.option(
+    "--request",
+    type=click.Choice(["envoy", "docker"]),
+    help="The input is a captured request: a CheckRequest, or a Docker daemon's.",
+)
 @click.option("--stdin", is_flag=True, help="Read the query from standard input.")
 @click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="json", show_default=True)
 @click.option(
@@ -134,7 +143,10 @@ Examples:
 @capabilities.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
-@click.option("--count", type=int, default=1, hidden=True)
+@click.option("--count", type=click.IntRange(1), default=1, help="Evaluate so many times.")
+@click.option("--disable-early-exit", is_flag=True, hidden=True)  # ways of OPA's to be slower
+@click.option("--disable-indexing", is_flag=True, hidden=True)
+@click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
 def command(query: tuple[str, ...], **options: Any) -> int:
     """Evaluate QUERY on policies, data and an input, and print its results.
 
@@ -144,9 +156,11 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("specify --fail or --fail-defined but not both")
     if options["style"] == "source":
         raise click.UsageError("invalid output format for evaluation")
-    text = _query(query, stdin=options["stdin"])
+    text = _query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
     try:
-        input = _input(options["inputs"], stdin=options["stdin_input"])
+        input = read_input(
+            options["inputs"], stdin=options["stdin_input"], request=options["request"]
+        )
     except LoadError as error:
         click.echo(error.messages[0], err=True)
         return 2
@@ -175,6 +189,8 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     )
     if asked.profile and (asked.explain != "off" or asked.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
+    if asked.profile and options["count"] > 1:
+        raise click.UsageError("--profile is of one evaluation: --count is not for it")
     if options["why"]:
         return _why(asked, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(asked, options["style"], options["pretty_limit"], options)
@@ -187,6 +203,8 @@ def _is_given(option: str) -> bool:
 
 def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) -> int:
     answer = _answer(asked)
+    more = [_answer(asked).metrics for _ in range(options["count"] - 1)]
+    answer = replace(answer, metrics=[*answer.metrics, *chain.from_iterable(more)])
     order, most = options["profile_sort"], options["profile_limit"]
     answer = replace(answer, profile=in_order(answer.profile, order, most))
     _show(answer, asked, style, limit)
@@ -210,9 +228,11 @@ def _why(asked: _Asked, *, as_json: bool) -> int:
     return 2 if answer.is_stopped else 0
 
 
-def _query(query: tuple[str, ...], *, stdin: bool) -> str:
+def _query(query: tuple[str, ...], *, stdin: bool, stdin_input: bool) -> str:
     if len(query) > 1:
         raise click.UsageError("specify at most one query argument")
+    if stdin and stdin_input:
+        raise click.UsageError("specify --stdin or --stdin-input but not both")
     if stdin and query:
         raise click.UsageError("specify query argument or --stdin but not both")
     if stdin:
@@ -220,33 +240,6 @@ def _query(query: tuple[str, ...], *, stdin: bool) -> str:
     if not query:
         raise click.UsageError("specify query argument or --stdin")
     return query[0]
-
-
-def _input(paths: Sequence[str], *, stdin: bool) -> Value | Undefined:
-    if stdin:
-        return _parse_input(sys.stdin.buffer.read(_MAX_INPUT))
-    if not paths:
-        return UNDEFINED
-    path = paths[-1].removeprefix("file://")
-    try:
-        with open(path, "rb") as file:
-            return _parse_input(file.read(_MAX_INPUT))
-    except OSError as error:
-        what = (error.strerror or "failed").lower()
-        raise LoadError([f"open {path}: {what}"]) from None
-
-
-def _parse_input(content: bytes) -> Value | Undefined:
-    """JSON, or else YAML."""
-    try:
-        return read_json(content)
-    except JSONError:
-        pass
-    try:
-        return read_document("input", content)
-    except LoadError as error:
-        what = error.messages[0].removeprefix("input: ")
-        raise LoadError([f"unable to parse input: {what}"]) from None
 
 
 def _answer(asked: _Asked) -> _Answer:
@@ -257,7 +250,7 @@ def _answer(asked: _Asked) -> _Answer:
     except (LoadError, RegoError) as error:
         return _Answer(error=_in_words(error), is_stopped=True)
     answer = _traced(query, asked, timers) if traced else _plain(query, asked, timers)
-    return replace(answer, metrics=timers.document() if asked.metrics else {})
+    return replace(answer, metrics=[timers.document()] if asked.metrics else [])
 
 
 def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
@@ -361,8 +354,7 @@ def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
         percent = json.loads(answer.coverage)["coverage"]
         click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
     if answer.metrics and style == "pretty":
-        rows = [[name, str(value)] for name, value in answer.metrics.items()]
-        click.echo(table(["METRIC", "VALUE"], rows), nl=False)
+        click.echo(metrics_table(answer.metrics), nl=False)
     if answer.profile and style == "pretty":
         click.echo(profile_table(answer.profile), nl=False)
 
@@ -387,8 +379,8 @@ def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
             explained = answer.explanation.notes()
         fields["explanation"] = json.dumps(explained, ensure_ascii=False)
     if answer.metrics:
-        metrics = {name: str(value) for name, value in answer.metrics.items()}
-        fields["metrics"] = object_text(metrics)
+        name, text = metrics_field(answer.metrics)
+        fields[name] = text
     if answer.coverage:
         fields["coverage"] = answer.coverage
     if answer.profile:

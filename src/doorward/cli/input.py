@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from doorward.cli.input_document import docker_inputs, envoy_input
+from doorward.pdp.loader import LoadError
 from doorward.rego.builtins.go_json import indent, marshal
 
 __all__ = ["command"]
@@ -21,6 +22,7 @@ _MAX_BYTES: Final = 64 << 20
 Examples:
   doorward input envoy check-request.json | doorward eval -I --why -d policy.rego data.envoy.authz
   doorward input docker authz-request.json > tests/input.json
+  doorward eval --why --request envoy -i check-request.json -d policy.rego data.envoy.authz.allow
 """,
 )
 def command() -> None:
@@ -37,37 +39,19 @@ def from_envoy(
     file: str, strict: bool, api: str, proto_descriptor: str, skip_request_body_parse: bool
 ) -> int:
     """The input of a CheckRequest in FILE (`-` for standard input), as JSON or protobuf."""
-    # The adapters are brought in by the command that needs them: each has a library of its own.
-    from doorward.envoy.descriptors import load_services
-    from doorward.envoy.errors import RequestError
-    from doorward.envoy.options import Options
-    from doorward.envoy.requests import to_input
-
-    options = Options(strict=strict, skip_request_body_parse=skip_request_body_parse)
-    content = _read(file)
     try:
-        services = load_services(proto_descriptor) if proto_descriptor else None
-        request = _serialized(content, api) if content.lstrip()[:1] == b"{" else content
-        found: Any = to_input(request, options, services, "v2" if api == "v2" else "v3")
-    except (RequestError, ValueError, OSError) as error:
-        click.echo(f"{file}: {error}", err=True)
+        found = envoy_input(
+            _read(file),
+            strict=strict,
+            api=api,
+            proto_descriptor=proto_descriptor,
+            skip_request_body_parse=skip_request_body_parse,
+        )
+    except LoadError as error:
+        click.echo(f"{file}: {error.messages[0]}", err=True)
         return 1
     click.echo(indent(marshal(found), "", "  "))
     return 0
-
-
-def _serialized(content: bytes, api: str) -> bytes:
-    """A CheckRequest written as JSON, as bytes of protobuf. ValueError if it is none."""
-    from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
-    from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
-    from google.protobuf import json_format
-
-    message = auth_v2.CheckRequest() if api == "v2" else auth_v3.CheckRequest()
-    try:
-        parsed = json_format.Parse(content, message)
-    except json_format.ParseError as error:
-        raise ValueError(f"no CheckRequest: {error}") from None
-    return bytes(parsed.SerializeToString())
 
 
 @command.command("docker")
@@ -79,19 +63,10 @@ def from_docker(file: str, number: int | None, mask_env: bool) -> int:
 
     Of several requests each input stands on a line of its own.
     """
-    from doorward.docker.errors import RequestError
-    from doorward.docker.inputs import InputOptions, to_input
-    from doorward.docker.replay import ReplayError, read_requests
-    from doorward.docker.requests import parse_request
-
-    options = InputOptions(mask_env=mask_env)
-    found: list[Any] = []
     try:
-        for past in read_requests([Path(file)]):
-            raw = past.raw or b""
-            found.append(past.input or to_input(parse_request(raw), options))
-    except (ReplayError, RequestError) as error:
-        click.echo(str(error), err=True)
+        found = docker_inputs(file, mask_env=mask_env)
+    except LoadError as error:
+        click.echo(error.messages[0], err=True)
         return 1
     if number is not None:
         found = found[number - 1 : number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,9 +77,9 @@ Examples:
 )
 @click.option("-c", "--coverage", is_flag=True, help="Report which lines were reached, as JSON.")
 @click.option("--threshold", type=float, default=0.0, help="End with 2 below this coverage, in %.")
-@click.option(
-    "-t", "--timeout", default="0s", metavar="DURATION", help="For each test; default 5s."
-)
+@click.option("--timeout", default="0s", metavar="DURATION", help="For each test; default 5s.")
+@click.option("--fail-on-empty", is_flag=True, help="End with 1 if there are no tests.")
+@click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
 @click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are no failure.")
 @click.option(
     "--explain",
@@ -115,6 +116,9 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
             "cannot use output format gobench without running benchmarks (--bench)", err=True
         )
         return 0
+    if options["bench"] and (options["coverage"] or options["threshold"] > 0):
+        click.echo("coverage reporting is not supported when benchmarking tests", err=True)
+        return 1
     asked = _Asked(
         style=options["style"],
         verbose=options["verbose"] or options["explain"] is not None,
@@ -155,17 +159,22 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
     except (LoadError, RegoError, BuiltinError) as error:
         click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
         return 1
+    if not tests and options["fail_on_empty"]:
+        click.echo("no tests were run", err=True)
+        return 1
     if options["bench"]:
         return _bench(suite, tests, asked.style)
-    return max(_run(suite, tests, asked) for _ in range(asked.count))
+    codes = (_run(suite, tests, asked) for _ in range(asked.count))
+    return next((code for code in codes if code), 0)
 
 
 def _watch(sources: Sources, run: Callable[[], int]) -> int:
-    """Run now, and each time that a file has changed; Ctrl-C ends it with 0."""
+    """Run now, and each time that a file has changed; Ctrl-C ends it with 0, as SIGTERM does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     known = look(sources.files)
-    run()
-    click.echo(_WATCHING)
     try:
+        run()
+        click.echo(_WATCHING)
         for _ in changes(sources.files, known, time.sleep):
             run()
             click.echo(_WATCHING)

@@ -1,0 +1,125 @@
+"""The input of `doorward eval`: a JSON or YAML document, or what a captured request becomes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from doorward.pdp.go_json import JSONError, read_json
+from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.rego.values import UNDEFINED, Undefined, Value
+
+__all__ = ["docker_inputs", "envoy_input", "read_input"]
+
+MAX_INPUT: Final = 512 << 20
+
+
+def read_input(paths: Sequence[str], *, stdin: bool, request: str | None = None) -> Any:
+    """The input, or UNDEFINED where none is given; LoadError if it cannot be read.
+
+    `request`: `envoy` or `docker` if it is a request as these send it.
+    """
+    if stdin and paths:
+        raise click.UsageError("specify --stdin-input or --input but not both")
+    path = paths[-1].removeprefix("file://") if paths else ""
+    if request == "docker":
+        return _docker_input(path)
+    if not stdin and not path:
+        if request:
+            raise click.UsageError("--request needs --input or --stdin-input")
+        return UNDEFINED
+    content = sys.stdin.buffer.read(MAX_INPUT) if stdin else _content(path)
+    return envoy_input(content) if request else _parse(content)
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_INPUT)
+    except OSError as error:
+        raise LoadError([io_message("open", path, error)]) from None
+
+
+def _parse(content: bytes) -> Value | Undefined:
+    """JSON, or else YAML."""
+    try:
+        return read_json(content)
+    except JSONError:
+        pass
+    try:
+        return read_document("input", content)
+    except LoadError as error:
+        what = error.messages[0].removeprefix("input: ")
+        raise LoadError([f"unable to parse input: {what}"]) from None
+
+
+# The adapters are brought in by whoever has a request: each has a library of its own.
+
+
+def envoy_input(
+    content: bytes,
+    *,
+    strict: bool = False,
+    api: str = "v3",
+    proto_descriptor: str = "",
+    skip_request_body_parse: bool = False,
+) -> Any:
+    """The input of a CheckRequest, JSON or protobuf. LoadError if the sidecar would refuse it."""
+    from doorward.envoy.descriptors import load_services
+    from doorward.envoy.errors import RequestError
+    from doorward.envoy.options import Options
+    from doorward.envoy.requests import to_input
+
+    options = Options(strict=strict, skip_request_body_parse=skip_request_body_parse)
+    try:
+        services = load_services(proto_descriptor) if proto_descriptor else None
+        request = _serialized(content, api) if content.lstrip()[:1] == b"{" else content
+        return to_input(request, options, services, "v2" if api == "v2" else "v3")
+    except (RequestError, ValueError, OSError) as error:
+        raise LoadError([str(error)]) from None
+
+
+def _serialized(content: bytes, api: str) -> bytes:
+    """A CheckRequest written as JSON, as bytes of protobuf. ValueError if it is none."""
+    from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
+    from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
+    from google.protobuf import json_format
+
+    message = auth_v2.CheckRequest() if api == "v2" else auth_v3.CheckRequest()
+    try:
+        parsed = json_format.Parse(content, message)
+    except json_format.ParseError as error:
+        raise ValueError(f"no CheckRequest: {error}") from None
+    return bytes(parsed.SerializeToString())
+
+
+def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
+    """The inputs of an AuthZReq, a recording of calls or an audit log. LoadError if it is none."""
+    from doorward.docker.errors import RequestError
+    from doorward.docker.inputs import InputOptions, to_input
+    from doorward.docker.replay import ReplayError, read_requests
+    from doorward.docker.requests import parse_request
+
+    options = InputOptions(mask_env=mask_env)
+    try:
+        return [
+            past.input or to_input(parse_request(past.raw or b""), options)
+            for past in read_requests([Path(path)])
+        ]
+    except (ReplayError, RequestError) as error:
+        raise LoadError([str(error)]) from None
+
+
+def _docker_input(path: str) -> Any:
+    if not path:
+        raise click.UsageError("--request docker needs --input")
+    found = docker_inputs(path)
+    if len(found) != 1:
+        raise LoadError(
+            [f"{path}: {len(found)} requests; `doorward input docker -n` takes one out"]
+        )
+    return found[0]

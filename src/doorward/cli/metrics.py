@@ -1,0 +1,71 @@
+"""The metrics of `doorward eval`: of one evaluation, or statistics over several.
+
+Names are OPA's, and so is how percentiles are read between two measurements.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from doorward.cli.results import table
+from doorward.pdp.go_json import object_text
+
+__all__ = ["metrics_field", "metrics_table"]
+
+Metrics = Mapping[str, int]
+
+_PERCENTILES: Final = {
+    "75%": 0.75,
+    "90%": 0.9,
+    "95%": 0.95,
+    "99%": 0.99,
+    "99.9%": 0.999,
+    "99.99%": 0.9999,
+}
+
+
+def metrics_field(measured: Sequence[Metrics]) -> tuple[str, str]:
+    """The name and the JSON of what was measured in each evaluation."""
+    if len(measured) == 1:
+        fields = {name: str(spent) for name, spent in measured[0].items()}
+        return "metrics", object_text(fields)
+    fields = {name: object_text(_statistics(measured, name)) for name in measured[0]}
+    return "aggregated_metrics", object_text(fields)
+
+
+def metrics_table(measured: Sequence[Metrics]) -> str:
+    """The same for people: one row for each name."""
+    if len(measured) == 1:
+        rows = [[name, str(spent)] for name, spent in measured[0].items()]
+        return table(["METRIC", "VALUE"], rows)
+    shown = ("min", "max", "mean", "90%", "99%")
+    found = {name: _statistics(measured, name) for name in measured[0]}
+    rows = [[name, *(each[key] for key in shown)] for name, each in found.items()]
+    return table(["METRIC", *shown], rows)
+
+
+def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
+    """In order of their names, as OPA prints them."""
+    spent = sorted(each[name] for each in measured)
+    found: dict[str, float] = {key: _percentile(spent, part) for key, part in _PERCENTILES.items()}
+    found |= {
+        "count": len(spent),
+        "max": spent[-1],
+        "mean": statistics.fmean(spent),
+        "median": _percentile(spent, 0.5),
+        "min": spent[0],
+        "stddev": statistics.pstdev(spent),
+    }
+    return {key: f"{found[key]:.15g}" for key in sorted(found)}
+
+
+def _percentile(spent: Sequence[int], part: float) -> float:
+    place = part * (len(spent) + 1)
+    if place < 1:
+        return spent[0]
+    if place >= len(spent):
+        return spent[-1]
+    lower = int(place)
+    return spent[lower - 1] + (place - lower) * (spent[lower] - spent[lower - 1])
