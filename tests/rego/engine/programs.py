@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-__all__ = ["COMPARISONS", "INPUT", "program", "question"]
+__all__ = ["COMPARISONS", "INPUT", "document", "lookups", "program", "question"]
 
 INPUT: Final[dict[str, Any]] = {
     "n": 3,
@@ -115,4 +115,84 @@ def program(seed: int) -> list[str]:
         rules.append(f"twice{n} := f{n}(value{n})")
         rules.append(f"f{n}(x) := {_number(r, 2)} if x > 1")
         rules.append(f"f{n}(x) := [x, {_string(r, 1)}] if x <= 1")
+    return rules
+
+
+# Rules that look into documents which may be shaped otherwise
+
+_NAMES: Final = "abcd"
+_LEAVES: Final[tuple[Any, ...]] = (None, True, False, 0, 1, 1.0, "", "ab", "a.b", "b")
+
+
+def document(r: Random, depth: int = 4) -> Any:
+    """JSON whose objects have few names, so that paths are often there and often are not."""
+    kind = r.randrange(10)
+    if depth == 0 or kind < 2:
+        return r.choice(_LEAVES)
+    if kind == 2:
+        return [document(r, depth - 1) for _ in range(r.randrange(12))]
+    return {name: document(r, depth - 1) for name in _NAMES if r.random() < 0.7}
+
+
+def _reference(r: Random) -> str:
+    start = r.choice(
+        ["input", "input", "input.a", "input.a.b", "data.base", "data.base.a", "alias"]
+    )
+    return ".".join([start, *[r.choice(_NAMES) for _ in range(r.randrange(1, 4))]])
+
+
+def _test(r: Random) -> str:
+    a, b = _reference(r), _reference(r)
+    text = r.choice(['"a"', '"ab"', '""', b])
+    return r.choice(
+        [
+            a,
+            f"not {a}",
+            f"{a} == {r.choice(['1', 'true', 'null', text])}",
+            f"{a} != {b}",
+            f"{a} < {b}",
+            f"startswith({a}, {text})",
+            f"not endswith({a}, {text})",
+            f"contains({a}, {text})",
+            f"count({a}) > 1",
+            f"lower({a}) == upper({b})",
+            f'split({a}, ".")[0] == {text}',
+            f"substring({a}, 0, 1) == {text}",
+            f'concat(".", [{a}, {b}]) != {text}',
+            f'object.get({a}, "a", 1) == 1',
+            f"is_string({a})",
+            f'regex.match("^(a|b)", {a})',
+            f"{a} in {b}",
+            f"{b}[{a}]",
+            f"{a}[0]",
+            f"some v in {a}; v == {b}",
+            f"some v in {a}; not v.a.b == {b}",
+            f"some k, v in {a}; v.c.d != k",
+            f"some v in {a}; some w in {b}; v == w",
+            f"{a}[i] == {b}[i]",
+            f"every v in {a} {{ v != {b} }}",
+            f"not held({a})",
+            f"count([v | some v in {a}; v.a == {b}]) > 0",
+            f"{{v.a | some v in {a}}} == {{w.b | some w in {b}}}",
+            f'simple with input as {{"a": {a}}}',
+            f"simple with input.a.b as {a}",
+            f"not simple with data.base.a as {a}",
+        ]
+    )
+
+
+def lookups(seed: int) -> list[str]:
+    """Rules that look into `input` and `data.base`."""
+    r = Random(seed)
+    rules = [
+        "alias := input.a.b",
+        'simple if { input.a.b.c; not data.base.a.b == "b" }',
+        "held(x) if { some v in x; v == input.a.b }",
+        "held(x) if { x.a == input.a.c; x.b != input.a.d }",
+    ]
+    for n in range(r.randrange(2, 7)):
+        body = "; ".join(_test(r) for _ in range(r.randrange(1, 4)))
+        rules.append(f"reasons contains {n} if {{ {body} }}")
+    rules.append(f"default value := 0\n\nvalue := {_reference(r)} if {{ {_test(r)} }}")
+    rules.append(f"either if {{ {_test(r)} }} else := {_reference(r)} if {{ {_test(r)} }}")
     return rules

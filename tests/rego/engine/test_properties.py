@@ -12,11 +12,12 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rego.engine.programs import COMPARISONS, INPUT, program, question
+from tests.rego.engine.programs import COMPARISONS, INPUT, document, lookups, program, question
 
 from doorward.rego import CompileError, Engine, from_python, to_json
 from doorward.rego.source import Source
 from doorward.rego.syntax.format import format_source
+from doorward.rego.values import equal
 
 DIFFERENCES: Final = tomllib.loads(
     (Path(__file__).parent / "regopy_differences.toml").read_text(encoding="utf-8")
@@ -55,6 +56,22 @@ def test_formatting_never_changes_a_result(seed: int) -> None:
     formatted = format_source(Source("p.rego", text))
     assert answer(formatted) == answer(text)
     assert format_source(Source("p.rego", formatted)) == formatted
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_code_that_reads_ahead_answers_as_code_that_does_not(seed: int) -> None:
+    modules, r = {"p.rego": text_of(lookups(seed))}, Random(seed)
+    try:
+        plain = Engine(modules, traced=True)
+    except CompileError:
+        return
+    ahead = Engine(modules)
+    for _ in range(12):
+        data, value = {"base": document(r)}, document(r)
+        wanted = plain.with_data(data).prepare("data.p").value(value)
+        found = ahead.with_data(data).prepare("data.p").value(value)
+        assert equal(found, wanted), (modules, data, value)
 
 
 def test_rego_cpp_says_the_same_but_for_what_is_known(capfd: pytest.CaptureFixture[str]) -> None:
