@@ -23,7 +23,7 @@ from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import INTERNAL_ERROR, EvalError
 from doorward.rego.explanation import Mask, explain
-from doorward.rego.runtime.tracing import Tracer
+from doorward.rego.runtime.evaluation import Tracer
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Module, Rule, Scalar, Var
 from doorward.rego.values import UNDEFINED, Key, from_key

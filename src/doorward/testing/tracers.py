@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.runtime.tracing import Tracer
+from doorward.rego.runtime.evaluation import Evaluation, Tracer
 from doorward.rego.syntax.nodes import Expr, Rule
 
 __all__ = ["Both"]

@@ -1,4 +1,4 @@
-"""References to Python: constant paths in one step, rules by name, open operands as walks.
+"""References to Python: documents and rules by name, and what is asked of them early.
 
 A reference below `data` is followed through the tree of rules while its operands are constant.
 Where it meets a rule, the rule is asked and the rest is looked up in the answer. Where it leaves
@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import Constants, call, load, method, name_of, runtime, store
-from doorward.rego.codegen.patterns import Patterns, is_class
-from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.block import call, load, method, runtime, store
+from doorward.rego.codegen.lookups import Lookups, constant_names
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
-from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import (
     Array,
     Body,
@@ -27,7 +25,6 @@ from doorward.rego.syntax.nodes import (
     Object,
     Ref,
     Rule,
-    Scalar,
     Set,
     SomeIn,
     Term,
@@ -38,30 +35,12 @@ from doorward.rego.values import Key, to_key
 
 __all__ = ["References", "plain_references", "references_of"]
 
-
-SHORT: Final = 8
-"""Items of a list that may be walked without counting."""
-
-MAX_FREED: Final = 16
-"""One in so many walks of a function is always counted."""
-
 MIN_SHARED: Final = 3
 """Uses that make it worth to read an object once and keep it."""
 
 
-class References(Patterns):
+class References(Lookups):
     """Writes references."""
-
-    def __init__(self, constants: Constants, plan: Plan) -> None:
-        super().__init__(constants, plan)
-        self.branches: dict[tuple[str, ...], ast.Name] = {}
-        """Objects of which the function reads several members, by where they were read."""
-        self.getters: dict[str, str] = {}
-        """Names of functions that read a member of such an object, by its name."""
-        self.of_data = {"data"}
-        """Names of what was read from base data."""
-        self.asked_once = False
-        """Whether this function runs but once in an evaluation."""
 
     def ref(self, term: Ref) -> Operand:
         head = term.head
@@ -74,134 +53,6 @@ class References(Patterns):
         return self._path(self.term(head), term.args)
 
     # Lookups in a value
-
-    def _path(self, base: Operand, operands: Sequence[Term], lookup: str = "lookup") -> Operand:
-        """`base[a][b]…`, a run of constant names in one step."""
-        n = 0
-        while n < len(operands):
-            run = _names(operands[n:])
-            if run:
-                base = self._names(base, run)
-                n += len(run)
-            else:
-                base = self._step(base, operands[n], lookup)
-                n += 1
-        return base
-
-    def _names(self, base: Operand, names: Sequence[str]) -> Operand:
-        """`base[name]…`; what was read of the same base before is not read again."""
-        code = self.hold(base.code)
-        key = (code.id, *names)
-        known = self.recall(key)
-        if known is None:
-            known = self._read(code, names)
-            self.remember(key, known)
-        return Operand(known)
-
-    def _read(self, base: ast.Name, names: Sequence[str]) -> ast.Name:
-        """`base[name]…`, or UNDEFINED."""
-        for n in range(len(names) - 1, 0, -1):
-            inner = self.branches.get((base.id, *names[:n]))
-            if inner is not None:
-                base, names = inner, names[n:]
-                break
-        get = self.getters.get(base.id)
-        if get is not None and len(names) == 1:
-            return self.hold(call(load(get), ast.Constant(value=names[0]), runtime("UNDEFINED")))
-        held = self.fresh()
-        slow = call(runtime("lookup_path"), base, self.constants.path(names))
-        handlers = [_on(runtime("LOOKUP_ERRORS"), held, slow)]
-        code: ast.expr = base
-        if base.id in self.of_data:
-            # What a policy asks of its own data is there.
-            self.of_data.add(held)
-            handlers.insert(0, _on(runtime("KeyError"), held, runtime("UNDEFINED")))
-            for name in names:
-                code = _member(code, name)
-        else:
-            # What may well be missing must not cost an exception: of the input the end of a path,
-            # of an item that a walk came to anything.
-            for name in names[:-1]:
-                known = base.id == "input"
-                code = _member(code, name) if known else _got(code, name, runtime("NOTHING"))
-            code = _got(code, names[-1], runtime("UNDEFINED"))
-        direct = ast.Assign(targets=[store(held)], value=code)
-        self.add(ast.Try(body=[direct], handlers=handlers, orelse=[], finalbody=[]))
-        return load(held)
-
-    def _step(self, base: Operand, operand: Term, lookup: str) -> Operand:
-        if self.is_open(operand):
-            return self._walk(base, operand)
-        key = self.term(operand)
-        held = self.hold(looked_up(base, key, call(runtime(lookup), base.code, key.code)))
-        if name_of(base.code) in self.of_data:
-            self.of_data.add(held.id)
-        self.defined(held)
-        return Operand(held, base.of)
-
-    def is_open(self, operand: Term) -> bool:
-        """Whether `operand` has variables that walking must bind."""
-        match operand:
-            case Var(name):
-                return name not in self.env and name not in ("input", "data")
-            case Array(items):
-                return any(self.is_open(item) for item in items)
-            case Object(pairs):
-                return any(self.is_open(value) for _, value in pairs)
-        return False
-
-    def _walk(self, base: Operand, operand: Term) -> Operand:
-        """A walk over `base` that binds `operand`; gives the values."""
-        value = self.fresh()
-        if isinstance(operand, Var) and operand.is_wildcard:
-            self.walk_values(store(value), base)
-            return Operand(load(value), base.of)
-        key = self.target(operand)
-        target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
-        if name_of(base.code) in self.of_data:
-            self.of_data.add(value)
-        self.walk(target, method("items_as_made" if base.as_made else "items", base.code))
-        self.match_target(operand, key)
-        return Operand(load(value))
-
-    def walk_values(self, target: ast.expr, collection: Operand) -> None:
-        """A walk over the values of `collection`; constants are put in order now.
-
-        Looking at the clock is left to the walks around and before it where this one is short.
-        """
-        if collection.is_constant:
-            ordered = list(values(collection.value))
-            held = self.constants.add(ordered)
-            # A short one is like so many lines of the policy.
-            short = not self.uncounted and len(ordered) <= SHORT
-            self.walk(target, held if short else method("walked", held), counted=not short)
-            return
-        uncounted = self._may_go_uncounted()
-        name = self.hold(collection.code)
-        if name.id in self.of_data and isinstance(target, ast.Name):
-            self.of_data.add(target.id)
-        walked: ast.expr = method("values", name)
-        if uncounted:
-            size = ast.Compare(
-                left=call(runtime("len"), name),
-                ops=[ast.LtE()],
-                comparators=[ast.Constant(value=SHORT)],
-            )
-            short_list = ast.BoolOp(op=ast.And(), values=[is_class(name, "list"), size])
-            walked = ast.IfExp(test=short_list, body=name, orelse=walked)
-        self.walk(target, walked, counted=not uncounted)
-
-    def _may_go_uncounted(self) -> bool:
-        """Whether the next walk may take a short list without counting its rounds.
-
-        Of walks inside each other one is counted (or two, in a rule, which is asked but once),
-        and so is one of many in a row. A function that has such walks counts its calls.
-        """
-        outermost = self.walks == self.uncounted
-        if self.uncounted >= (2 if self.asked_once and outermost else 1):
-            return False
-        self.freed += 1
-        return self.freed % MAX_FREED != 0
 
     # References below data
 
@@ -295,25 +146,14 @@ class References(Patterns):
         """The document and the constant names that `ref` reads below it; () for another one."""
         if not isinstance(ref.head, Var):
             return ()
-        names = _names(ref.args)
+        names = constant_names(ref.args)
         node, rest = self._rule_of(ref) if ref.head.name == "data" else (None, ())
         alias = self.plan.alias(node) if node is not None else None
         if alias is not None:
-            return ("input", *_names(alias.args), *_names(rest))
+            return ("input", *constant_names(alias.args), *constant_names(rest))
         if names and self._is_plain(ref.head.name, names):
             return (ref.head.name, *names)
         return ()
-
-    def _branch_at(self, document: str, names: Sequence[str]) -> None:
-        base = self.of_state(document)
-        assert isinstance(base, ast.Name)
-        held = self._read(base, names)
-        self.branches[(base.id, *names)] = self.always[(base.id, *names)] = held
-        get = self.fresh()
-        own = ast.Attribute(value=held, attr="get", ctx=ast.Load())
-        other = call(runtime("getter"), held)
-        self.assign(get, ast.IfExp(test=is_class(held, "dict"), body=own, orelse=other))
-        self.getters[held.id] = get
 
     def _is_plain(self, document: str, names: Sequence[str]) -> bool:
         """Whether a path is read from the input or from base data, with no rules on the way."""
@@ -362,7 +202,7 @@ class References(Patterns):
         if not isinstance(term, Ref) or not isinstance(term.head, Var):
             return
         if term.head.name == "input":
-            names = _names(term.args)
+            names = constant_names(term.args)
             base = self.of_state("input")
             if names and isinstance(base, ast.Name):
                 self.maybe[(base.id, *names)] = self._read(base, names)
@@ -376,7 +216,7 @@ class References(Patterns):
                 return
             held = self.ask(node)
             self.maybe[(self.state, node.name)] = held
-            names = _names(rest)
+            names = constant_names(rest)
             if names:
                 self.maybe[(held.id, *names)] = self._read(held, names)
 
@@ -419,21 +259,6 @@ class References(Patterns):
         return Operand(held)
 
 
-def _on(error: ast.expr, held: str, value: ast.expr) -> ast.ExceptHandler:
-    """`held = value` when `error` is raised."""
-    assign = ast.Assign(targets=[store(held)], value=value)
-    return ast.ExceptHandler(type=error, name=None, body=[assign])
-
-
-def _member(value: ast.expr, name: str) -> ast.expr:
-    return ast.Subscript(value=value, slice=ast.Constant(value=name), ctx=ast.Load())
-
-
-def _got(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
-    get = ast.Attribute(value=value, attr="get", ctx=ast.Load())
-    return call(get, ast.Constant(value=name), default)
-
-
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
     """Every reference in `node`, closures included, but none that a `with` may redirect."""
     waiting: list[Node] = [node]
@@ -443,33 +268,6 @@ def references_of(node: Expr | Rule) -> Iterator[Ref]:
             yield item
         if not (isinstance(item, Expr) and item.withs):
             waiting += children(item)
-
-
-def looked_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
-    """`base[key]`, or UNDEFINED: by Python itself where one look tells that it may."""
-    if not isinstance(base.code, ast.Name):
-        return general
-    if key.is_constant:
-        if type(key.value) is not int or key.value < 0:
-            return general
-        there = ast.Compare(
-            left=call(runtime("len"), base.code), ops=[ast.Gt()], comparators=[key.code]
-        )
-        item = ast.Subscript(value=base.code, slice=key.code, ctx=ast.Load())
-        if base.kind == "array":
-            return ast.IfExp(test=there, body=item, orelse=runtime("UNDEFINED"))
-        fits = ast.BoolOp(op=ast.And(), values=[is_class(base.code, "list"), there])
-        return ast.IfExp(test=fits, body=item, orelse=general)
-    if not isinstance(key.code, ast.Name) or key.kind not in ("", "string"):
-        return general
-    get = ast.Attribute(value=base.code, attr="get", ctx=ast.Load())
-    tests = [is_class(base.code, "dict")] if base.kind != "object" else []
-    tests += [is_class(key.code, "str")] if key.kind != "string" else []
-    member = call(get, key.code, runtime("UNDEFINED"))
-    if not tests:
-        return member
-    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
-    return ast.IfExp(test=test, body=member, orelse=general)
 
 
 def plain_references(term: Term) -> Iterator[Ref]:
@@ -487,13 +285,3 @@ def plain_references(term: Term) -> Iterator[Ref]:
             for key, value in pairs:
                 yield from plain_references(key)
                 yield from plain_references(value)
-
-
-def _names(operands: Sequence[Term]) -> list[str]:
-    """The constant strings that `operands` begin with."""
-    names: list[str] = []
-    for operand in operands:
-        if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
-            break
-        names.append(operand.value)
-    return names

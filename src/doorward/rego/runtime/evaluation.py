@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.errors import (
@@ -31,7 +31,6 @@ from doorward.rego.runtime.operations import (
     put_path,
     values,
 )
-from doorward.rego.runtime.tracing import Tracer
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import Expr, Rule
 from doorward.rego.values import (
@@ -45,7 +44,7 @@ from doorward.rego.values import (
     to_rego,
 )
 
-__all__ = ["TICKS", "Document", "Evaluation", "Place", "Site"]
+__all__ = ["TICKS", "Document", "Evaluation", "Place", "Site", "Tracer"]
 
 TICKS: Final = 64
 """Items walked between two looks at the clock."""
@@ -94,6 +93,24 @@ class Document:
 
 Place: TypeAlias = tuple[Document | None, Any]
 """A place below `data` found at run time: the rules there, and the base data there."""
+
+
+class Tracer(Protocol):
+    """Listens to one evaluation of traced code; called from the thread that evaluates.
+
+    What is made of the reports (explanations, coverage) is not known here.
+    """
+
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        """The rules at `name` (`data.a.p`) are about to be asked, a function with `operands`."""
+
+    def leave(self, name: str, answer: Any) -> None:
+        """They have answered; UNDEFINED also where evaluation stopped."""
+
+    def step(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        """`node` is about to be asked, or holds; `bound`: its variables that have a value."""
 
 
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
