@@ -6,9 +6,10 @@ outside of its roots, and two bundles with roots of which one contains the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import permutations
 from typing import Any, Final
 
 from doorward.pdp.go_json import JSONError, read_json
@@ -43,6 +44,8 @@ class Manifest:
     """By pattern of `glob.match`; the names of files begin with a slash here."""
     has_wasm: bool = False
     """Whether rules are left to WebAssembly, which nothing here runs."""
+    root_paths: frozenset[tuple[str, ...]] = field(init=False, compare=False, repr=False)
+    """The roots as paths; () is the whole document."""
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
@@ -66,9 +69,15 @@ class Manifest:
         )
 
     def __post_init__(self) -> None:
-        for one, other in combinations(self.roots, 2):
-            if _overlap(one, other):
-                raise ManifestError(f"manifest has overlapped roots: '{one}' and '{other}'")
+        object.__setattr__(self, "root_paths", frozenset(map(_path, self.roots)))
+        if len(set(self.roots)) < len(self.roots):
+            twice = Counter(self.roots).most_common(1)[0][0]
+            raise ManifestError(f"manifest has overlapped roots: '{twice}' and '{twice}'")
+        for below in self.roots:
+            above = _first_above(below.split("/")[:-1], self.root_paths)
+            if above is not None and below:
+                pair = sorted(["/".join(above), below], key=self.roots.index)
+                raise ManifestError(f"manifest has overlapped roots: '{pair[0]}' and '{pair[1]}'")
 
     def version_of(self, name: str) -> int | None:
         """The version of Rego of a file, by its name from the root of the bundle."""
@@ -112,22 +121,22 @@ def _versions(found: Mapping[Key, Value]) -> dict[str, int]:
     return {name: version for name, version in versions.items() if version is not None}
 
 
-# Roots
+# Roots. A manifest may name many: nothing here compares each with each.
 
 
-def _contains(root: str, path: Sequence[object]) -> bool:
-    wanted = root.split("/")
-    return wanted == [""] or list(path[: len(wanted)]) == wanted
+def _path(root: str) -> tuple[str, ...]:
+    return tuple(root.split("/")) if root else ()
 
 
-def _overlap(one: str, other: str) -> bool:
-    return _contains(one, other.split("/")) or _contains(other, one.split("/"))
+def _first_above(path: Sequence[str], roots: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The root that contains `path`, itself included; None if there is none."""
+    return next((above for n in range(len(path) + 1) if (above := tuple(path[:n])) in roots), None)
 
 
 def check_module(manifest: Manifest, module: Module, file: str) -> None:
     """ManifestError if the package of a policy lies outside of the roots."""
     path = module.package.path
-    if not any(_contains(root, path) for root in manifest.roots):
+    if _first_above(path, manifest.root_paths) is None:
         package = ".".join(path)
         raise ManifestError(
             f"manifest roots {manifest.roots_text} do not permit 'package {package}' "
@@ -137,10 +146,11 @@ def check_module(manifest: Manifest, module: Module, file: str) -> None:
 
 def check_data(manifest: Manifest, data: Mapping[Key, Value]) -> None:
     """ManifestError if any data lies outside of the roots."""
-    if "" in manifest.roots:
+    roots = manifest.root_paths
+    if () in roots:
         return
-    roots = [root.split("/") for root in manifest.roots]
-    for path in _outside(data, (), roots):
+    above = {root[:n] for root in roots for n in range(1, len(root))}
+    for path in _outside(data, (), roots, above):
         raise ManifestError(
             f"manifest roots {manifest.roots_text} do not permit data at path "
             f"'/{'/'.join(path)}' (hint: check bundle directory structure)"
@@ -148,33 +158,37 @@ def check_data(manifest: Manifest, data: Mapping[Key, Value]) -> None:
 
 
 def _outside(
-    data: Mapping[Key, Value], above: tuple[str, ...], roots: Sequence[Sequence[str]]
+    data: Mapping[Key, Value],
+    path: tuple[str, ...],
+    roots: Collection[tuple[str, ...]],
+    above: Collection[tuple[str, ...]],
 ) -> Iterator[tuple[str, ...]]:
-    """Paths of data that no root contains; as deep as the roots are, no deeper."""
+    """Paths of data that no root contains; `above` are the paths that lead to roots."""
     for key, value in data.items():
-        path = (*above, str(key))
-        if any(tuple(root) == path for root in roots):
+        inner = (*path, str(key))
+        if inner in roots:
             continue
-        if isinstance(value, dict) and any(tuple(root[: len(path)]) == path for root in roots):
-            yield from _outside(value, path, roots)
+        if isinstance(value, dict) and inner in above:
+            yield from _outside(value, inner, roots, above)
         else:
-            yield path
+            yield inner
 
 
 def check_roots(manifests: Mapping[str, Manifest]) -> None:
     """ManifestError if bundles, given by name, may define the same document."""
     conflicts: set[str] = set()
     bundles: set[str] = set()
-    for (one, first), (other, second) in combinations(manifests.items(), 2):
-        for root in first.roots:
-            for against in second.roots:
-                if _overlap(root, against):
-                    conflicts.add(" overlaps ".join(sorted([root, against])))
-                    bundles |= {one, other}
+    paths = {name: manifest.root_paths for name, manifest in manifests.items()}
+    for (one, first), (other, second) in permutations(paths.items(), 2):
+        for root in first:
+            above = _first_above(root, second)
+            if above is not None:
+                conflicts.add(" overlaps ".join(sorted(["/".join(root), "/".join(above)])))
+                bundles |= {one, other}
     if not bundles:
         return
     names = ", ".join(sorted(bundles))
-    empty = ", ".join(sorted(name for name in bundles if "" in manifests[name].roots))
+    empty = ", ".join(sorted(name for name in bundles if () in paths[name]))
     if empty:
         raise ManifestError(
             f"bundles [{names}] have overlapping roots and cannot be activated simultaneously "
