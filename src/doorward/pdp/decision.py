@@ -99,6 +99,9 @@ def _diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 _BATCH: Final = 64
+_PLACES: Final = [(32 + 10 * number, f"{number:02x}") for number in range(_BATCH)]
+"""Where the random digits of each id begin, and its last two."""
+
 _ready: Final[deque[str]] = deque()
 # A child process must not hand out the ids that its parent has ready.
 os.register_at_fork(after_in_child=_ready.clear)
@@ -114,6 +117,6 @@ def new_decision_id() -> str:
     # The 74 random bits in front are the batch's; 40 more and the number in it are the id's own.
     variant = "89ab"[int(digits[15], 16) % 4]
     front = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-{variant}{digits[16:19]}-"
-    ids = [f"{front}{digits[32 + 10 * n : 42 + 10 * n]}{n:02x}" for n in range(_BATCH)]
+    ids = [front + digits[at : at + 10] + number for at, number in _PLACES]
     _ready.extend(ids[1:])
     return ids[0]
