@@ -36,6 +36,17 @@ def test_a_wrong_call_ends_with_1_and_says_why(
     assert capsys.readouterr().err.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [(["tset"], "test"), (["input", "evnoy"], "envoy"), (["eval", "--formt=raw", "1"], "--format")],
+)
+def test_what_is_mistyped_gets_a_hint(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+    assert f"hint: did you mean {hint}?\n" in capsys.readouterr().err
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version"]) == 0
     assert run(["--version"]) == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -92,6 +95,32 @@ def test_what_is_wrong_is_said_in_words_of_opa(
     assert message in refused(tmp_path, files)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_archive_with_wrong_bytes_is_read_or_refused(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "b.tar.gz"
+    write_archive(path, FILES)
+    whole = gzip.decompress(path.read_bytes())
+    for _ in range(200):
+        changed = bytearray(whole)
+        for _ in range(chance.choice([1, 2, 8])):
+            changed[chance.randrange(len(changed))] = chance.choice(b"0 \0/\x80\xff~")
+        for header in range(0, len(changed) - 512, 512):
+            if changed[header + 257 : header + 262] == b"ustar":
+                _sign(changed, header)
+        path.write_bytes(gzip.compress(changed, 1))
+        # Anything but a bundle or this error fails.
+        with contextlib.suppress(BundleError):
+            read_bundle(str(path), signed=chance.random() < 0.5)
+
+
+def _sign(archive: bytearray, header: int) -> None:
+    """Put the checksum right, so that what is behind it is looked at."""
+    archive[header + 148 : header + 156] = b" " * 8
+    total = sum(archive[header : header + 512])
+    archive[header + 148 : header + 156] = b"%06o\0 " % total
+
+
 def test_a_bundle_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r'error reading "none": stat none: no such file'):
         read_bundle("none")
@@ -156,6 +185,20 @@ def test_files_and_bundles_are_read_together(tmp_path: Path) -> None:
     (tmp_path / "extra/cfg/y.json").write_text('{"on": false}')
     with pytest.raises(LoadError, match="merge error"):
         Sources(paths=[extra], bundles=[bundle]).load()
+
+
+def test_an_archive_among_files_is_read_and_shares_its_roots(tmp_path: Path) -> None:
+    one = write_archive(tmp_path / "one.tar.gz", {"p.rego": "package p", "a/data.json": "{}"})
+    two = write_archive(tmp_path / "two.tar.gz", {"p.rego": "package p", "a/b/data.json": "1"})
+    sources = Sources(paths=[one, two, folder(tmp_path / "x", {"x.rego": "package x"})])
+    loaded = sources.load()
+    assert set(loaded.modules) == {f"{one}/p.rego", f"{two}/p.rego", f"{tmp_path}/x/x.rego"}
+    assert loaded.data == {"a": {"b": 1}}
+    assert {one, two} <= set(sources.files())
+    with pytest.raises(LoadError, match="overlapping roots"):
+        Sources(bundles=[one, two]).load()
+    with pytest.raises(LoadError, match=r"stat none.tar.gz: no such file"):
+        Sources(paths=["none.tar.gz"]).load()
 
 
 def test_what_was_read_has_a_digest_that_differs_with_any_of_it(tmp_path: Path) -> None:

@@ -117,10 +117,19 @@ def _said(error: click.UsageError) -> str:
     return error.format_message()
 
 
+def _near(wrong: str, group: click.Command) -> list[str]:
+    from difflib import get_close_matches  # only who mistypes pays for it
+
+    names = group.list_commands(click.Context(group)) if isinstance(group, click.Group) else []
+    return [f"hint: did you mean {name}?" for name in get_close_matches(wrong, names, 1)]
+
+
 def _usage(error: click.UsageError) -> str:
     if error.ctx is None:
         return "  doorward --help"
     lines = [error.ctx.get_usage().removeprefix("Usage: "), f"{error.ctx.command_path} --help"]
     if isinstance(error, click.NoSuchOption) and error.possibilities:
         lines.append(f"hint: did you mean {error.possibilities[0]}?")
+    elif "No such command" in error.message:
+        lines += _near(error.message.split("'")[1], error.ctx.command)
     return "\n".join([f"  {line}" for line in lines])

@@ -7,6 +7,7 @@ knows what was asked for, so that it can be read again and watched.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,10 @@ __all__ = ["Sources"]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where policies and data are: `paths` as files and folders, `bundles` as bundles."""
+    """Where policies and data are: `paths` as files and folders, `bundles` as bundles.
+
+    A path that ends with `.tar.gz` is an archive, read like a bundle that shares its roots.
+    """
 
     paths: Sequence[str] = ()
     bundles: Sequence[str] = ()
@@ -41,9 +45,10 @@ class Sources:
         timers = timers or Timers()
         with timers.measure("rego_load_files"):
             loaded = Loaded()
-            if self.paths:
-                loaded = load(self.paths, ignore=self.ignore, limits=self.limits, timers=timers)
-            if not self.bundles:
+            paths = [path for path in self.paths if not _is_archive(path)]
+            if paths:
+                loaded = load(paths, ignore=self.ignore, limits=self.limits, timers=timers)
+            if not self.bundles and len(paths) == len(self.paths):
                 return loaded
             return _joined(loaded, self._read(timers))
 
@@ -53,8 +58,9 @@ class Sources:
         return sum((bundle_files(path, limits=self.limits) for path in self.bundles), found)
 
     def _read(self, timers: Timers) -> list[Bundle]:
-        bundles = [
-            read_bundle(
+        archives = [path for path in self.paths if _is_archive(path)]
+        found = {
+            path: read_bundle(
                 path,
                 ignore=self.ignore,
                 v0=self.v0,
@@ -63,13 +69,17 @@ class Sources:
                 limits=self.limits,
                 timers=timers,
             )
-            for path in dict.fromkeys(self.bundles)
-        ]
+            for path in dict.fromkeys([*self.bundles, *archives])
+        }
         try:
-            check_roots({bundle.path: bundle.manifest for bundle in bundles})
+            check_roots({found[path].path: found[path].manifest for path in self.bundles})
         except ManifestError as error:
             raise LoadError([str(error)]) from None
-        return bundles
+        return list(found.values())
+
+
+def _is_archive(path: str) -> bool:
+    return path.endswith(".tar.gz") and os.path.isfile(path.removeprefix("file://"))
 
 
 def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
