@@ -167,18 +167,20 @@ def test_a_bundle_that_is_replaced_comes_into_force_whole(
     folder: Path, start: Callable[..., Process]
 ) -> None:
     def build(name: str, policy: str) -> None:
-        files = {"/.manifest": '{"roots": ["envoy"]}', "/p.rego": policy}
+        files = {"/.manifest": '{"revision": "r1", "roots": ["envoy"]}', "/p.rego": policy}
         write_archive(folder / f"{name}.new", files)
         os.replace(folder / f"{name}.new", folder / name)
 
     build("b.tar.gz", POLICY)
-    server = start("-b", "b.tar.gz")
+    server = start("-b", "--set=decision_logs.console=true", "b.tar.gz")
     assert server.ready(), server.log.read_text()
 
     def allowed() -> bool:
         return bool(server.ask("/v1/data/envoy/authz/allow", {"input": {}})[1]["result"])
 
     assert not allowed()
+    answer = server.ask("/v1/data/envoy/authz/allow?provenance", {"input": {}})[1]
+    assert answer["provenance"]["bundles"] == {"b.tar.gz": {"revision": "r1"}}
     build("b.tar.gz", "package envoy.authz\n\nallow := true\n")
     assert until(allowed)
     build("b.tar.gz", "package other\n\nallow := true\n")
@@ -187,6 +189,8 @@ def test_a_bundle_that_is_replaced_comes_into_force_whole(
     assert server.end() == 0
     (failure,) = server.messages("Reload failed; the policies in force stay in force.")
     assert "manifest roots [envoy] do not permit 'package other'" in failure["error"]
+    event = server.messages("Decision Log")[0]
+    assert event["bundles"] == {"b.tar.gz": {"revision": "r1"}}
 
 
 def test_a_warning_names_the_key_that_nobody_reads(

@@ -69,6 +69,15 @@ def logged(input: Any = UNDEFINED, snapshot: Snapshot | None = None, **options: 
     return lines.events, log.lost
 
 
+def test_an_event_names_the_bundles_that_decided() -> None:
+    policy = {"a.rego": POLICY}
+    snapshot = build(Loaded(policy, revisions={"b.tar.gz": "r1", "folder": ""}))
+    ((event,), _) = logged({}, snapshot)
+    assert event["bundles"] == {"b.tar.gz": {"revision": "r1"}, "folder": {}}
+    ((event,), _) = logged({})
+    assert "bundles" not in event
+
+
 def test_an_event_has_the_shape_of_opa() -> None:
     (event,), lost = logged({"user": "ann"})
     assert lost == {}

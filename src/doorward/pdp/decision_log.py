@@ -190,6 +190,8 @@ class DecisionLog:
 
     def _event(self, entry: _Entry) -> dict[str, Any] | None:
         event = event_of(entry.decision, entry.input, self._labels, entry.time_ns)
+        if entry.snapshot.bundles:
+            event["bundles"] = entry.snapshot.bundles
         if entry.request_context is not None:
             event["request_context"] = entry.request_context
         try:

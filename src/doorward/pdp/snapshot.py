@@ -11,14 +11,15 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded, load
 from doorward.rego import Capabilities, Engine, Environment, Query
-from doorward.rego.values import to_json
+from doorward.rego.values import Key, Value, to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
 
@@ -53,7 +54,7 @@ class Settings:
 class Snapshot:
     """Compiled policies, their data, and the queries prepared on them so far."""
 
-    __slots__ = ("_lock", "_prepared", "deadline", "engine", "files", "revision")
+    __slots__ = ("_lock", "_prepared", "bundles", "deadline", "engine", "files", "revision")
 
     def __init__(
         self,
@@ -61,11 +62,16 @@ class Snapshot:
         revision: str,
         files: Iterable[str] = (),
         deadline: float | None = None,
+        bundles: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.engine = engine
         self.revision = revision
         self.files = tuple(files)
         self.deadline = deadline
+        self.bundles: dict[Key, Value] = {
+            name: {"revision": revision} if revision else {} for name, revision in bundles.items()
+        }
+        """The bundles it is made of, as decision logs and provenance show them."""
         self._prepared: dict[object, Query] = {}
         self._lock = threading.Lock()
 
@@ -139,7 +145,8 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         capabilities=settings.capabilities,
     )
     engine.check_data()
-    return Snapshot(engine, _revision(loaded), loaded.files, settings.deadline)
+    revision = _revision(loaded)
+    return Snapshot(engine, revision, loaded.files, settings.deadline, loaded.revisions)
 
 
 def _revision(loaded: Loaded) -> str:

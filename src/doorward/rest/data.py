@@ -59,6 +59,10 @@ class _Call:
         elapsed = perf_counter_ns() - self.started
         self.pdp.record(decision, input, handler_ns=elapsed, request_context=self.context)
 
+    def provenance(self) -> dict[str, str]:
+        bundles = self.pdp.snapshot.bundles
+        return {**_PROVENANCE, "bundles": marshal(bundles)} if bundles else _PROVENANCE
+
     def metrics(self, decision: Decision) -> dict[Key, Value]:
         metrics: dict[Key, Value] = {
             "counter_server_query_cache_hit": 1,
@@ -111,7 +115,7 @@ def _answer_v1(call: _Call, input: Value | Undefined, asked: Parameters, *, warn
     if call.pdp.logs_decisions:
         fields["decision_id"] = marshal(decision.decision_id)
     if asked.flag("provenance"):
-        fields["provenance"] = object_text(_PROVENANCE)
+        fields["provenance"] = object_text(call.provenance())
     if asked.flag("metrics") or asked.flag("instrument"):
         fields["metrics"] = marshal(call.metrics(decision))
     if not isinstance(decision.result, Undefined):
