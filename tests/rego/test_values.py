@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import cmp_to_key
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from doorward.rego.values import (
     from_key,
     from_python,
     make_set,
+    order_key,
     sorted_values,
     to_json,
     to_key,
@@ -163,3 +165,38 @@ def test_python_data_becomes_values() -> None:
 def test_undefined_is_falsy_and_itself() -> None:
     assert not UNDEFINED
     assert repr(UNDEFINED) == "UNDEFINED"
+
+
+ODD_NUMBERS = st.sampled_from(
+    [Number("1.0"), Number("1.5"), Number("-0"), 10**400, -(10**400), Number("1e-400"), 0.1]
+)
+VALUES = st.recursive(
+    SCALARS | ODD_NUMBERS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(inner.map(to_key), inner, max_size=3)
+        | st.lists(inner, max_size=3).map(make_set)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(VALUES, max_size=6))
+def test_the_key_for_sorting_says_what_comparing_says(values: list[Any]) -> None:
+    by_key = sorted(values, key=order_key)
+    by_comparing = sorted(values, key=cmp_to_key(compare))
+    assert [to_rego(a) for a in by_key] == [to_rego(b) for b in by_comparing]
+
+
+def test_arrays_that_differ_late_are_in_order() -> None:
+    long = [[0] * 30 + [n] for n in (3, 1, 2)]
+    assert [value[-1] for value in sorted(long, key=order_key)] == [1, 2, 3]
+    assert sorted([[0] * 17, [0] * 16, [0] * 15], key=order_key)[0] == [0] * 15
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.1, "0.1"), (-2.5e-7, "-2.5e-07"), (1234567.5, "1.2345675e+06"), (1e22, "1e+22")],
+)
+def test_a_float_of_python_is_written_as_a_number_of_rego(number: float, text: str) -> None:
+    assert to_rego(number) == text

@@ -154,12 +154,12 @@ def read_document(path: str, text: str | bytes) -> Value:
 
 def _read_yaml(path: str, text: str | bytes) -> Value:
     # The built-in brings the YAML library, which a policy without YAML data need not pay for.
-    from doorward.rego.builtins import REGISTRY
+    from doorward.rego.builtins.go_yaml import unmarshal
 
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="replace")
     try:
-        value: Value = REGISTRY["yaml.unmarshal"].call(text)
+        value: Value = unmarshal(text)
     except BuiltinError as error:
         raise LoadError([f"{path}: {error}"]) from None
     return value

@@ -167,7 +167,8 @@ def number_text(number: AnyNumber) -> str:
     if type(number) is Number:
         return number.text
     value = exact(number)
-    return repr(number) if type(value) is int else _shortest(Fraction(value))
+    # A float's digits are fewer than what 64 bits tell apart, so they are the shortest here too.
+    return repr(number) if type(value) is int else _laid_out(repr(number))
 
 
 @lru_cache(maxsize=4096)
@@ -225,6 +226,15 @@ def _shortest(value: Fraction) -> str:
     digits = digits.rstrip("0") or "0"
     sign = "-" if value < 0 else ""
     return sign + _layout(digits, exponent10)
+
+
+def _laid_out(text: str) -> str:
+    """The text of a float that is no integer in the layout of `_shortest`."""
+    mantissa, _, power = text.lstrip("-").partition("e")
+    whole, _, rest = mantissa.partition(".")
+    digits = (whole + rest).lstrip("0")
+    exponent10 = len(whole) - 1 + int(power or 0) - (len(whole + rest) - len(digits))
+    return ("-" if text[0] == "-" else "") + _layout(digits.rstrip("0"), exponent10)
 
 
 def _layout(digits: str, exponent10: int) -> str:

@@ -15,9 +15,11 @@ INVARIANT: a value is never changed once it can be seen by anyone else; lists an
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, Union
 
@@ -40,6 +42,7 @@ __all__ = [
     "kind_name",
     "make_object",
     "make_set",
+    "order_key",
     "scrub",
     "sorted_keys",
     "sorted_values",
@@ -169,13 +172,20 @@ def equal(a: Value, b: Value) -> bool:
         return a == b
     if kind is bool or a is None or type(b) is bool or b is None:
         return False
-    if a != b:
-        return False
+    return a == b and (kind not in _HOLDING or _same_kinds(a, b))
+
+
+_HOLDING: Final = frozenset({list, dict})
+
+
+def _same_kinds(a: Any, b: Any) -> bool:
+    """Whether what Python finds equal has booleans in the same places."""
+    kind = type(a)
     if kind is list:
-        return type(b) is list and all(map(equal, a, b))  # type: ignore[arg-type]
+        return all(map(_same_kinds, a, b))
     if kind is dict:
-        return all([equal(v, b[k]) for k, v in a.items()])  # type: ignore[union-attr, index]
-    return True
+        return all([_same_kinds(value, b[key]) for key, value in a.items()])
+    return (kind is bool) == (type(b) is bool)
 
 
 def compare(a: Value, b: Value) -> int:
@@ -226,10 +236,46 @@ _COMPARE: Final[tuple[Callable[[Any, Any], int], ...]] = (
     _compare_sets,
 )
 _ORDER: Final = cmp_to_key(compare)
+_AHEAD: Final = 16
+"""How much of a collection is put into its key; the rest is compared where this is equal."""
+
+
+def order_key(value: Value, order: Callable[[Value], Any] = _ORDER) -> Any:
+    """A key for sorting by Rego's order, compared by Python itself as far as that goes.
+
+    `order` makes the key of what is compared by `compare`.
+    """
+    if isinstance(value, list):
+        ahead = value[:_AHEAD]
+    elif isinstance(value, dict):
+        keys = sorted_keys(value)[: _AHEAD // 2]
+        ahead = [part for key in keys for part in (from_key(key), value[key])]
+    elif isinstance(value, frozenset):
+        ahead = sorted_values(value)[:_AHEAD]
+    else:
+        return _item_key(value, order)
+    return _RANK[type(value)], tuple([_item_key(item, order) for item in ahead]), order(value)
+
+
+def _item_key(item: Value, order: Callable[[Value], Any]) -> Any:
+    if type(item) in _NUMBERS:
+        return _number_key(item)
+    return _RANK[type(item)], item if type(item) is str else order(item)
+
+
+_NUMBERS: Final = frozenset({int, float, Number})
+
+
+def _number_key(number: Any) -> tuple[int, float, int | Fraction]:
+    value = exact(number)
+    try:
+        return 2, float(value), value
+    except OverflowError:
+        return 2, math.inf if value > 0 else -math.inf, value
 
 
 def _key_order(key: Key) -> Any:
-    return _ORDER(from_key(key))
+    return order_key(from_key(key))
 
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
@@ -249,7 +295,7 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
     if type(keys[0]) is str:
         try:
             # Nothing but strings can be put in order with a string.
-            keys.sort()  # type: ignore[type-var]
+            keys.sort()
         except TypeError:
             keys.sort(key=_key_order)
         return keys

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.rego.builtins.calls import asked
 
-from doorward.rego.builtins import REGISTRY
 from doorward.rego.errors import BuiltinError, OperandError
 from doorward.rego.values import Value, make_object, make_set
 
 
 def call(name: str, *operands: Value) -> Value:
-    answer: Value = REGISTRY[name].call(*operands)
+    answer: Value = asked(name, *operands)
     return answer
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
-from doorward.rego.builtins import REGISTRY
+import pytest
+from tests.rego.builtins.calls import asked
+
 from doorward.rego.errors import BuiltinError
 from doorward.rego.values import Value, to_json
 
-marshal = REGISTRY["yaml.marshal"].call
-unmarshal = REGISTRY["yaml.unmarshal"].call
+marshal = partial(asked, "yaml.marshal")
+unmarshal = partial(asked, "yaml.unmarshal")
 
 
 @pytest.mark.parametrize(

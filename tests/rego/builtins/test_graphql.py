@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.rego.builtins.calls import asked
 
-from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.graphql_ast import query_text, schema_text
 from doorward.rego.errors import BuiltinError
 
-parse_query = REGISTRY["graphql.parse_query"].call
-parse_schema = REGISTRY["graphql.parse_schema"].call
-is_valid = REGISTRY["graphql.is_valid"].call
+parse_query = partial(asked, "graphql.parse_query")
+parse_schema = partial(asked, "graphql.parse_schema")
+is_valid = partial(asked, "graphql.is_valid")
 
 QUERY = """
 query Q($a: [Int!]! = [1, 2], $b: In = {x: "é\\"", y: E, z: null} @d) @d(x: 1.5) {
@@ -87,7 +88,7 @@ def test_long_and_deep_texts_are_refused() -> None:
     deep: Any = {"Alias": "a", "Name": "a"}
     for _ in range(2000):
         deep = {"Alias": "a", "Name": "a", "SelectionSet": [deep]}
-    query = {"Operations": [{"Operation": "query", "SelectionSet": [deep]}]}
+    query: Any = {"Operations": [{"Operation": "query", "SelectionSet": [deep]}]}
     assert is_valid(query, "type Query { a: Query }") is False
 
 

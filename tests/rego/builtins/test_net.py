@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.resolver import resolve
@@ -13,7 +14,7 @@ from doorward.rego.values import Value, make_set
 
 
 def call(name: str, *operands: Value) -> Value:
-    answer: Value = REGISTRY[name].call(*operands)
+    answer: Value = asked(name, *operands)
     return answer
 
 

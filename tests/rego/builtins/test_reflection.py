@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import BuiltinError
 
-parse_module = REGISTRY["rego.parse_module"].call
+parse_module = partial(asked, "rego.parse_module")
 
 
 def test_a_module_is_an_object() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.rego.builtins.calls import asked
 
-from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.schema_formats import FORMATS
 from doorward.rego.errors import BuiltinError
 from doorward.rego.values import Value, make_set
 
-match = REGISTRY["json.match_schema"].call
-verify = REGISTRY["json.verify_schema"].call
+match = partial(asked, "json.match_schema")
+verify = partial(asked, "json.verify_schema")
 
 
 def findings(document: Value, schema: Value) -> list[tuple[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cmp_to_key
+from itertools import repeat
 from typing import Any, Final
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.operands import (
     MAX_BITS,
     exact_operand,
@@ -34,13 +36,13 @@ from doorward.rego.values import (
     Value,
     compare,
     kind_name,
+    order_key,
     sorted_values,
     to_key,
 )
 
 __all__: list[str] = []
 
-_ORDER: Final = cmp_to_key(compare)
 _TRUE: Final = to_key(True)
 
 
@@ -50,20 +52,20 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
     return len(collection)
 
 
-@builtin("sum", any_of(set_(number), array(number)), returns=number)
-def sum_(collection: list[Value] | frozenset[Key]) -> int | Number:
+@builtin("sum", any_of(set_(number), array(number)), returns=number, context=True)
+def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers added up; of no numbers, 0."""
     numbers = _numbers(collection)
     if set(map(type, numbers)) <= {int}:
         return number_result(sum(numbers))
     total = Fraction(0)
-    for n in numbers:
+    for n in context.paced(numbers):
         total = round_mantissa(total + exact_operand(n))
     return number_result(total)
 
 
-@builtin("product", any_of(set_(number), array(number)), returns=number)
-def product(collection: list[Value] | frozenset[Key]) -> int | Number:
+@builtin("product", any_of(set_(number), array(number)), returns=number, context=True)
+def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers multiplied; of no numbers, 1."""
     numbers = _numbers(collection)
     if set(map(type, numbers)) <= {int}:
@@ -73,7 +75,7 @@ def product(collection: list[Value] | frozenset[Key]) -> int | Number:
         return number_result(math.prod(numbers))
     total = Fraction(1)
     negative = False
-    for n in numbers:
+    for n in context.paced(numbers):
         total = round_mantissa(total * exact_operand(n))
         negative ^= number_text(n).startswith("-")
         if max(total.numerator.bit_length(), total.denominator.bit_length()) > MAX_BITS + 64:
@@ -93,30 +95,30 @@ def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
     refuse_operand(1, f"{kind} of numbers", f"{kind} containing {kind_name(odd)}")
 
 
-@builtin("max", any_of(set_(any_), array(any_)), returns=any_)
-def max_(collection: list[Value] | frozenset[Key]) -> Value | Undefined:
+@builtin("max", any_of(set_(any_), array(any_)), returns=any_, context=True)
+def max_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The last value in Rego's order; of an empty collection, undefined."""
     items = _values(collection)
     if not items:
         return UNDEFINED
     if isinstance(collection, list):
         items = items[::-1]  # of equal numbers OPA returns the last one here
-    return max(items, key=_ORDER)
+    return max(context.paced(items), key=order_key)
 
 
-@builtin("min", any_of(set_(any_), array(any_)), returns=any_)
-def min_(collection: list[Value] | frozenset[Key]) -> Value | Undefined:
+@builtin("min", any_of(set_(any_), array(any_)), returns=any_, context=True)
+def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The first value in Rego's order; of an empty collection, undefined."""
     items = _values(collection)
     if not items:
         return UNDEFINED
     if isinstance(collection, list):
         items = items[::-1]
-    return min(items, key=_ORDER)
+    return min(context.paced(items), key=order_key)
 
 
-@builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_))
-def sort(collection: list[Value] | frozenset[Key]) -> list[Value]:
+@builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_), context=True)
+def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Value]:
     """The values in Rego's order."""
     if isinstance(collection, frozenset):
         return sorted_values(collection)
@@ -124,7 +126,15 @@ def sort(collection: list[Value] | frozenset[Key]) -> list[Value]:
     if len(kinds) <= 1 and kinds <= {str, int}:
         plain: list[Any] = list(collection)
         return sorted(plain)
-    return sorted(collection, key=_ORDER)
+    looks = context.paced(repeat(None))
+
+    def looking(a: Value, b: Value) -> int:
+        next(looks)
+        return compare(a, b)
+
+    order = cmp_to_key(looking)
+    keys = [order_key(item, order) for item in context.paced(collection)]
+    return [collection[n] for n in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:

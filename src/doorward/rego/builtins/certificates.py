@@ -8,6 +8,7 @@ Input is PEM, or base64 of PEM or of DER. The objects are those of `x509_objects
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
+from itertools import islice
 from typing import Any, Final
 
 from doorward.rego.builtins import pem
@@ -71,7 +72,7 @@ def _certificates(text: str) -> list[bytes]:
 
 def _split(octets: bytes) -> list[bytes]:
     try:
-        found = [element.raw for element in read_all(octets)]
+        found = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
     except ValueError:
         raise BuiltinError(_MALFORMED) from None
     if len(found) > MAX_CERTIFICATES:

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from doorward.rego.builtins.http_cache import ResponseCache
 from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse
@@ -22,7 +25,13 @@ if TYPE_CHECKING:
     from doorward.rego.source import Span
     from doorward.rego.values import Value
 
-__all__ = ["Context", "Environment", "HTTPSender", "TokenCache"]
+__all__ = ["LONG", "Context", "Environment", "HTTPSender", "TokenCache"]
+
+LONG: Final = 2048
+"""Characters from which a text is read with an eye on the clock, where that costs something."""
+_CALLS: Final = 2000
+"""Calls between two looks at the clock."""
+T = TypeVar("T")
 
 
 class TokenCache(Protocol):
@@ -93,6 +102,41 @@ class Context:
             halt = HaltError("caller cancelled query execution")
             halt.code = CANCEL_ERROR
             raise halt
+
+    def paced(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
+        """`items` as they are, with a look at the clock before each `every` of them."""
+        left = 0
+        for item in items:
+            left -= 1
+            if left < 0:
+                self.check_deadline()
+                left = every - 1
+            yield item
+
+    @contextmanager
+    def watching(self, size: int) -> Iterator[None]:
+        """Stop other people's Python code at the deadline, where `size` says that it may be long.
+
+        Python's profiler calls us at each call that the code makes, which doubles what it takes:
+        only where there is a deadline, and nobody profiles.
+        """
+        if size < LONG or (self.origin or self).deadline is None or sys.getprofile() is not None:
+            yield
+            return
+        calls = repeat(None, _CALLS)
+
+        def look(*_event: object) -> None:
+            nonlocal calls
+            for _ in calls:
+                return
+            calls = repeat(None, _CALLS)
+            self.check_deadline()
+
+        sys.setprofile(look)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
 
     @property
     def now_ns(self) -> int:

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 __all__ = ["Element", "read", "read_all"]
+
+
+_OID_BITS: Final = 128
+"""Size of the largest number in use in an object identifier: a UUID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Element:
         value = 0
         for octet in self.content:
             value = value << 7 | octet & 0x7F
+            if value >> _OID_BITS:
+                raise ValueError("object identifier is too large")
             if octet < 0x80:
                 numbers.append(value)
                 value = 0

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from doorward.rego.builtins import go_json, go_url, go_yaml
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.octets import from_bytes, scrub, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import (
@@ -26,7 +27,7 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.errors import BuiltinError, HaltError, OperandError
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
 
@@ -35,6 +36,8 @@ MAX_INDENT: Final = 64
 
 _STANDARD: Final = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 _URL: Final = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
+_NO_STANDARD: Final = re.compile(rb"[^A-Za-z0-9+/\r\n]")
+_NO_URL: Final = re.compile(rb"[^A-Za-z0-9_\-\r\n]")
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _ONLY_URL: Final = bytes.maketrans(b"-_+/", b"+/\0\0")
 _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
@@ -135,20 +138,16 @@ def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
 
 def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
     """Where Go's decoder gives up: it reads four digits at a time."""
-    count = 0
-    start = 0
-    for place, octet in enumerate(octets):
-        if octet in b"\r\n":
-            continue
-        if octet != 0x3D and alphabet.fullmatch(octets, place, place + 1):
-            if count % 4 == 0:
-                start = place
-            count += 1
-            continue
-        if octet != 0x3D or count % 4 < 2:
-            return place
-        return _corrupt_padding(octets, place, count % 4)
-    return max(len(octets) - count % 4, start) if count % 4 else len(octets)
+    other = (_NO_URL if alphabet is _URL else _NO_STANDARD).search(octets)
+    end = other.start() if other else len(octets)
+    rest = (end - octets.count(b"\r", 0, end) - octets.count(b"\n", 0, end)) % 4
+    if other:
+        padding = octets[end] == 0x3D and rest >= 2
+        return _corrupt_padding(octets, end, rest) if padding else end
+    start = end
+    for _ in range(rest):
+        start = len(octets[:start].rstrip(b"\r\n")) - 1
+    return max(end - rest, start) if rest else end
 
 
 def _corrupt_padding(octets: bytes, place: int, digits: int) -> int:
@@ -326,19 +325,22 @@ def yaml_marshal(x: Value) -> str:
     return go_yaml.marshal(x)
 
 
-@builtin("yaml.unmarshal", string, returns=any_)
-def yaml_unmarshal(x: str) -> Value:
+@builtin("yaml.unmarshal", string, returns=any_, context=True)
+def yaml_unmarshal(context: Context, x: str) -> Value:
     """The value of the first document in the YAML text `x`; its keys become strings."""
-    return go_yaml.unmarshal(x)
+    with context.watching(len(x)):
+        return go_yaml.unmarshal(x)
 
 
-@builtin("yaml.is_valid", string, returns=boolean, checked=False)
-def yaml_is_valid(x: Value) -> bool:
+@builtin("yaml.is_valid", string, returns=boolean, context=True, checked=False)
+def yaml_is_valid(context: Context, x: Value) -> bool:
     """Whether `x` is a string that yaml.unmarshal can read."""
     if not isinstance(x, str):
         return False
     try:
-        go_yaml.unmarshal(x)
+        yaml_unmarshal(context, x)
+    except HaltError:
+        raise
     except BuiltinError:
         return False
     return True

@@ -2,26 +2,28 @@
 
 The language has characters, `.`, sets `[a-z]`, and `*` and `+` after one of these. The answer is
 that of OPA's library, which looks for a *non-empty* text and gobbles greedily: it knows that `a*`
-and `a` meet, and says that `ab*` and `a` do not. Globs with more than `MAX_FLAGS` flags, or that
-could take more than `MAX_WORK` comparisons, are errors.
+and `a` meet, and says that `ab*` and `a` do not. Globs with more than `MAX_FLAGS` flags or
+`MAX_TEXT` characters, or that could take more than `MAX_WORK` comparisons, are errors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["MAX_FLAGS", "MAX_WORK", "intersect"]
+__all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]
 
 MAX_FLAGS: Final = 128
-MAX_WORK: Final = 1 << 20
+MAX_TEXT: Final = 1 << 14
+MAX_WORK: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """Ranges of characters (None: any), and how often: "", "+" or "*"."""
+    """Ranges of characters in order (None: any), and how often: "", "+" or "*"."""
 
     ranges: tuple[tuple[str, str], ...] | None
     flag: str = ""
@@ -29,7 +31,16 @@ class _Token:
     def meets(self, other: _Token) -> bool:
         if self.ranges is None or other.ranges is None:
             return True
-        return any(a <= d and c <= b for a, b in self.ranges for c, d in other.ranges)
+        mine, theirs = iter(self.ranges), iter(other.ranges)
+        one, two = next(mine, None), next(theirs, None)
+        while one and two:  # both in order: what ends first meets nothing that follows
+            if one[0] <= two[1] and two[0] <= one[1]:
+                return True
+            if one[1] < two[1]:
+                one = next(mine, None)
+            else:
+                two = next(theirs, None)
+        return False
 
 
 class _Tokenizer:
@@ -88,7 +99,7 @@ class _Tokenizer:
         while self.at < len(self.text):
             char, escaped = self.take()
             if not escaped and char == "]":
-                return tuple(ranges)
+                return _in_order(ranges)
             if not escaped and char == "-":
                 ranges[-1:] = [(previous, self.range_end(previous))]
                 previous = ""
@@ -111,16 +122,34 @@ class _Tokenizer:
         return char
 
 
-def intersect(one: str, other: str) -> bool:
-    """Whether the two globs meet; BuiltinError for what is no glob."""
+def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Ranges of the same characters, none of which touches another."""
+    united: list[tuple[str, str]] = []
+    for low, high in sorted(ranges):
+        if united and ord(low) <= ord(united[-1][1]) + 1:
+            united[-1] = united[-1][0], max(high, united[-1][1])
+        else:
+            united.append((low, high))
+    return tuple(united)
+
+
+def intersect(one: str, other: str, look: Callable[[], None]) -> bool:
+    """Whether the two globs meet; BuiltinError for what is no glob. `look` is called on the way."""
+    if max(len(one), len(other)) > MAX_TEXT:
+        raise BuiltinError("globs are too long")
     trimmed = _trim(_Tokenizer(one).tokens(), _Tokenizer(other).tokens())
     if trimmed is None:
         return False
     first, second = trimmed
     flags = sum(token.flag != "" for token in (*first, *second))
-    if flags > MAX_FLAGS or flags * len(first) * len(second) > MAX_WORK:
+    work = len(second) * _size(first) + len(first) * _size(second)
+    if flags > MAX_FLAGS or flags * work > MAX_WORK:
         raise BuiltinError("globs are too long")
-    return _Meeting(first, second).plain(0, 0)
+    return _Meeting(first, second, look).plain(0, 0)
+
+
+def _size(tokens: list[_Token]) -> int:
+    return sum(len(token.ranges or "-") for token in tokens)
 
 
 def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list[_Token]] | None:
@@ -148,8 +177,9 @@ def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list
 class _Meeting:
     """Positions in both globs from which they meet, each looked at once."""
 
-    def __init__(self, first: list[_Token], second: list[_Token]) -> None:
+    def __init__(self, first: list[_Token], second: list[_Token], look: Callable[[], None]) -> None:
         self.sides = (first, second)
+        self.look = look
         self.known: dict[tuple[int, int], bool] = {}
 
     def plain(self, i: int, j: int) -> bool:
@@ -158,6 +188,7 @@ class _Meeting:
         begun = (i, j)
         if begun in self.known:
             return self.known[begun]
+        self.look()
         answer: bool | None = None
         while answer is None and i < len(first) and j < len(second):
             if first[i].flag:

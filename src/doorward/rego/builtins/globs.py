@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from doorward.rego.builtins.operands import refuse_operand
-from doorward.rego.builtins.patterns import matcher, quote_meta
+from doorward.rego.builtins.patterns import matcher, only_small, quote_meta
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_of, array, boolean, null, string
 from doorward.rego.errors import BuiltinError
@@ -32,7 +32,7 @@ def prepare_glob(pattern: Value, delimiters: Value) -> Matcher:
     """A function that tells whether a string fits the glob."""
     if type(pattern) is not str:
         raise operand_error(1, pattern, "string")
-    return _compile(pattern, _stops(delimiters))
+    return only_small(_compile(pattern, _stops(delimiters)))  # type: ignore[no-any-return] # itself
 
 
 @builtin(

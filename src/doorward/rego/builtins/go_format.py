@@ -69,6 +69,7 @@ class _Printer:
         self.template = template
         self.arguments = arguments
         self.at = 0
+        self.last_bracket = template.rfind("]")
         self.next = 0
         self.reordered = False
         self.good = True
@@ -155,7 +156,7 @@ class _Printer:
         if self.here != "[":
             return False
         self.reordered = True
-        end = self.template.find("]", self.at + 1)
+        end = self.template.find("]", self.at + 1) if self.at < self.last_bracket else -1
         if len(self.template) - self.at < 3 or end < 0:
             self.at += 1
             self.good = False

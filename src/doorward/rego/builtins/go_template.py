@@ -3,12 +3,13 @@
 Values are those of JSON; a number is a `json.Number` to Go, that is, a kind of string: never
 zero, never equal to a number written in the template. What a key does not have prints as
 `<undefined>`. Work is bounded: at most `MAX_STEPS` nodes, `MAX_CALLS` templates inside each other,
-`MAX_TEXT` characters.
+`MAX_TEXT` characters of what is written and of what any function gives. The caller looks at the
+clock on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -41,6 +42,7 @@ __all__ = ["MAX_CALLS", "MAX_STEPS", "JSONNumber", "render"]
 
 MAX_STEPS: Final = 1_000_000
 MAX_CALLS: Final = 50
+_BETWEEN: Final = 0xFF
 
 
 class JSONNumber(str):
@@ -54,9 +56,12 @@ class _JumpError(Exception):
     """`break` or `continue`, on its way to the `range`."""
 
 
-def render(source: str, variables: Any) -> str:
-    """The template's text for a Rego value; BuiltinError where Go has an error."""
-    return _Run(_parsed(source), _from_rego(variables)).text()
+def render(source: str, variables: Any, look: Callable[[], None]) -> str:
+    """The template's text for a Rego value; BuiltinError where Go has an error.
+
+    `look` is called now and then.
+    """
+    return _Run(_parsed(source), _from_rego(variables), look).text()
 
 
 @lru_cache(maxsize=256)
@@ -87,8 +92,9 @@ _MISSING: Final = object()
 
 
 class _Run:
-    def __init__(self, template: Template, data: Any) -> None:
+    def __init__(self, template: Template, data: Any, look: Callable[[], None]) -> None:
         self.template = template
+        self.look = look
         self.data = data
         self.out: list[str] = []
         self.size = self.steps = self.calls = 0
@@ -106,6 +112,8 @@ class _Run:
 
     def step(self) -> None:
         self.steps += 1
+        if self.steps & _BETWEEN == 0:
+            self.look()
         if self.steps > MAX_STEPS:
             raise BuiltinError(f"template takes more than {MAX_STEPS} steps")
 
@@ -218,6 +226,8 @@ class _Run:
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
         self.step()
+        # A function may have a whole document to write: each call looks.
+        self.look()
         if name in {"and", "or"} and operands:
             # The operands after the one that decides are not looked at.
             for operand in operands:
@@ -290,15 +300,25 @@ def _printf(template: Any, *values: Any) -> str:
 def _print(*values: Any) -> str:
     """Operands in a row, with spaces where neither neighbour is a string."""
     out: list[str] = []
-    for n, value in enumerate(values):
-        if n and not isinstance(value, str) and not isinstance(values[n - 1], str):
+    for n, text in enumerate(_all_shown(values)):
+        if n and not isinstance(values[n], str) and not isinstance(values[n - 1], str):
             out.append(" ")
-        out.append(_shown(value))
+        out.append(text)
     return "".join(out)
 
 
 def _println(*values: Any) -> str:
-    return " ".join(map(_shown, values)) + "\n"
+    return " ".join(_all_shown(values)) + "\n"
+
+
+def _all_shown(values: Iterable[Any]) -> Iterator[str]:
+    size = 0
+    for value in values:
+        text = _shown(value)
+        size += len(text)
+        if size > MAX_TEXT:
+            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+        yield text
 
 
 def _escaped(escape: Callable[[str], str]) -> Callable[..., str]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 
+from doorward.rego.builtins.context import LONG, Context
 from doorward.rego.builtins.graphql_ast import (
     Object,
     from_query,
@@ -23,7 +25,7 @@ from doorward.rego.builtins.graphql_ast import (
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, boolean, object_, string, tuple_
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.values import Value
 
 MAX_TEXT: Final = 512 * 1024
@@ -36,22 +38,25 @@ _AST: Final = object_(any_, any_)
 _TEXT_OR_AST: Final = any_of(string, _AST)
 
 
-@builtin("graphql.parse_query", string, returns=_AST)
-def graphql_parse_query(query: str) -> Object:
+@builtin("graphql.parse_query", string, returns=_AST, context=True)
+def graphql_parse_query(context: Context, query: str) -> Object:
     """The object of a query text."""
-    return from_query(_parsed(query, MAX_QUERY_TOKENS))
+    with _watching(context, query):
+        return from_query(_parsed(query, MAX_QUERY_TOKENS))
 
 
-@builtin("graphql.parse_schema", string, returns=_AST)
-def graphql_parse_schema(schema: str) -> Object:
+@builtin("graphql.parse_schema", string, returns=_AST, context=True)
+def graphql_parse_schema(context: Context, schema: str) -> Object:
     """The object of a schema text. It is read only, not checked."""
-    return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
+    with _watching(context, schema):
+        return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
 
 
-@builtin("graphql.parse", _TEXT_OR_AST, _TEXT_OR_AST, returns=tuple_(_AST, _AST))
-def graphql_parse(query: Value, schema: Value) -> list[Value]:
+@builtin("graphql.parse", _TEXT_OR_AST, _TEXT_OR_AST, returns=tuple_(_AST, _AST), context=True)
+def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[query, schema]` as objects; an error if the query is not right for the schema."""
-    return list(_verified(query, schema))
+    with _watching(context, query, schema):
+        return list(_verified(query, schema))
 
 
 @builtin(
@@ -59,34 +64,51 @@ def graphql_parse(query: Value, schema: Value) -> list[Value]:
     _TEXT_OR_AST,
     _TEXT_OR_AST,
     returns=tuple_(boolean, _AST, _AST),
+    context=True,
     checked=False,
 )
-def graphql_parse_and_verify(query: Value, schema: Value) -> list[Value]:
+def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[true, query, schema]`, or `[false, {}, {}]` if the query is not right for the schema."""
     try:
-        return [True, *_verified(query, schema)]
+        with _watching(context, query, schema):
+            return [True, *_verified(query, schema)]
+    except HaltError:
+        raise
     except BuiltinError:
         return [False, {}, {}]
 
 
-@builtin("graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, checked=False)
-def graphql_is_valid(query: Value, schema: Value) -> bool:
+@builtin(
+    "graphql.is_valid", _TEXT_OR_AST, _TEXT_OR_AST, returns=boolean, context=True, checked=False
+)
+def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
     """Whether a query is right for a schema."""
     try:
-        _validate(_query_text(query), _schema_text(schema))
+        with _watching(context, query, schema):
+            _validate(_query_text(query), _schema_text(schema))
+    except HaltError:
+        raise
     except BuiltinError:
         return False
     return True
 
 
-@builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, checked=False)
-def graphql_schema_is_valid(schema: Value) -> bool:
+@builtin("graphql.schema_is_valid", _TEXT_OR_AST, returns=boolean, context=True, checked=False)
+def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     """Whether a schema is one."""
     try:
-        _schema(_schema_text(schema))
+        with _watching(context, schema):
+            _schema(_schema_text(schema))
+    except HaltError:
+        raise
     except BuiltinError:
         return False
     return True
+
+
+def _watching(context: Context, *given: Value) -> AbstractContextManager[None]:
+    """Stops at the deadline; of an object it is not known how long the text is."""
+    return context.watching(sum(len(text) if isinstance(text, str) else LONG for text in given))
 
 
 def _verified(query: Value, schema: Value) -> tuple[Object, Object]:

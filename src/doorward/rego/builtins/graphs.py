@@ -1,6 +1,7 @@
 """Graphs as objects from a node to its neighbours, and `walk` through any value.
 
-The paths of `graph.reachable_paths` may hold `MAX_STEPS` nodes in all; more is an error.
+The paths of `graph.reachable_paths` may hold `MAX_STEPS` nodes in all; more is an error. Both ways
+through a graph look at the clock.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ def _check(graph: Value, initial: Value) -> None:
         refuse_operand(2, "{array, set}", kind_name(initial))
 
 
-@builtin("graph.reachable", _GRAPH, _NODES, returns=set_(any_), checked=False)
-def graph_reachable(graph: Graph, initial: Value) -> frozenset[Key]:
+@builtin("graph.reachable", _GRAPH, _NODES, returns=set_(any_), context=True, checked=False)
+def graph_reachable(context: Context, graph: Graph, initial: Value) -> frozenset[Key]:
     """The nodes that can be reached from the initial ones, these included."""
     _check(graph, initial)
     reached: dict[Key, None] = {}
     pending = _vertices(initial)
-    for node in pending:
+    for node in context.paced(pending, LOOK):
         if node in graph and node not in reached:
             reached[node] = None
             pending += _vertices(graph[node])

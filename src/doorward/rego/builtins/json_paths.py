@@ -1,7 +1,8 @@
 """json.filter, json.remove and json.patch: selections and edits by JSON pointer.
 
 A path is a string with `/` between its steps (`~1` for a slash, `~0` for a tilde), or an array of
-steps. Values are never edited in place: each edit copies the containers along its path.
+steps. Values are never edited in place: each edit copies the containers along its path, and many
+edits look at the clock.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.objects import child
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
@@ -117,13 +119,13 @@ def _less(value: Value, tree: _Tree, step: Key) -> Value:
     return value if below is None else _remove(value, below)
 
 
-@builtin("json.patch", any_, _PATCHES, returns=any_)
-def json_patch(document: Value, patches: list[Value]) -> Value:
+@builtin("json.patch", any_, _PATCHES, returns=any_, context=True)
+def json_patch(context: Context, document: Value, patches: list[Value]) -> Value:
     """The document after the operations of RFC 6902: add, remove, replace, move, copy, test.
 
     One operation that fails fails all. Members of a set are addressed by themselves.
     """
-    for patch in patches:
+    for patch in context.paced(patches, 1):
         if not isinstance(patch, dict):
             raise BuiltinError(
                 "must be an array of JSON-Patch objects, but at least one element is not an object"

@@ -153,22 +153,43 @@ _COLLECTION: Final = any_of(string, array(_ELEMENT), set_(_ELEMENT), object_(str
     _COLLECTION,
     _COLLECTION,
     returns=set_(tuple_(any_, any_)),
+    context=True,
     checked=False,
 )
-def net_cidr_contains_matches(cidrs: Value, cidrs_or_ips: Value) -> frozenset[Key]:
+def net_cidr_contains_matches(
+    context: Context, cidrs: Value, cidrs_or_ips: Value
+) -> frozenset[Key]:
     """Pairs of keys: of a network in the first collection, and of what it holds in the second.
 
     The key is the index in an array, the key in an object, the item itself in a set.
     """
     found: list[Value] = []
+    inner: list[tuple[Value, _Network]] | None = None
     for key, cidr in _candidates(1, cidrs):
-        for other_key, other in _candidates(2, cidrs_or_ips):
-            for position, text in ((1, cidr), (2, other)):
-                if not isinstance(text, str):
-                    raise operand_error(position, text, "string")
-            if _contains(str(cidr), str(other)):
-                found.append([key, other_key])
+        context.check_deadline()
+        if inner is None:
+            inner = _members(context, cidrs_or_ips, cidr)
+        if inner:
+            outer = _network(_string(1, cidr))
+            found += [[key, k] for k, n in inner if n.first in outer and n.last in outer]
     return make_set(found)
+
+
+def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Value, _Network]]:
+    """Read with the first network in hand: of several faults OPA names the first one it meets."""
+    found: list[tuple[Value, _Network]] = []
+    for key, other in context.paced(_candidates(2, collection)):
+        outer, text = _string(1, cidr), _string(2, other)
+        if not found:
+            _network(outer)
+        found.append((key, _network_or_address(text)))
+    return found
+
+
+def _string(position: int, text: Value) -> str:
+    if not isinstance(text, str):
+        raise operand_error(position, text, "string")
+    return text
 
 
 def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value]]:

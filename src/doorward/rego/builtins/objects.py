@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, array, object_, set_
@@ -107,18 +108,31 @@ def _united(mine: Value, theirs: Value) -> Value:
     return theirs
 
 
-@builtin("object.union_n", array(_OBJECT), returns=any_)
-def object_union_n(objects: list[Value]) -> Object:
+@builtin("object.union_n", array(_OBJECT), returns=any_, context=True)
+def object_union_n(context: Context, objects: list[Value]) -> Object:
     """All the objects in one; under one key objects are united, and else the last one wins."""
     for item in objects:
         if not isinstance(item, dict):
             refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
     united: Object = {}
-    for item in objects:
-        for key, value in cast(Object, item).items():
-            # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
-            united[key] = _united(united.pop(key), value) if key in united else value
+    own: set[int] = set()
+    for item in context.paced(objects, 1):
+        _unite(united, cast(Object, item), own, last_text=True)
     return united
+
+
+def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> None:
+    """Put `item` into `united`, which nobody else has seen yet, nor the objects of `own` in it."""
+    for key, value in item.items():
+        # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
+        before = united.pop(key, None) if last_text else united.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if id(before) not in own:
+                before = dict(before)
+                own.add(id(before))
+            _unite(before, value, own, last_text=False)
+            value = before
+        united[key] = value
 
 
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
@@ -141,7 +155,7 @@ def object_subset(super_: Value, sub: Value) -> bool:
 def _within(super_: Value, sub: Any) -> bool:
     if isinstance(super_, dict) and isinstance(sub, dict):
         return all(
-            key in super_ and (equal(super_[key], value) or _within(super_[key], value))
+            key in super_ and (_within if _alike(super_[key], value) else equal)(super_[key], value)
             for key, value in sub.items()
         )
     if isinstance(super_, frozenset) and isinstance(sub, frozenset):
@@ -149,6 +163,11 @@ def _within(super_: Value, sub: Any) -> bool:
     if isinstance(super_, list) and isinstance(sub, list):
         return _holds_run(super_, sub)
     return False
+
+
+def _alike(super_: Value, sub: Value) -> bool:
+    """Whether both are collections of one kind: being equal, they are within each other."""
+    return type(super_) is type(sub) and isinstance(sub, (dict, frozenset, list))
 
 
 def _holds_run(items: list[Value], run: list[Value]) -> bool:

@@ -2,11 +2,14 @@
 
 RE2 and Go's package are kin: the same syntax but for `\\C`, and other words for what is wrong with
 a pattern. A pattern is at most `MAX_PATTERN` characters; RE2 itself bounds the memory of each
-(8 MiB), and `CACHED` of them are kept. Offsets are of UTF-8 bytes, since RE2 counts those.
+(8 MiB), and `CACHED` of them are kept. Linear time is that of the text times, at worst, the size
+of the pattern: one that compiles to more than `SMALL` instructions takes texts of `MAX_WORK`
+divided by its size. Offsets are of UTF-8 bytes, since RE2 counts those.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -16,9 +19,26 @@ import re2
 from doorward.rego.builtins.literals import literal_matcher
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["CACHED", "MAX_PATTERN", "Pattern", "Spans", "matcher", "pattern", "quote_meta"]
+__all__ = [
+    "CACHED",
+    "MAX_GROUPS",
+    "MAX_PATTERN",
+    "MAX_WORK",
+    "SMALL",
+    "Pattern",
+    "Spans",
+    "matcher",
+    "only_small",
+    "pattern",
+    "quote_meta",
+    "small_matcher",
+]
 
 MAX_PATTERN: Final = 1 << 16
+MAX_WORK: Final = 1 << 29
+SMALL: Final = 512
+MAX_GROUPS: Final = 1000
+"""RE2's time for one match grows with the square of the groups."""
 CACHED: Final = 256
 
 Spans: TypeAlias = "list[tuple[int, int]]"
@@ -57,13 +77,16 @@ def _options(*, captures: bool) -> Any:
 class Pattern:
     """A compiled pattern with its groups."""
 
-    __slots__ = ("_match", "names", "text")
+    __slots__ = ("_match", "names", "room", "text")
 
     def __init__(self, text: str) -> None:
         compiled = _compile(text, captures=True)
         self.text = text
         self._match = compiled.Match
+        self.room = _room(compiled)
         groups = compiled.NumberOfCapturingGroups()
+        if groups > MAX_GROUPS:
+            raise BuiltinError(f"pattern has more than {MAX_GROUPS} groups")
         self.names: list[str] = [""] * (groups + 1)
         """The name of each group, "" where it has none; number 0 is the whole match."""
         for name, number in compiled.NamedCapturingGroups():
@@ -71,6 +94,8 @@ class Pattern:
 
     def search(self, data: bytes, start: int) -> Spans | None:
         """The first match from byte `start` on."""
+        if len(data) > self.room:
+            raise _too_long(self.room)
         spans: Spans = self._match(_ANYWHERE, data, start, len(data))
         return None if spans[0] == _NOWHERE else spans
 
@@ -111,16 +136,55 @@ def pattern(text: str) -> Pattern:
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
     """A function of a string that tells whether the pattern matches somewhere in it."""
-    match = _compile(text, captures=False).Match
+    compiled = _compile(text, captures=False)
     literal = literal_matcher(text)
     if literal is not None:
         return literal
+    if compiled.ProgramSize() > SMALL:
+        return _Large(compiled)
+    match = compiled.Match
 
     def matches(value: str) -> bool:
         data = value.encode("utf-8", "surrogatepass")
         return match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
 
     return matches
+
+
+def small_matcher(text: str) -> Any:
+    """The matcher of a pattern that no text is too long for; BuiltinError for any other pattern."""
+    return only_small(matcher(text))
+
+
+def only_small(match: Any) -> Any:
+    """`match` itself; BuiltinError if there are texts that it refuses."""
+    if type(match) is _Large:
+        raise BuiltinError("the pattern is too large for texts of any length")
+    return match
+
+
+class _Large:
+    """The matcher of a pattern that may take long."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._match = compiled.Match
+        self.room = _room(compiled)
+
+    def __call__(self, value: str) -> bool:
+        data = value.encode("utf-8", "surrogatepass")
+        if len(data) > self.room:
+            raise _too_long(self.room)
+        return self._match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
+
+
+def _room(compiled: Any) -> int:
+    """The longest text that the pattern takes, in bytes."""
+    size: int = compiled.ProgramSize()
+    return MAX_WORK // size if size > SMALL else sys.maxsize
+
+
+def _too_long(room: int) -> BuiltinError:
+    return BuiltinError(f"text is longer than {room} bytes, which are the most for this pattern")
 
 
 def _compile(text: str, *, captures: bool) -> Any:

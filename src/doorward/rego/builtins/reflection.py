@@ -26,13 +26,14 @@ _SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
 """How messages begin that OPA follows with the line and a caret."""
 
 
-@builtin("rego.parse_module", string, string, returns=object_(string, any_))
-def rego_parse_module(filename: str, rego: str) -> Value:
+@builtin("rego.parse_module", string, string, returns=object_(string, any_), context=True)
+def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     """The object that OPA has for the module that `rego` is; `filename` is for errors."""
     if len(rego) > MAX_TEXT:
         raise BuiltinError(f"module is longer than {MAX_TEXT} characters")
     try:
-        return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
+        with context.watching(len(rego)):
+            return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
     except ParseError as error:
         raise BuiltinError(_shown(error.diagnostics)) from None
     except RecursionError:

@@ -1,14 +1,17 @@
 """Regular expressions in RE2's syntax: linear time, so no look-around and no back references.
 
-What a match may be is in `patterns`; here stands what is made of it. Results are at most
-`MAX_TEXT` characters long.
+What a match may be is in `patterns`; here stands what is made of it. Results are at most `MAX_TEXT`
+characters long, and hold at most `MAX_FOUND` strings. One search takes time in the length of its
+text, many of them that much each: between them stands a look at the clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.glob_intersection import intersect
 from doorward.rego.builtins.go_format import MAX_TEXT
 from doorward.rego.builtins.go_strings import quote
@@ -20,6 +23,7 @@ from doorward.rego.builtins.patterns import (
     next_character,
     pattern,
     quote_meta,
+    small_matcher,
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import array, boolean, number, string
@@ -28,11 +32,13 @@ from doorward.rego.values import Value
 
 __all__: list[str] = []
 
+MAX_FOUND: Final = 1 << 20
+
 _CACHED: Final = 256
 _KEPT_TEXT: Final = 4096
 
 
-@builtin("regex.match", string, string, returns=boolean, prepare=matcher)
+@builtin("regex.match", string, string, returns=boolean, prepare=small_matcher)
 def regex_match(expression: str, value: str) -> bool:
     """Whether the pattern matches somewhere in `value`."""
     return matcher(expression)(value)  # type: ignore[no-any-return] # a function of str to bool
@@ -56,8 +62,8 @@ def regex_is_valid(expression: Value) -> bool:
     return True
 
 
-@builtin("regex.split", string, string, returns=array(string))
-def regex_split(expression: str, value: str) -> list[str]:
+@builtin("regex.split", string, string, returns=array(string), context=True)
+def regex_split(context: Context, expression: str, value: str) -> list[str]:
     """The pieces of `value` between the matches."""
     found = pattern(expression)
     if expression and not value:
@@ -65,7 +71,7 @@ def regex_split(expression: str, value: str) -> list[str]:
     data = _bytes(value)
     pieces: list[str] = []
     start = end = 0
-    for spans in found.every(data, -1):
+    for spans in _limited(context, found.every(data, -1)):
         end, stop = spans[0]
         if stop:
             pieces.append(_text(data[start:end]))
@@ -73,6 +79,15 @@ def regex_split(expression: str, value: str) -> list[str]:
     if end != len(data):
         pieces.append(_text(data[start:]))
     return pieces
+
+
+def _limited(context: Context, matches: Iterable[Spans]) -> Iterator[Spans]:
+    room = MAX_FOUND
+    for spans in context.paced(matches, 1):
+        room -= len(spans)
+        if room < 0:
+            raise BuiltinError(f"more than {MAX_FOUND} strings are found")
+        yield spans
 
 
 def _bytes(text: str) -> bytes:
@@ -83,11 +98,11 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-@builtin("regex.find_n", string, string, number, returns=array(string), checked=False)
-def regex_find_n(expression: Value, value: Value, count: Value) -> list[str]:
+@builtin("regex.find_n", string, string, number, returns=array(string), context=True, checked=False)
+def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
     """The first `count` matches; all of them for a negative `count`."""
     found, data, limit = _find(expression, value, count)
-    return [_text(data[slice(*spans[0])]) for spans in found.every(data, limit)]
+    return [_text(data[slice(*spans[0])]) for spans in _limited(context, found.every(data, limit))]
 
 
 @builtin(
@@ -96,16 +111,17 @@ def regex_find_n(expression: Value, value: Value, count: Value) -> list[str]:
     string,
     number,
     returns=array(array(string)),
+    context=True,
     checked=False,
 )
 def regex_find_all_string_submatch_n(
-    expression: Value, value: Value, count: Value
+    context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
     """The first `count` matches, each with its groups; "" for a group that took no part."""
     found, data, limit = _find(expression, value, count)
     return [
         [_text(data[start:end]) if start >= 0 else "" for start, end in spans]
-        for spans in found.every(data, limit)
+        for spans in _limited(context, found.every(data, limit))
     ]
 
 
@@ -118,16 +134,18 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, bytes
     return pattern(expression), _bytes(value), max(limit, -1)
 
 
-@builtin("regex.replace", string, string, string, returns=string)
-def regex_replace(base: str, expression: str, value: str) -> str:
+@builtin("regex.replace", string, string, string, returns=string, context=True)
+def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
     """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
     found = pattern(expression)
     data = _bytes(base)
     # A long template is not worth the memory of keeping it.
-    pieces = _template(value) if len(value) <= _KEPT_TEXT else _read_template(value)
+    template = _template(value) if len(value) <= _KEPT_TEXT else _read_template(value)
+    pieces = _resolved(template, found)
     out: list[bytes] = []
     size = at = copied = 0
     while at <= len(data):
+        context.check_deadline()
         spans = found.search(data, at)
         if spans is None:
             break
@@ -135,7 +153,7 @@ def regex_replace(base: str, expression: str, value: str) -> str:
         out.append(data[copied:start])
         # Not for an empty match right after another one.
         if end > copied or start == 0:
-            out.append(_expand(pieces, found, data, spans))
+            out.append(_expand(pieces, data, spans))
             size += len(out[-1])
             if size > MAX_TEXT:
                 raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
@@ -187,20 +205,20 @@ def _is_number(name: str) -> bool:
     return plain and (name == "0" or not name.startswith("0"))
 
 
-def _expand(pieces: list[bytes | str | int], found: Pattern, data: bytes, spans: Spans) -> bytes:
-    return b"".join([p if isinstance(p, bytes) else _group(p, found, data, spans) for p in pieces])
+def _resolved(template: list[bytes | str | int], found: Pattern) -> list[bytes | int]:
+    """The template with the numbers of its groups; what names no group gives nothing."""
+    numbers = {name: number for number, name in enumerate(found.names) if name}
+    pieces: list[bytes | int] = []
+    for piece in template:
+        if isinstance(piece, str):
+            pieces.append(numbers.get(piece, b""))
+        elif isinstance(piece, bytes) or piece < len(found.names):
+            pieces.append(piece)
+    return pieces
 
 
-def _group(which: str | int, found: Pattern, data: bytes, spans: Spans) -> bytes:
-    if isinstance(which, int):
-        numbers = [which] if which < len(spans) else []
-    else:
-        numbers = [n for n, name in enumerate(found.names) if name == which]
-    for group in numbers:
-        start, end = spans[group]
-        if start >= 0:
-            return data[start:end]
-    return b""
+def _expand(pieces: list[bytes | int], data: bytes, spans: Spans) -> bytes:
+    return b"".join([p if isinstance(p, bytes) else data[slice(*spans[p])] for p in pieces])
 
 
 @builtin("regex.template_match", string, string, string, string, returns=boolean)
@@ -249,7 +267,7 @@ def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
     return found
 
 
-@builtin("regex.globs_match", string, string, returns=boolean)
-def regex_globs_match(glob1: str, glob2: str) -> bool:
+@builtin("regex.globs_match", string, string, returns=boolean, context=True)
+def regex_globs_match(context: Context, glob1: str, glob2: str) -> bool:
     """Whether some text is described by both: `.`, `[a-z]`, `*`, `+` and `\\` mean something."""
-    return intersect(glob1, glob2)
+    return intersect(glob1, glob2, context.check_deadline)

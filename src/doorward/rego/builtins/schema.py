@@ -2,16 +2,18 @@
 
 jsonschema finds what is wrong, `schema_errors` says it in the words and the order that OPA's
 policies know. References reach only into the schema itself: nothing is fetched. Patterns are RE2,
-so a document cannot make one slow. The schemas used last stay prepared.
+so a document cannot make one slow. Schemas can (`anyOf` of `anyOf`): each keyword of each value
+looks at the clock. The schemas used last stay prepared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.go_json import marshal, unmarshal
 from doorward.rego.builtins.patterns import matcher
 from doorward.rego.builtins.registry import builtin
@@ -28,7 +30,7 @@ from doorward.rego.builtins.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import Value, equal, to_python
 
@@ -46,19 +48,23 @@ _FINDING: Final = ObjectType(
     _JSON,
     _JSON,
     returns=tuple_(boolean, array(_FINDING)),
+    context=True,
     checked=False,
 )
-def json_match_schema(document: Value, schema: Value) -> list[Value]:
+def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
     """`[true, []]`, or `[false, errors]` for a document that is not as its schema says.
 
     Both are objects, or strings that hold JSON.
     """
     instance = _loaded(document)
-    validator = _validator(marshal(_loaded(schema)))
+    validator = _validator(context, schema)
+    looking = _Looking(validator.format_checker, context.check_deadline)
     from referencing.exceptions import Unresolvable  # loaded by now
 
     try:
-        found = explain(validator.iter_errors(to_python(instance)), MAX_ERRORS)
+        found = explain(
+            validator.evolve(format_checker=looking).iter_errors(to_python(instance)), MAX_ERRORS
+        )
     except RecursionError:
         raise BuiltinError("document or schema is nested too deeply") from None
     except Unresolvable as error:
@@ -70,12 +76,15 @@ def json_match_schema(document: Value, schema: Value) -> list[Value]:
     "json.verify_schema",
     _JSON,
     returns=tuple_(boolean, any_of(string, null)),
+    context=True,
     checked=False,
 )
-def json_verify_schema(schema: Value) -> list[Value]:
+def json_verify_schema(context: Context, schema: Value) -> list[Value]:
     """`[true, null]`, or `[false, why]` for what is no JSON Schema."""
     try:
-        _validator(marshal(_loaded(schema)))
+        _validator(context, schema)
+    except HaltError:
+        raise
     except BuiltinError as error:
         return [False, f"jsonschema: {error}"]
     return [True, None]
@@ -92,8 +101,22 @@ def _loaded(value: Value) -> Value:
     return value
 
 
+class _Looking:
+    """The checker of formats, which all parts of a validator share, with a look at the clock."""
+
+    def __init__(self, checker: Any, look: Callable[[], None]) -> None:
+        self.check = checker.check
+        self.look = look
+
+
+def _validator(context: Context, schema: Value) -> Any:
+    text = marshal(_loaded(schema))
+    with context.watching(len(text)):
+        return _kept_validator(text)
+
+
 @lru_cache(maxsize=64)
-def _validator(text: str) -> Any:
+def _kept_validator(text: str) -> Any:
     schema = unmarshal(text)
     if not isinstance(schema, (dict, bool)):
         raise BuiltinError("schema is invalid")
@@ -132,8 +155,35 @@ def _prepared(schema: Any) -> Any:
         "contains": _contains,
         "if": _if,
     }
-    extended: Any = extend(base, rules)  # type: ignore[no-untyped-call] # jsonschema leaves it untyped
+    looking = {name: _rule(rule) for name, rule in {**base.VALIDATORS, **rules}.items()}
+    extended: Any = extend(base, looking)  # type: ignore[no-untyped-call] # jsonschema leaves it untyped
+    extended.evolve = _in_kind(extended.evolve)
     return extended(schema, format_checker=checker, registry=Registry())
+
+
+def _in_kind(evolve: Callable[..., Any]) -> Callable[..., Any]:
+    """`evolve` without the change to another draft where a part of a schema names one.
+
+    That draft's rules would be jsonschema's own: patterns by backtracking, nothing that looks.
+    """
+
+    def evolved(validator: Any, **changes: Any) -> Any:
+        schema = changes.get("schema", validator.schema)
+        if isinstance(schema, dict) and "$schema" in schema:
+            changes["schema"] = {k: v for k, v in schema.items() if k != "$schema"}
+        return evolve(validator, **changes)
+
+    return evolved
+
+
+def _rule(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a keyword, with a look at the clock before."""
+
+    def looking(validator: Any, part: Any, instance: Any, schema: Any) -> Any:
+        validator.format_checker.look()
+        return rule(validator, part, instance, schema)
+
+    return looking
 
 
 def _is_draft_4(schema: Any) -> bool:

@@ -7,6 +7,7 @@ document itself. A value of the wrong type is not looked at any further.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from doorward.rego.builtins.patterns import matcher
@@ -62,10 +63,14 @@ def in_order(schema: Any) -> Any:
     return {name: in_order(schema[name]) for name in names}
 
 
+_READ: Final = 10
+"""How many times the limit is read, since not all that is wrong is listed."""
+
+
 def explain(errors: Iterable[Any], limit: int) -> list[Value]:
     """The first `limit` findings, as objects."""
     found: list[Value] = []
-    for error in _relevant(list(errors)):
+    for error in _relevant(list(islice(errors, _READ * limit))):
         for kind, field, text in _findings(error):
             found.append({"error": f"{field}: {text}", "type": kind, "field": field, "desc": text})
             if len(found) == limit:
@@ -75,15 +80,15 @@ def explain(errors: Iterable[Any], limit: int) -> list[Value]:
 
 def _relevant(errors: list[Any]) -> Iterator[Any]:
     """Without what a schema says further of a value that is of the wrong type."""
-    mistyped = [
+    mistyped = {
         (tuple(error.absolute_path), tuple(error.absolute_schema_path)[:-1])
         for error in errors
         if error.validator == "type"
-    ]
+    }
     for error in errors:
         place, schema = tuple(error.absolute_path), tuple(error.absolute_schema_path)
         if error.validator == "type" or not any(
-            place == at and schema[: len(under)] == under for at, under in mistyped
+            (place, schema[:length]) in mistyped for length in range(len(schema) + 1)
         ):
             yield error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.go_template import render
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, object_, string
@@ -10,7 +11,7 @@ from doorward.rego.values import Key, Value
 __all__: list[str] = []
 
 
-@builtin("strings.render_template", string, object_(string, any_), returns=string)
-def strings_render_template(value: str, variables: dict[Key, Value]) -> str:
+@builtin("strings.render_template", string, object_(string, any_), returns=string, context=True)
+def strings_render_template(context: Context, value: str, variables: dict[Key, Value]) -> str:
     """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`."""
-    return render(value, variables)
+    return render(value, variables, context.check_deadline)

@@ -1,15 +1,17 @@
 """Strings, counted in characters (Unicode code points).
 
-Results are at most `MAX_TEXT` characters long; more is an error before the memory is used.
+Results are at most `MAX_TEXT` characters long; more is an error before the memory is used. What
+compares many texts with many others looks at the clock.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
 from doorward.rego.builtins.go_strings import lower as go_lower
 from doorward.rego.builtins.go_strings import upper as go_upper
@@ -110,19 +112,19 @@ def _texts(position: int, collection: Strings) -> list[str]:
     return texts
 
 
-@builtin("replace", string, string, string, returns=string)
-def replace(x: str, old: str, new: str) -> str:
+@builtin("replace", string, string, string, returns=string, context=True)
+def replace(context: Context, x: str, old: str, new: str) -> str:
     """`x` with every `old` replaced; an empty `old` is found between any two bytes."""
     if not old:
-        return _replace_all(x, {"": new})
+        return _replace_everywhere(context, x, {"": new})
     grown = len(new) - len(old)
     if grown > 0 and len(x) // len(old) * grown + len(x) > MAX_TEXT:
         _check_size(len(x) + x.count(old) * grown)
     return x.replace(old, new)
 
 
-@builtin("strings.replace_n", object_(string, string), string, returns=string)
-def strings_replace_n(patterns: dict[Key, Value], value: str) -> str:
+@builtin("strings.replace_n", object_(string, string), string, returns=string, context=True)
+def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key replaced by its text, in one pass; of two keys that fit, the first."""
     replacements: dict[str, str] = {}
     for key in sorted_keys(patterns):
@@ -134,39 +136,67 @@ def strings_replace_n(patterns: dict[Key, Value], value: str) -> str:
         replacements[key] = new
     if not replacements:
         return value
-    longest = max(map(len, replacements.values()))
-    if (len(value) + 1) * max(longest, 1) > MAX_TEXT:
-        _check_size(_replaced_size(value, replacements))
-    return _replace_all(value, replacements)
-
-
-def _alternatives(keys: Iterable[str]) -> re.Pattern[str]:
-    # Literal alternatives only: no backtracking that could take long.
-    return re.compile("|".join(map(re.escape, keys)))
-
-
-def _replaced_size(value: str, replacements: dict[str, str]) -> int:
     if "" in replacements:
-        return (4 * len(value) + 1) * max(map(len, replacements.values()))
-    found = _alternatives(replacements).findall(value)
-    return len(value) + sum(len(replacements[old]) - len(old) for old in found)
+        return _replace_everywhere(context, value, replacements)
+    return _replace_all(context, value, replacements)
 
 
-def _replace_all(value: str, replacements: dict[str, str]) -> str:
-    if "" not in replacements:
-        return _alternatives(replacements).sub(lambda found: replacements[found[0]], value)
+def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> str:
+    longest = max(map(len, replacements.values()))
+    sizes = sum(map(len, replacements))
+    if sizes * len(value) <= _QUICK and len(value) * longest <= MAX_TEXT:
+        # Literal alternatives only: no backtracking that could take long.
+        alternatives = re.compile("|".join(map(re.escape, replacements)))
+        return alternatives.sub(lambda found: replacements[found[0]], value)
+    return _replace_each(context, value, replacements)
+
+
+_QUICK: Final = 1 << 20
+"""Characters of the patterns times those of the text that take no time worth a look."""
+
+
+def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
+    # The keys that fit at a place begin each other, so the first one is the shortest: it is enough
+    # to ask for one length after the other.
+    firsts = {key[0] for key in replacements}
+    lengths = sorted(set(map(len, replacements)))
+    out: list[str] = []
+    size = copied = after = 0
+    for at in context.paced(range(len(value)), max(1, 2000 // len(lengths))):
+        if at < after or value[at] not in firsts:
+            continue
+        for length in lengths:
+            new = replacements.get(value[at : at + length])
+            if new is not None:
+                out += [value[copied:at], new]
+                size += len(new) + at - copied
+                _check_size(size)
+                copied = after = at + length
+                break
+    out.append(value[copied:])
+    _check_size(size + len(out[-1]))
+    return "".join(out)
+
+
+def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
+    """`value` with replacements, one of them for the empty string."""
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is no UTF-8.
     empty = _bytes(replacements[""])
     rest = {_bytes(old): _bytes(new) for old, new in replacements.items() if old}
+    lengths = sorted(set(map(len, rest)))
     data = _bytes(value)
     _check_size((len(data) + 1) * len(empty))
     out: list[bytes] = []
-    at = 0
-    while at <= len(data):
+    at = size = 0
+    for _ in context.paced(repeat(None), max(1, 2000 // (len(lengths) + 1))):
+        if at > len(data):
+            break
         out.append(empty)
-        old = next((old for old in rest if data.startswith(old, at)), None)
+        old = next((data[at : at + n] for n in lengths if data[at : at + n] in rest), None)
         # After a match Go looks for the empty string again, after a plain byte too.
         out.append(data[at : at + 1] if old is None else rest[old])
+        size += len(empty) + len(out[-1])
+        _check_size(size)
         at += len(old or b" ")
     return b"".join(out).decode("utf-8", "replace")
 
@@ -178,19 +208,28 @@ def _bytes(text: str) -> bytes:
 @builtin("trim", string, string, returns=string)
 def trim(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at both ends."""
-    return value.strip(cutset) if cutset else value
+    return trim_left(trim_right(value, cutset), cutset)
 
 
 @builtin("trim_left", string, string, returns=string)
 def trim_left(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at its start."""
-    return value.lstrip(cutset) if cutset else value
+    if len(cutset) <= _FEW:
+        return value.lstrip(cutset) if cutset else value
+    # Python looks for each character in all of `cutset`.
+    unwanted = frozenset(cutset)
+    return value[next((n for n, char in enumerate(value) if char not in unwanted), len(value)) :]
 
 
 @builtin("trim_right", string, string, returns=string)
 def trim_right(value: str, cutset: str) -> str:
     """`value` without characters of `cutset` at its end."""
-    return value.rstrip(cutset) if cutset else value
+    if len(cutset) <= _FEW:
+        return value.rstrip(cutset) if cutset else value
+    return trim_left(value[::-1], cutset)[::-1]
+
+
+_FEW: Final = 64
 
 
 @builtin("trim_prefix", string, string, returns=string)
@@ -230,16 +269,19 @@ def indexof(haystack: str, needle: str) -> int:
     return haystack.find(needle)
 
 
-@builtin("indexof_n", string, string, returns=array(number))
-def indexof_n(haystack: str, needle: str) -> list[int]:
+@builtin("indexof_n", string, string, returns=array(number), context=True)
+def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
     """Everywhere that `needle` is found, places that overlap included."""
     if not needle:
         raise BuiltinError("empty search character")
     found: list[int] = []
-    at = haystack.find(needle)
-    while at >= 0:
-        found.append(at)
+    at = -1
+    # Python prepares each search, which takes as long as the needle is.
+    for _ in context.paced(repeat(None), max(1, 100_000 // len(needle))):
         at = haystack.find(needle, at + 1)
+        if at < 0:
+            break
+        found.append(at)
     return found
 
 
@@ -255,20 +297,27 @@ def strings_reverse(x: str) -> str:
     return x[::-1]
 
 
-@builtin("strings.any_prefix_match", _SEARCH, _SEARCH, returns=boolean)
-def strings_any_prefix_match(search: str | Strings, base: str | Strings) -> bool:
+@builtin("strings.any_prefix_match", _SEARCH, _SEARCH, returns=boolean, context=True)
+def strings_any_prefix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Whether any of `search` starts with any of `base`."""
     texts = _one_or_more(1, search)
     prefixes = tuple(_one_or_more(2, base))
-    return any([text.startswith(prefixes) for text in texts])
+    paced = context.paced(texts, _pace(prefixes))
+    return any([text.startswith(prefixes) for text in paced])
 
 
-@builtin("strings.any_suffix_match", _SEARCH, _SEARCH, returns=boolean)
-def strings_any_suffix_match(search: str | Strings, base: str | Strings) -> bool:
+@builtin("strings.any_suffix_match", _SEARCH, _SEARCH, returns=boolean, context=True)
+def strings_any_suffix_match(context: Context, search: str | Strings, base: str | Strings) -> bool:
     """Whether any of `search` ends with any of `base`."""
     texts = _one_or_more(1, search)
     suffixes = tuple(_one_or_more(2, base))
-    return any([text.endswith(suffixes) for text in texts])
+    paced = context.paced(texts, _pace(suffixes))
+    return any([text.endswith(suffixes) for text in paced])
+
+
+def _pace(parts: tuple[str, ...]) -> int:
+    """How many texts are compared with all of `parts` between two looks at the clock."""
+    return max(1, 20_000 // (len(parts) + 1))
 
 
 def _one_or_more(position: int, given: str | Strings) -> list[str]:

@@ -18,6 +18,7 @@ _PLACES: Final = 10
 _AMOUNT: Final = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e(?P<exponent>[+-]?\d+))?", re.ASCII | re.IGNORECASE
 )
+MAX_TEXT: Final = 1 << 16
 _LETTERS: Final = "kmgtpe"
 _DECIMAL: Final[dict[str, int]] = {c: 1000**n for n, c in enumerate(_LETTERS, start=1)}
 _BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTERS, start=1)}
@@ -75,6 +76,8 @@ def units_parse_bytes(x: str) -> int:
 
 def _split(text: str, name: str, what: str) -> tuple[str, str]:
     """The number at the start, and the rest, which is the unit."""
+    if len(text) > MAX_TEXT:
+        raise BuiltinError(f"{name}: text is longer than {MAX_TEXT} characters")
     if " " in text:
         raise BuiltinError(f"{name}: spaces not allowed in resource strings")
     # An `e` is part of the number only where digits follow: `1e3`, but `1e` and `1ei`.

@@ -1,0 +1,343 @@
+"""What would take long in one call of a built-in: it ends at the deadline, or is small enough.
+
+Each case is work for seconds or more where nothing bounds it. What stops each kind is in
+`docs/limits.md`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from doorward.rego import Engine, EvalError, Number, Query, Source
+from doorward.rego.builtins import Context, Environment
+from doorward.rego.builtins.context import LONG
+from doorward.rego.errors import HaltError
+from doorward.rego.syntax.parser import parse_module
+
+DEADLINE: Final = 0.1
+SLACK: Final = 0.15
+"""Seconds of CPU time past the deadline: 0.05 where nothing else runs, and some for the rest."""
+
+
+def nested(depth: int, leaf: Any) -> Any:
+    for _ in range(depth):
+        leaf = {"a": leaf}
+    return leaf
+
+
+def any_of_any_of(depth: int) -> dict[str, Any]:
+    """A schema that takes a time that doubles with each level."""
+    parts: dict[str, Any] = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/definitions/d{n + 1}"}] * 2} for n in range(depth)
+    }
+    return {
+        "definitions": {**parts, f"d{depth}": {"type": "string"}},
+        "$ref": "#/definitions/d0",
+    }
+
+
+def fractions(count: int) -> list[Number]:
+    return [Number(f"{n * 7919 % count}.25") for n in range(count)]
+
+
+def letters(count: int) -> str:
+    return "".join(random.Random(1).choices("ab", k=count))
+
+
+QUADRATIC: Final = {"p": "a(.*c)?", "s": "a" * 200_000}
+KEYS: Final = {f"{'a' * 20}{n:05}": "" for n in range(20_000)}
+WIDE: Final = {str(n): n for n in range(50_000)}
+
+ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
+    "a patch of many operations on an array": (
+        "json.patch(input.d, input.p)",
+        lambda: {
+            "d": {"a": list(WIDE.values())},
+            "p": [{"op": "add", "path": "/a/0", "value": 1}] * 20_000,
+        },
+    ),
+    "a patch of many operations on an object": (
+        "json.patch(input.d, input.p)",
+        lambda: {
+            "d": WIDE,
+            "p": [{"op": "add", "path": f"/x{n}", "value": 1} for n in range(20_000)],
+        },
+    ),
+    "many paths to keep": (
+        "json.filter(input, input.p)",
+        lambda: {"a": list(range(50_000)), "p": [f"a/{n}" for n in range(50_000)]},
+    ),
+    "many texts to replace": (
+        "strings.replace_n(input.p, input.s)",
+        lambda: {"p": KEYS, "s": "a" * 300_000},
+    ),
+    "many texts to replace, and nothing": (
+        "strings.replace_n(input.p, input.s)",
+        lambda: {"p": {**KEYS, "": ""}, "s": "a" * 300_000},
+    ),
+    "nothing to replace in a long text": (
+        'replace(input, "", "b")',
+        lambda: "a" * 1_000_000,
+    ),
+    "many prefixes of many texts": (
+        "strings.any_prefix_match(input.a, input.b)",
+        lambda: {
+            "a": [f"{'a' * 50}{n}" for n in range(20_000)],
+            "b": [f"{'a' * 50}b{n}" for n in range(20_000)],
+        },
+    ),
+    "many suffixes of many texts": (
+        "strings.any_suffix_match(input.a, input.b)",
+        lambda: {
+            "a": [f"{n}{'a' * 50}" for n in range(20_000)],
+            "b": [f"b{n}{'a' * 50}" for n in range(20_000)],
+        },
+    ),
+    "a long text in a longer one, everywhere": (
+        "indexof_n(input.s, input.n)",
+        lambda: {"s": "a" * 600_000, "n": "a" * 300_000},
+    ),
+    "many characters to trim": (
+        "trim_left(input.s, input.c)",
+        lambda: {"s": chr(0x9000) * 300_000, "c": "".join(map(chr, range(0x4E00, 0x9001))) * 5},
+    ),
+    "widths of a million": (
+        "sprintf(input.t, input.v)",
+        lambda: {"t": "%1000000d" * 1000, "v": [1] * 1000},
+    ),
+    "argument numbers that never end": ("sprintf(input, [])", lambda: "%[" * 50_000),
+    "a template of many rounds": (
+        "strings.render_template(input, {})",
+        lambda: "{{range 1000000000}}{{end}}",
+    ),
+    "a template that measures": (
+        "strings.render_template(input.t, input)",
+        lambda: {"t": "{{range 100000}}{{len $.s}}{{end}}", "s": "é" * 500_000},
+    ),
+    "a template that escapes": (
+        "strings.render_template(input.t, input)",
+        lambda: {"t": "{{range 100000}}{{if html $.s}}{{end}}{{end}}", "s": "é" * 200_000},
+    ),
+    "a template that doubles": (
+        "strings.render_template(input.t, input)",
+        lambda: {"t": "{{$x := .s}}" + "{{$x = print $x $x}}" * 60, "s": "é" * 1000},
+    ),
+    "a pattern of many states": (
+        "regex.match(input.p, input.s)",
+        lambda: {"p": "(a|b)*a(a|b){1000}c", "s": letters(1 << 20)},
+    ),
+    "a pattern that looks to the end for each match": (
+        "regex.find_n(input.p, input.s, -1)",
+        lambda: QUADRATIC,
+    ),
+    "the same with groups": (
+        "regex.find_all_string_submatch_n(input.p, input.s, -1)",
+        lambda: QUADRATIC,
+    ),
+    "the same between pieces": ("regex.split(input.p, input.s)", lambda: QUADRATIC),
+    "the same replaced": ('regex.replace(input.s, input.p, "")', lambda: QUADRATIC),
+    "many groups in many matches": (
+        "regex.find_all_string_submatch_n(input.p, input.s, -1)",
+        lambda: {"p": "()" * 1000 + "a", "s": "a" * 50_000},
+    ),
+    "many names in many matches": (
+        "regex.replace(input.s, input.p, input.v)",
+        lambda: {
+            "p": "".join(f"(?P<n{n}>)" for n in range(2000)) + "a",
+            "s": "a" * 10_000,
+            "v": "${zz}" * 800,
+        },
+    ),
+    "globs of many characters": (
+        "regex.globs_match(input.a, input.b)",
+        lambda: {
+            "a": f"[{''.join(chr(0x4E00 + 2 * n) for n in range(3000))}]*" + "x*" * 30,
+            "b": f"[{''.join(chr(0x4E01 + 2 * n) for n in range(3000))}]" * 5,
+        },
+    ),
+    "long globs": (
+        "regex.globs_match(input.a, input.b)",
+        lambda: {"a": "a*" * 60, "b": "a" * 1_000_000},
+    ),
+    "a glob of many choices": (
+        "glob.match(input.g, [], input.s)",
+        lambda: {"g": "{a*,b*,ab*}" * 300, "s": letters(1 << 18)},
+    ),
+    "a graph of many edges": (
+        'graph.reachable(input, ["0"])',
+        lambda: {str(n): [str((n * 7 + m) % 20_000) for m in range(100)] for n in range(20_000)},
+    ),
+    "paths through a graph": (
+        'graph.reachable_paths(input, ["0"])',
+        lambda: {str(n): [str(m) for m in range(n + 1, 40)] for n in range(40)},
+    ),
+    "a walk": (
+        "count([x | walk(input, [path, x])])",
+        lambda: nested(800, list(range(3000))),
+    ),
+    "a range": ("count(numbers.range(0, 10000000000))", lambda: {}),
+    "a range with steps": ("count(numbers.range_step(0, 10000000000, 2))", lambda: {}),
+    "a shift": ("bits.lsh(1, 10000000000)", lambda: {}),
+    "a number of many digits": ("to_number(input)", lambda: "9" * 10_000_000),
+    "an amount of many digits": ("units.parse_bytes(input)", lambda: "9" * 10_000_000),
+    "a product of large numbers": (
+        "product(input)",
+        lambda: [10**4000] * 10_000,
+    ),
+    "a sum of fractions": ("sum(input)", lambda: fractions(100_000)),
+    "a product of fractions": (
+        "product(input)",
+        lambda: [Number(f"1.0000{n % 9}1") for n in range(200_000)],
+    ),
+    "fractions in order": ("sort(input)", lambda: fractions(100_000)),
+    "arrays in order": (
+        "sort(input)",
+        lambda: [[n * 7919 % 100_000, str(n)] for n in range(100_000)],
+    ),
+    "objects in order": (
+        "sort(input)",
+        lambda: [{"a": 1, "b": [2], "c": [n * 7919 % 30_000]} for n in range(30_000)],
+    ),
+    "arrays that differ late in order": (
+        "sort(input)",
+        lambda: [[1] * 20 + [n * 7919 % 30_000] for n in range(30_000)],
+    ),
+    "the largest fraction": ("max(input)", lambda: fractions(100_000)),
+    "the smallest fraction": ("min(input)", lambda: fractions(100_000)),
+    "a union of many objects": (
+        "object.union_n(input)",
+        lambda: [{"k": {str(n): n}} for n in range(50_000)],
+    ),
+    "a deep object in another": (
+        "object.subset(input.a, input.b)",
+        lambda: {
+            "a": nested(250, {"x": [Number("1.5")] * 20_000, "y": 1}),
+            "b": nested(250, {"x": [Number("1.5")] * 20_000, "y": 2}),
+        },
+    ),
+    "a query of the same field": (
+        "graphql.is_valid(input.q, input.s)",
+        lambda: {"q": "{" + "f " * 9900 + "}", "s": "type Query { f: Int }"},
+    ),
+    "a query of many fragments": (
+        "graphql.is_valid(input.q, input.s)",
+        lambda: {
+            "q": "{"
+            + " ".join(f"...f{n}" for n in range(900))
+            + "}"
+            + " ".join(f"fragment f{n} on Query {{ f }}" for n in range(900)),
+            "s": "type Query { f: Int }",
+        },
+    ),
+    "a schema of many types": (
+        "graphql.schema_is_valid(input)",
+        lambda: (
+            "type Query { f: Int }\n" + "".join(f"type T{n} {{ a: Int }}\n" for n in range(9000))
+        ),
+    ),
+    "a schema of many types, read": (
+        "graphql.parse_schema(input)",
+        lambda: (
+            "type Query { f: Int }\n" + "".join(f"type T{n} {{ a: Int }}\n" for n in range(9000))
+        ),
+    ),
+    "a JSON schema that doubles": (
+        "json.match_schema(input.d, input.s)",
+        lambda: {"d": {"a": 1}, "s": any_of_any_of(25)},
+    ),
+    "a JSON schema of many values": (
+        "json.match_schema(input, input.s)",
+        lambda: {
+            "a": list(range(2000)),
+            "s": {"properties": {"a": {"items": {"enum": [str(n) for n in range(5000)]}}}},
+        },
+    ),
+    "a JSON schema of many properties": (
+        "json.verify_schema(input)",
+        lambda: {"properties": {f"p{n}": {"type": "string"} for n in range(20_000)}},
+    ),
+    "a large document for a JSON schema": (
+        "json.match_schema(input, input.s)",
+        lambda: {
+            "a": list(range(50_000)),
+            "s": {"properties": {"a": {"items": {"type": "integer", "minimum": 0}}}},
+        },
+    ),
+    "YAML": (
+        "yaml.unmarshal(input)",
+        lambda: "".join(f"k{n}: [1, 2, {{b: c}}]\n" for n in range(11_000)),
+    ),
+    "whether it is YAML": (
+        "yaml.is_valid(input)",
+        lambda: "".join(f"k{n}: [1, 2, {{b: c}}]\n" for n in range(11_000)),
+    ),
+    "Rego": (
+        'rego.parse_module("a.rego", input)',
+        lambda: "package a\n" + "".join(f"p{n} if input.x == {n}\n" for n in range(20_000)),
+    ),
+    "a long term of Rego": (
+        'rego.parse_module("a.rego", input)',
+        lambda: "package a\np := [" + "{1, 2, [x | x := 1]}, " * 20_000 + "]\n",
+    ),
+    "many networks in many networks": (
+        "net.cidr_contains_matches(input.a, input.b)",
+        lambda: {
+            "a": [f"10.{n // 256}.{n % 256}.0/24" for n in range(3000)],
+            "b": [f"10.{n // 256}.{n % 256}.1" for n in range(3000)],
+        },
+    ),
+    "a network of many addresses": ('count(net.cidr_expand("::/1"))', lambda: {}),
+    "networks to merge": (
+        "net.cidr_merge(input)",
+        lambda: [f"10.{n // 256}.{n % 256}.0/25" for n in range(10_000)],
+    ),
+    "no base64": ("base64.decode(input)", lambda: "A" * 3_000_000 + "!"),
+    "no certificates": ("crypto.x509.parse_certificates(input)", lambda: "A" * 4_000_000),
+    "keys that never end": (
+        "crypto.parse_private_keys(input)",
+        lambda: "-----BEGIN X-----\n" * 50_000,
+    ),
+    "a version of many parts": (
+        "semver.compare(input, input)",
+        lambda: "1.0.0-" + "a.b." * 1000 + "a",
+    ),
+    "a long layout of a time": ("time.parse_ns(input, input)", lambda: "2006" * 100_000),
+    "a long duration": ("time.parse_duration_ns(input)", lambda: "1h" * 500_000),
+    "a long token": ("io.jwt.decode(input)", lambda: "A" * 500_000 + "." + "B" * 500_000 + ".C"),
+}
+
+
+def spent(query: Query, value: Any) -> float:
+    """Seconds of CPU time that one evaluation takes, stopped or not."""
+    began = time.process_time()
+    with suppress(EvalError):
+        query.value(value)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_one_call_ends_at_the_deadline(attack: str) -> None:
+    question, make = ATTACKS[attack]
+    query, value = Engine().prepare(question, deadline=DEADLINE), make()
+    spent(query, "nothing")  # loads what it needs
+    # A busy machine may be late now and then; what is not bounded is late each time.
+    assert any(spent(query, value) < DEADLINE + SLACK for _ in range(3))
+
+
+def test_where_there_is_no_deadline_nobody_watches() -> None:
+    with Context(Environment()).watching(LONG):
+        assert sum(range(10)) == 45
+
+
+def test_what_is_watched_ends_at_the_deadline_and_is_not_watched_on() -> None:
+    context = Context(Environment(), deadline=time.monotonic())
+    text = "package a\n" + "p if input.x\n" * 1000
+    with pytest.raises(HaltError, match="cancelled"), context.watching(len(text)):
+        parse_module(Source("a.rego", text))
+    assert len(parse_module(Source("a.rego", text)).rules) == 1000
