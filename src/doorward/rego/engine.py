@@ -286,11 +286,20 @@ class Query:
         self._state = state
         self._root = state.linked.root
         self._answers = state.answers[self.strict]
-        self._is_plain = not self.strict and engine.max_items is None
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._bindings = self._function(single=False)
-        self._value = self._function(single=True) if len(checked.body) == 1 else None
+        self._value = self._single() if len(checked.body) == 1 else None
+        is_plain = not self.strict and engine.max_items is None
+        self._is_plain = is_plain and self._value is not None
+
+    def _single(self) -> Callable[[Evaluation], Any]:
+        """What gives the value of the only expression: where that is a rule, its own function."""
+        rule = self._state.plan.only_rule(self.body[0])
+        if rule is None:
+            return self._function(single=True)
+        answer: Callable[[Evaluation], Any] = self._state.linked.namespace[rule]
+        return answer
 
     def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
         name, made, constants = self._generate(single=single)
@@ -345,18 +354,18 @@ class Query:
         Of several values the first in Rego's order. ValueError for a query of several
         expressions; EvalError when evaluation stops.
         """
-        if self._value is None:
-            raise ValueError("the query has several expressions: use results()")
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this stands before every decision.
             engine = self.engine
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:
                 state.deadline = time.monotonic() + self.deadline
+        elif self._value is None:
+            raise ValueError("the query has several expressions: use results()")
         else:
             state = self.evaluation(input, now_ns=now_ns)
         try:
-            return self._value(state)
+            return self._value(state)  # type: ignore[misc] # a query that `_is_plain` has one
         except RecursionError:
             raise _too_deep() from None
 

@@ -11,7 +11,7 @@ from doorward.rego import UNDEFINED, Engine, EvalError, Query
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.codegen.inline import WRITTEN
 from doorward.rego.errors import BuiltinError
-from doorward.rego.values import equal, make_set, to_rego
+from doorward.rego.values import Number, equal, make_set, to_rego
 
 TEXTS = ["", "a", "b.a", "ab", "ÀÉ", "Straße", "a.b.c", "  a ", "ab" * 50_000]
 OTHERS: list[Any] = [
@@ -74,6 +74,13 @@ def test_texts_side_by_side_are_joined() -> None:
     query = Engine().prepare('concat("-", [input[0], "x", input[1]])')
     for first, second in itertools.product(VALUES, repeat=2):
         agree(query, "concat", ("-", [first, "x", second]), [first, second])
+
+
+def test_numbers_side_by_side_are_marshalled() -> None:
+    query = Engine().prepare("json.marshal([input[0], input[1]])")
+    numbers = [*OTHERS, 10**30, Number("1.0"), Number("1e3"), "x"]
+    for first, second in itertools.product(numbers, repeat=2):
+        agree(query, "json.marshal", ([first, second],), [first, second])
 
 
 def test_what_fails_says_where_when_errors_are_strict() -> None:

@@ -7,9 +7,9 @@ fails makes its expression undefined; the evaluation decides whether that is an 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
@@ -226,7 +226,20 @@ class Calls(References):
         except BuiltinError:
             return None
         tests = () if last.kind == "string" else [is_class(last.code, "str")]
-        return Inline(call(self.constants.add(made), last.code), tests)
+        return Inline(self._made(made, last.code), tests)
+
+    def _made(self, function: Callable[[str], Any], operand: ast.expr) -> ast.expr:
+        """The call of a function made now: a comparison where it is the method of one."""
+        owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+        operators: dict[tuple[type, str], ast.cmpop] = {
+            (str, "__eq__"): ast.Eq(),
+            (frozenset, "__contains__"): ast.In(),
+        }
+        operator = operators.get((type(owner), name))
+        if operator is None:
+            return call(self.constants.add(function), operand)
+        compared = ast.Constant(value=owner) if type(owner) is str else self.constants.add(owner)
+        return ast.Compare(left=operand, ops=[operator], comparators=[compared])
 
     def _guarded(self, held: str, value: ast.expr, site: ast.expr) -> None:
         """`held = value`, with a built-in's error as the evaluation wants it."""

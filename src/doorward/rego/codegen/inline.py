@@ -62,6 +62,10 @@ _LOOK_THEMSELVES: Final = frozenset({"count"})
 """Built-ins whose operand may be of several kinds, which their writers tell apart."""
 
 
+MAX_FACTOR: Final = 1 << 31
+"""Constants that a number grows by but little."""
+
+
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
     """Tests for what is not known of the operands; None where one look is not enough."""
     tests: list[ast.expr] = []
@@ -101,8 +105,8 @@ def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.
     tests = [is_class(o.code, "int") for o in operands if not o.is_constant]
     if not tests or any(type(o.value) is not int for o in operands if o.is_constant):
         return direct
-    # The built-in bounds the product of two numbers that are both the input's choice.
-    if name == "mul" and len(tests) == 2:
+    # The built-in bounds the product of two numbers that are both the input's choice, or large.
+    if name == "mul" and not any(o.is_constant and abs(o.value) <= MAX_FACTOR for o in operands):
         return direct
     a, b = (o.code for o in operands)
     test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
@@ -206,6 +210,21 @@ SHORT_TEXT: Final = 1 << 16
 """Characters of a text that joins another one without a look at the length of both."""
 
 
+def _marshal(value: Operand) -> Inline | None:
+    """Integers that stand in the policy as an array: how it tells whether they are whole."""
+    parts = value.code.elts if isinstance(value.code, ast.List) else []
+    if not 0 < len(parts) <= MAX_INLINE or not all(isinstance(part, ast.Name) for part in parts):
+        return None
+    written: list[ast.expr] = []
+    for before, part in zip("[,", parts, strict=False):
+        written += [
+            ast.Constant(value=before),
+            ast.FormattedValue(value=part, conversion=-1, format_spec=None),
+        ]
+    text = ast.JoinedStr(values=[*written, ast.Constant(value="]")])
+    return Inline(text, [is_class(part, "int") for part in parts])
+
+
 def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
     if not (key.is_constant and type(key.value) is str and isinstance(of.code, ast.Name)):
         return None
@@ -249,6 +268,7 @@ WRITTEN: Final[Mapping[str, _Writer]] = {
     "is_object": _is_kind("dict"),
     "is_set": _is_kind("frozenset"),
     "is_string": _is_kind("str"),
+    "json.marshal": _marshal,
     "lower": _of_ascii("lower"),
     "object.keys": _keys,
     "object.get": _get,

@@ -63,7 +63,7 @@ class Patterns(Terms):
         if isinstance(known.code, ast.List) and len(known.code.elts) == len(items):
             parts = [Operand(code) for code in known.code.elts]
         else:
-            self.test(_shape(held, "list", len(items)))
+            self.test(_shape(held, "" if known.kind == "array" else "list", len(items)))
             parts = [
                 Operand(
                     ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()),
@@ -123,13 +123,13 @@ def is_class(value: ast.expr, name: str) -> ast.Compare:
 
 
 def _shape(held: ast.Name, kind: str, size: int) -> ast.expr:
-    is_kind = is_class(held, kind)
+    """A test for the size, and for the class where it is not known."""
     fits = ast.Compare(
         left=call(runtime("len"), held),
         ops=[ast.Eq()],
         comparators=[ast.Constant(value=size)],
     )
-    return ast.BoolOp(op=ast.And(), values=[is_kind, fits])
+    return ast.BoolOp(op=ast.And(), values=[is_class(held, kind), fits]) if kind else fits
 
 
 def _key_text(key: Term) -> object:

@@ -9,7 +9,8 @@ from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Ref, Scalar, Var
+from doorward.rego.syntax.nodes import Expr, Ref, Scalar, Term, Var
+from doorward.rego.values import to_key
 
 __all__ = ["Plan"]
 
@@ -59,6 +60,29 @@ class Plan:
             return None
         plain = all(isinstance(a, Scalar) and isinstance(a.value, str) for a in value.args)
         return value if plain and value.head.name == "input" else None
+
+    def rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
+        """The node whose rules a reference below `data` asks, and the operands behind it."""
+        node: RuleNode | None = self.root
+        for n, operand in enumerate(term.args):
+            if node is None or not isinstance(operand, Scalar):
+                return None, ()
+            node = node.children.get(to_key(operand.value))
+            if node is None or node.is_function:
+                return None, ()
+            if node.definitions:
+                return node, term.args[n + 1 :]
+        return None, ()
+
+    def only_rule(self, expr: Expr) -> str | None:
+        """The name of the rules whose answer is all that `expr` says, if nobody keeps it."""
+        term = expr.term
+        if expr.negated or expr.withs or not isinstance(term, Ref):
+            return None
+        if not isinstance(term.head, Var) or term.head.name != "data":
+            return None
+        node, rest = self.rule_of(term)
+        return None if node is None or rest or self.is_constant(node) else node.name
 
     # Places whose definitions are chosen from a table
 

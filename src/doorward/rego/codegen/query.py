@@ -10,7 +10,7 @@ from doorward.rego.codegen.block import Constants, call, load, runtime
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import RuleWriter
 from doorward.rego.codegen.terms import Operand
-from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, Ref, SomeDecl, SomeIn
+from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, SomeDecl, SomeIn
 
 __all__ = ["query_bindings", "query_value", "query_variables"]
 
@@ -49,7 +49,6 @@ def query_bindings(
 def query_value(name: str, expr: Expr, plan: Plan, constants: Constants) -> ast.FunctionDef:
     """A function of `ctx` that returns the first value of `expr`, or UNDEFINED."""
     writer = _QueryWriter(constants, plan)
-    writer.asks_once = True
     with writer.at(expr.span):
         with writer.nest():
             writer.add(ast.Return(value=writer.valued(expr)))
@@ -59,9 +58,6 @@ def query_value(name: str, expr: Expr, plan: Plan, constants: Constants) -> ast.
 
 class _QueryWriter(RuleWriter):
     """Writes the expressions of a query, whose values matter and not only whether they hold."""
-
-    asks_once = False
-    """Whether this query asks a single expression for a single value."""
 
     def valued(self, expr: Expr) -> ast.expr:
         """The value of a term, false included; True for what only holds or does not."""
@@ -75,20 +71,8 @@ class _QueryWriter(RuleWriter):
             self.expression(expr)
             return ast.Constant(value=True)
         with self.at(expr.span):
-            if not expr.withs and isinstance(term, Ref):
-                answer = self._only_rule(term)
-                if answer is not None:
-                    return answer
             value: Operand = self.expression_value(expr)
             return self.hold(value.code)
-
-    def _only_rule(self, term: Ref) -> ast.expr | None:
-        """The answer of the rules that `term` names, asked before anything else: nobody has kept
-        it, and nobody will ask again."""
-        node, rest = self._rule_of(term)
-        if not self.asks_once or node is None or rest or self.plan.is_constant(node):
-            return None
-        return self.hold(call(load(node.name), load(self.state)))
 
 
 _HOLD = frozenset({"eq", "assign", "print", "internal.print"})

@@ -147,7 +147,7 @@ class References(Lookups):
         if not isinstance(ref.head, Var):
             return ()
         names = constant_names(ref.args)
-        node, rest = self._rule_of(ref) if ref.head.name == "data" else (None, ())
+        node, rest = self.plan.rule_of(ref) if ref.head.name == "data" else (None, ())
         alias = self.plan.alias(node) if node is not None else None
         if alias is not None:
             return ("input", *constant_names(alias.args), *constant_names(rest))
@@ -207,7 +207,7 @@ class References(Lookups):
             if names and isinstance(base, ast.Name):
                 self.maybe[(base.id, *names)] = self._read(base, names)
         elif term.head.name == "data":
-            node, rest = self._rule_of(term)
+            node, rest = self.plan.rule_of(term)
             if node is None:
                 return
             alias = self.plan.alias(node)
@@ -219,18 +219,6 @@ class References(Lookups):
             names = constant_names(rest)
             if names:
                 self.maybe[(held.id, *names)] = self._read(held, names)
-
-    def _rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
-        """The node whose rules a reference asks, and the operands behind it."""
-        node: RuleNode | None = self.plan.root
-        for n, operand in enumerate(term.args):
-            value = constant_value(operand)
-            node = node.children.get(to_key(value)) if node and value is not NOT_CONSTANT else None
-            if node is None or node.is_function:
-                return None, ()
-            if node.definitions:
-                return node, term.args[n + 1 :]
-        return None, ()
 
     def _document(self, node: RuleNode, path: Sequence[Key]) -> Operand:
         method = ast.Attribute(value=load(self.state), attr="document_at", ctx=ast.Load())
