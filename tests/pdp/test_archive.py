@@ -103,6 +103,18 @@ def test_headers_are_bounded(tmp_path: Path) -> None:
     assert "headers are larger than" in refused(path, Limits())
 
 
+@pytest.mark.parametrize("kind", [b"x", b"L"])
+def test_headers_that_lead_to_headers_without_end_are_refused(kind: bytes, tmp_path: Path) -> None:
+    content = b"20 comment=xxxxxxxx\n" if kind == b"x" else b"name\0"
+    info = tarfile.TarInfo("h")
+    info.type = kind
+    info.size = len(content)
+    header = info.tobuf(tarfile.GNU_FORMAT) + content.ljust(512, b"\0")
+    path = tmp_path / "b.tar.gz"
+    path.write_bytes(gzip.compress(header * 1000))
+    assert refused(str(path)) == "archive read failed: archive/tar: invalid tar header"
+
+
 def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
     info, _ = member("x.json")
     info.pax_headers = {"GNU.sparse.size": "1000000000000", "GNU.sparse.map": "0,0"}

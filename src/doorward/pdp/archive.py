@@ -29,7 +29,8 @@ HEADER_BYTES: Final = 1 << 20
 """What the headers of one file may hold, its long name included."""
 
 _BLOCK: Final = tarfile.RECORDSIZE
-_BROKEN: Final = (OverflowError, ValueError, tarfile.TarError, zlib.error)
+# Headers may lead to headers: the library follows them by recursion.
+_BROKEN: Final = (OverflowError, RecursionError, ValueError, tarfile.TarError, zlib.error)
 
 
 class ArchiveError(Exception):
