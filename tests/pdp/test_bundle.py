@@ -13,6 +13,8 @@ from tests.pdp.archives import write_archive
 
 from doorward.pdp.bundle import BundleError, bundle_files, read_bundle
 from doorward.pdp.loader import LoadError
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import read
 from doorward.pdp.sources import Sources
 
 FILES = {
@@ -217,3 +219,11 @@ def test_the_files_to_watch_are_those_that_are_read(tmp_path: Path) -> None:
     assert f"{bundle}/.manifest" in names
     assert f"{bundle}/cfg/other.json" not in names
     assert names[-1] == archive
+
+
+def test_who_decides_by_an_archive_takes_none_that_is_not_verified(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "b.tar.gz", FILES)
+    assert PDP(read([path])).decide("app/allow").result is True
+    write_archive(tmp_path / "b.tar.gz", {**FILES, ".signatures.json": '{"signatures": ["x"]}'})
+    with pytest.raises(BundleError, match="verification key not provided"):
+        read([path])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +18,14 @@ from types import MappingProxyType
 from typing import Final
 
 from doorward.pdp.deadline import DEADLINE
-from doorward.pdp.loader import Loaded, load
+from doorward.pdp.loader import Loaded
+from doorward.pdp.sources import Sources
 from doorward.rego import Capabilities, Engine, Environment, Query
 from doorward.rego.values import Key, Value, to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
+
+_log: Final = logging.getLogger(__name__)
 
 PathKey = str | tuple[str, ...]
 """A document by its path: `a/b`, or its segments where one of them may hold a slash."""
@@ -128,8 +132,15 @@ def _operand(segment: str) -> str:
 def read(
     paths: Sequence[str], *, ignore: Sequence[str] = (), settings: Settings | None = None
 ) -> Snapshot:
-    """The snapshot of files and folders: LoadError or CompileError, or one that can decide."""
-    return build(load(paths, ignore=ignore), settings)
+    """The snapshot of files and folders: LoadError or CompileError, or one that can decide.
+
+    An archive with signatures is refused: there is no key to verify them with.
+    """
+    settings = settings or Settings()
+    loaded = Sources(paths, ignore=ignore, v0=settings.v0, signed=True).load()
+    for note in loaded.notes:
+        _log.warning(note)
+    return build(loaded, settings)
 
 
 def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
