@@ -24,6 +24,7 @@ from doorward.rego import (
 from doorward.rego.analysis.passes import Options, check, report
 from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins.go_json import indent
+from doorward.rego.collector import postponed
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
 
@@ -84,10 +85,11 @@ def command(
     try:
         options = Options(strict, max_errors, schemas.read_schemas(schema))
         for v0 in (False, True) if v0_v1 else (v0_compatible,):
-            loaded = _load(paths, ignore, bundle=bundle, v0=v0)
-            files = list(loaded.modules)
-            warn(loaded.notes)
-            _check(loaded, options, v0=v0, allowed=capabilities, with_data=bundle)
+            with postponed():
+                loaded = _load(paths, ignore, bundle=bundle, v0=v0)
+                files = list(loaded.modules)
+                warn(loaded.notes)
+                _check(loaded, options, v0=v0, allowed=capabilities, with_data=bundle)
     except (LoadError, RegoError) as error:
         found = error
     _report(found, files, style)
