@@ -22,6 +22,10 @@ def engine_and_query(source: str, data: dict[str, Any]) -> None:
     assert_type(engine.with_data({"roles": {}}), Engine)
     assert_type(engine.with_modules({"authz.rego": source}), Engine)
     Engine(modules={"old.rego": source}, data={}, v0=True)
+    Engine(modules={"old.rego": source}, rego_versions={"old.rego": 0})
+    engine = Engine(schemas={(): {"type": "object"}, ("user",): {"type": "string"}})
+    assert_type(engine.check_data(), None)
+    assert_type(engine.prepare("input").emit(), str)
 
     query = engine.prepare("data.envoy.authz.allow", strict_builtin_errors=True)
     value = query.value({"user": "ann"})

@@ -15,6 +15,7 @@ from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
 from doorward.pdp.manifest import ManifestError, check_roots
 from doorward.pdp.signatures import Verification
+from doorward.rego.collector import postponed
 from doorward.rego.timers import Timers
 
 __all__ = ["Sources"]
@@ -50,7 +51,8 @@ class Sources:
                 loaded = load(paths, ignore=self.ignore, limits=self.limits, timers=timers)
             if not self.bundles and len(paths) == len(self.paths):
                 return loaded
-            return _joined(loaded, self._read(timers))
+            with postponed():
+                return _joined(loaded, self._read(timers))
 
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""
