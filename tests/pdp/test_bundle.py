@@ -12,8 +12,9 @@ import pytest
 from tests.pdp.archives import write_archive
 
 from doorward.pdp.bundle import BundleError, bundle_files, read_bundle
-from doorward.pdp.loader import LoadError
+from doorward.pdp.loader import Limits, LoadError
 from doorward.pdp.pdp import PDP
+from doorward.pdp.signatures import Verification
 from doorward.pdp.snapshot import read
 from doorward.pdp.sources import Sources
 
@@ -157,6 +158,23 @@ def test_ignored_names_are_left_out_of_bundles(tmp_path: Path) -> None:
         bundle = read_bundle(path, ignore=["*_test.rego", "b"])
         assert list(bundle.modules) == [f"{path}/p.rego"]
         assert bundle.data == {}
+
+
+def test_what_restricts_a_bundle_is_never_ignored(tmp_path: Path) -> None:
+    for path in (folder(tmp_path / "b", FILES), write_archive(tmp_path / "b.tar.gz", FILES)):
+        assert read_bundle(path, ignore=[".*", "*"]).manifest.roots == ("app", "cfg")
+    signed = write_archive(tmp_path / "s.tar.gz", {**FILES, ".signatures.json": "{}"})
+    with pytest.raises(BundleError, match="verification key not provided"):
+        read_bundle(signed, ignore=[".*"], signed=True)
+
+
+def test_files_that_say_nothing_are_not_read_unless_they_are_signed(tmp_path: Path) -> None:
+    path = folder(tmp_path / "b", FILES)
+    (tmp_path / "b/large.bin").write_bytes(b"x" * 1000)
+    limits = Limits(data_bytes=500)
+    assert read_bundle(path, signed=True, limits=limits).data
+    with pytest.raises(BundleError, match=r"large.bin size exceeds"):
+        read_bundle(path, signed=True, verification=Verification("k", "HS256"), limits=limits)
 
 
 # Several sources

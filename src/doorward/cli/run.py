@@ -203,6 +203,8 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
 
 def _sources(files: Sequence[str], options: dict[str, Any]) -> Sources:
     bundles = options["bundle"]
+    if options["verification_key"] is not None and not bundles:
+        raise click.UsageError("--verification-key verifies bundles: add --bundle")
     return Sources(
         paths=() if bundles else files,
         bundles=files if bundles else (),

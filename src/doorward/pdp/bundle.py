@@ -91,7 +91,8 @@ def read_bundle(
         missing = f'error reading "{path}": stat {path}: no such file or directory'
         raise BundleError(path, missing)
     try:
-        found = sorted(_members(path, ignore, limits or Limits(), everything=signed))
+        everything = signed and verification is not None
+        found = sorted(_members(path, ignore, limits or Limits(), everything=everything))
     except ArchiveError as error:
         raise BundleError(path, f"bundle {path}: bundle read failed: {error}") from None
     except OSError as error:
@@ -163,12 +164,16 @@ def _is_read(name: str) -> bool:
 
 
 def _kept(names: Sequence[str], ignore: Sequence[str]) -> list[str]:
-    """The names of which no part is to be ignored."""
+    """The names of which no part is to be ignored.
+
+    Never ignored is what restricts the bundle: `--ignore '.*'` shall not lift it.
+    """
     patterns = [pattern.replace("[^", "[!") for pattern in ignore]
     return [
         name
         for name in names
-        if not any(fnmatchcase(part, each) for part in name.split("/") for each in patterns)
+        if name in (MANIFEST, SIGNATURES)
+        or not any(fnmatchcase(part, each) for part in name.split("/") for each in patterns)
     ]
 
 
