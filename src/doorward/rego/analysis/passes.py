@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees, replaced_names
+from doorward.rego.analysis.chains import short_chains
 from doorward.rego.analysis.dependencies import (
     Dependencies,
     build_dependencies,
@@ -85,6 +86,12 @@ class Query:
 
 
 Pass = Callable[[Program], list[Diagnostic]]
+
+
+def chains(program: Program) -> list[Diagnostic]:
+    """First: everything after it follows terms by recursion."""
+    program.modules = [short_chains(module) for module in program.modules]
+    return []
 
 
 def metadata(program: Program) -> list[Diagnostic]:
@@ -165,6 +172,7 @@ def current(program: Program) -> list[Diagnostic]:
 
 
 PASSES: Final[tuple[Pass, ...]] = (
+    chains,
     metadata,
     resolve,
     values,
@@ -183,10 +191,16 @@ def check(modules: Sequence[Module], registry: Registry, options: Options) -> Pr
     """The program that `modules` make; CompileError with everything that is wrong."""
     program = Program(list(modules), registry, options)
     for step in PASSES:
-        errors = step(program)
+        try:
+            errors = step(program)
+        except RecursionError:
+            raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
             raise CompileError(report(errors, options.max_errors))
     return program
+
+
+_TOO_DEEP: Final = "the policy is nested too deeply"
 
 
 def check_query(

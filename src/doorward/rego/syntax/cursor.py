@@ -16,6 +16,8 @@ __all__ = [
     "FUTURE_KEYWORDS",
     "KEYWORDS",
     "MAX_DEPTH",
+    "MAX_LINKS",
+    "MAX_QUERY_LINKS",
     "TOO_DEEP",
     "V1_KEYWORDS",
     "Cursor",
@@ -24,8 +26,12 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 100
-"""How deep terms, bodies and chains of operators may nest; deeper is a parse error."""
+"""How deep terms and bodies may nest; deeper is a parse error."""
 TOO_DEEP: Final = "max parsing recursion depth exceeded"
+MAX_LINKS: Final = 500
+"""How many operators may follow each other, and how many `else` one head."""
+MAX_QUERY_LINKS: Final = 100
+"""How many operators may follow each other in a query."""
 
 KEYWORDS: Final = frozenset(
     {"as", "default", "else", "false", "import", "not", "null", "package", "some", "true", "with"}
@@ -85,6 +91,7 @@ class Cursor:
         self.hints: tuple[str, ...] = ()
         self.wildcards = 0
         self.depth = 0
+        self.max_links = MAX_LINKS
         self.end = 0
         """Where the token before the current one ended."""
         self._to(self.lexer.first())

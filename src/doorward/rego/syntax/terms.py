@@ -1,47 +1,32 @@
-"""Terms: scalars, names, references, calls, operators, composite values, template strings.
+"""Terms: names, references, calls, operators; what was read once is not read again.
 
 Bodies inside terms (comprehensions, template strings) are read by the class on top of this one.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import replace
 from typing import Final, TypeGuard
 
 from doorward.rego.errors import Diagnostic
-from doorward.rego.numbers import parse_number
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import Cursor, State
+from doorward.rego.syntax.composites import CompositeParser
+from doorward.rego.syntax.cursor import State, TooDeep
 from doorward.rego.syntax.lexer import (
     END,
     IDENT,
-    ILLEGAL,
     NUMBER,
     PART,
     RAW_END,
     RAW_PART,
     STRING,
-    Token,
 )
 from doorward.rego.syntax.nodes import (
-    Array,
-    ArrayComprehension,
-    Body,
     Call,
-    Every,
-    Expr,
-    Not,
-    Object,
-    ObjectComprehension,
     Ref,
     Scalar,
     Set,
-    SetComprehension,
-    SomeDecl,
-    SomeIn,
     TemplateString,
     Term,
     Var,
@@ -69,8 +54,6 @@ _TIGHTEST: Final = 5
 LOGICAL: Final = frozenset({"and", "or"})
 AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
 """What shows that a term goes on."""
-_FAR_TOO_BIG: Final = re.compile(r"[eE][+-]?\d{10}")
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOT_REF_HEADS: Final = (Scalar, TemplateString)
 _CHEAP: Final = (Scalar, Var)
 """Terms that are read again faster than they are remembered."""
@@ -98,7 +81,7 @@ def is_variable(term: Term | None) -> TypeGuard[Var]:
     return isinstance(term, Var) and term.name not in ("data", "input")
 
 
-class TermParser(Cursor, ABC):
+class TermParser(CompositeParser, ABC):
     """The productions of terms. Each returns None after noting an error."""
 
     def __init__(self, source: Source, *, v0: bool = False) -> None:
@@ -112,14 +95,6 @@ class TermParser(Cursor, ABC):
         """Drop what was kept for going back."""
         self._terms.clear()
         self._starts.clear()
-
-    @abstractmethod
-    def parse_body(self, end: str) -> Body | None:
-        """body = literal { (";" | newline) literal } end"""
-
-    @abstractmethod
-    def parse_literal(self) -> Expr | None:
-        """literal = ( some | disjunction ) { with }"""
 
     # Infix operators
 
@@ -172,7 +147,7 @@ class TermParser(Cursor, ABC):
         left = self.parse_term()
         if left is None:
             return None
-        depth = self.depth
+        links = 0
         tightest = _TIGHTEST
         while (found := _OPERATORS.get(self.kind)) is not None:
             name, level = found
@@ -185,8 +160,10 @@ class TermParser(Cursor, ABC):
                 continue
             left = Call(operator, (left, right), self.place(left, start), infix=True)
             tightest = level
-            self.enter()
-        self.depth = depth
+            links += 1
+            if links > self.max_links:
+                self.error(f"more than {self.max_links} operators follow each other")
+                raise TooDeep(self.errors)
         return left
 
     def operator(self, name: str) -> Ref:
@@ -258,19 +235,19 @@ class TermParser(Cursor, ABC):
         if kind in (IDENT, "contains") or (kind in LOGICAL and self.peek_tight() == "("):
             return self.parse_var()
         if kind == STRING:
-            return self._parse_string()
+            return self.parse_string()
         if kind in (NUMBER, "-", "."):
-            return self._parse_number()
+            return self.parse_number()
         if kind == "[":
-            return self._parse_array()
+            return self.parse_array()
         if kind == "{":
-            return self._parse_braces()
+            return self.parse_braces()
         if kind == "(":
             return self._parse_parentheses()
         if kind in ("true", "false", "null"):
             return Scalar({"true": True, "false": False, "null": None}[kind], self.here())
         if kind in (PART, END, RAW_PART, RAW_END):
-            return self._parse_template()
+            return self.parse_template()
         self.illegal()
         return None
 
@@ -296,95 +273,6 @@ class TermParser(Cursor, ABC):
             self.error("non-terminated expression")
             return None
         return replace(term, span=replace(term.span, start=start, end=self.token.end))
-
-    def _parse_number(self) -> Scalar | None:
-        start = self.token.start
-        prefix = ""
-        for mark, wanted in (("-", (NUMBER, ".")), (".", (NUMBER,))):
-            if self.kind == mark:
-                prefix += mark
-                self.scan()
-                if self.kind not in wanted:
-                    self.illegal("expected number")
-                    return None
-        text = self.token.text
-        if not prefix.endswith(".") and text[0] == "0" and text[1:2] not in ("", ".", "e", "E"):
-            self.illegal("expected number without leading zero")
-            return None
-        try:
-            value = parse_number(prefix + text)
-        except ValueError:
-            if _FAR_TOO_BIG.search(text):
-                self.illegal("invalid float")
-            else:
-                self.error("number too big")
-            return None
-        return Scalar(value, self.lexer.span(start, self.token.end))
-
-    def _parse_string(self) -> Scalar | None:
-        text = self.token.text
-        if text[0] == "`":
-            return Scalar(text[1:-1], self.here(), raw=True)
-        if "\\" not in text:
-            return Scalar(text[1:-1], self.here())
-        value = _unescape(text)
-        if value is None:
-            self.error(f"illegal string literal: {text}")
-            return None
-        return Scalar(value, self.here())
-
-    def _parse_template(self) -> TemplateString | None:
-        """template = "$" ( '"' | "`" ) { text | "{" literal "}" } ( '"' | "`" )"""
-        start = self.token.start
-        raw = self.kind in (RAW_PART, RAW_END)
-        if self.v0:
-            self.error("template strings are not supported by current capabilities")
-            return None
-        parts: list[str | Expr] = []
-        self.enter()
-        while True:
-            text = self._template_text(self.token, raw=raw)
-            if text is None:
-                return None
-            if text:
-                parts.append(text)
-            if self.kind in (END, RAW_END):
-                break
-            self.scan()
-            expr = self._parse_template_expr()
-            if expr is None:
-                return None
-            parts.append(expr)
-            self.end = self.token.end
-            self._to(self.lexer.template_rest(self.token.end, raw=raw))
-            if self.kind == ILLEGAL:
-                self.error("expected template-string part")
-                return None
-        return TemplateString(tuple(parts), self.through(start), multi_line=raw)
-
-    def _template_text(self, token: Token, *, raw: bool) -> str | None:
-        text = token.text
-        if raw or "\\" not in text:
-            return text
-        value = _unescape(f'"{text}"')
-        if value is None:
-            literal = self.source.text[token.start : token.end].removeprefix("$")
-            self.error(f"illegal template-string part: {literal}")
-        return value
-
-    def _parse_template_expr(self) -> Expr | None:
-        expr = self.parse_literal()
-        if expr is None:
-            self.error("invalid template-string expression")
-            return None
-        fault = _template_fault(expr)
-        if fault:
-            self.error(f"unexpected {fault} in template-string expression", expr.span)
-            return None
-        if self.kind != "}":
-            self.error("expected } to end template string expression")
-            return None
-        return expr
 
     # References and calls
 
@@ -436,7 +324,7 @@ class TermParser(Cursor, ABC):
     def _parse_call(self, operator: Ref, start: int) -> Term | None:
         """call = "(" [ term-infix { "," term-infix } [ "," ] ] ")" """
         self.scan()
-        args = self._parse_list(")", [])
+        args = self.parse_list(")", [])
         if args is None:
             return None
         self.scan()
@@ -444,166 +332,3 @@ class TermParser(Cursor, ABC):
         if not args and operator.args == () and operator.head == Var("set"):
             return Set((), span)
         return Call(operator, tuple(args), span)
-
-    def _parse_list(self, end: str, items: list[Term]) -> list[Term] | None:
-        """terms = [ term-infix { "," term-infix } [ "," ] ] end"""
-        while self.kind != end:
-            term = self.parse_infix(key_value=False)
-            if term is None:
-                return None
-            items.append(term)
-            if not self._next_item(end):
-                return None
-        return items
-
-    def _next_item(self, end: str) -> bool:
-        if self.kind == ",":
-            self.scan()
-        elif self.kind != end:
-            self.illegal(f'expected "," or "{end}"')
-            return False
-        return True
-
-    # Composite values
-
-    def _parse_array(self) -> Term | None:
-        """array = "[" [ "," ] terms "]"; array-comprehension = "[" term "|" body "]" """
-        start = self.token.start
-        self.scan()
-        if self.kind == "]":
-            return Array((), self.through(start))
-        comprehension = self._skip_comma()
-        state = self.save()
-        # One term only: `[1 | 1]` is a comprehension, not a union.
-        head = self.parse_term()
-        if head is None:
-            return None
-        if self.kind == "|" and comprehension:
-            self.scan()
-            body = self.parse_body("]")
-            if body is not None:
-                return ArrayComprehension(head, body, self.through(start))
-            if self.kind != ",":
-                return None
-        self.restore(state)
-        items = self._parse_list("]", [])
-        return None if items is None else Array(tuple(items), self.through(start))
-
-    def _skip_comma(self) -> bool:
-        """A leading comma is let pass, as in OPA; then this is no comprehension."""
-        if self.kind != ",":
-            return True
-        self.scan()
-        return False
-
-    def _parse_braces(self) -> Term | None:
-        """set = "{" [ "," ] terms "}"; object = "{" [ "," ] pairs "}"
-        set-comprehension = "{" term "|" body "}"
-        object-comprehension = "{" term-infix ":" term "|" body "}"
-        """
-        start = self.token.start
-        self.scan()
-        if self.kind == "}":
-            return Object((), self.through(start))
-        comprehension = self._skip_comma()
-        state = self.save()
-        # As for arrays, one term only first: `{a | b}` is a comprehension.
-        head = self.parse_term()
-        if head is None:
-            return None
-        if self.kind == "|" and comprehension:
-            self.scan()
-            body = self.parse_body("}")
-            if body is not None:
-                return SetComprehension(head, body, self.through(start))
-            if self.kind != ",":
-                return None
-            self.restore(state)
-            return self._parse_set(start, [])
-        if self.kind not in ("}", ",", ":"):
-            self.restore(state)
-            head = self.parse_infix(key_value=False)
-            assert head is not None, "its first term was read before"
-        if self.kind == ":":
-            return self._parse_object(start, head, comprehension=comprehension)
-        if self.kind in ("}", ","):
-            if self.kind == ",":
-                self.scan()
-            return self._parse_set(start, [head])
-        self.illegal("non-terminated set")
-        return None
-
-    def _parse_set(self, start: int, items: list[Term]) -> Term | None:
-        terms = self._parse_list("}", items)
-        return None if terms is None else Set(tuple(terms), self.through(start))
-
-    def _parse_object(self, start: int, key: Term, *, comprehension: bool) -> Term | None:
-        self.scan()
-        state = self.save()
-        value = self.parse_term()
-        if value is None:
-            return None
-        if comprehension and self.kind == "|":
-            self.scan()
-            body = self.parse_body("}")
-            if body is not None:
-                return ObjectComprehension(key, value, body, self.through(start))
-        elif comprehension and self.kind in ("}", ","):
-            pairs = self._parse_pairs(start, (key, value))
-            if pairs is None:
-                self.restore(state)
-                self.illegal("non-terminated object")
-            return pairs
-        self.restore(state)
-        value = self.parse_infix(key_value=False)
-        assert value is not None, "its first term was read before"
-        if self.kind not in ("}", ","):
-            self.illegal("non-terminated object")
-            return None
-        return self._parse_pairs(start, (key, value))
-
-    def _parse_pairs(self, start: int, first: tuple[Term, Term]) -> Object | None:
-        """pairs = [ term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ] ]"""
-        pairs = [first]
-        while True:
-            if not self._next_item("}"):
-                return None
-            if self.kind == "}":
-                return Object(tuple(pairs), self.through(start))
-            key = self.parse_infix(key_value=False)
-            if key is None:
-                return None
-            if self.kind != ":":
-                self.illegal('expected ":"')
-                return None
-            self.scan()
-            value = self.parse_infix(key_value=False)
-            if value is None:
-                return None
-            pairs.append((key, value))
-
-
-def _unescape(literal: str) -> str | None:
-    try:
-        value = json.loads(literal)
-    except ValueError:
-        return None
-    return _LONE_SURROGATE.sub("\ufffd", value) if "\\u" in literal else value
-
-
-def _template_fault(expr: Expr) -> str | None:
-    match expr.term:
-        case Not():
-            return "negation ('not')"
-        case _ if expr.negated:
-            return "negation ('not')"
-        case Call(infix=True) if expr.term.name == "eq":
-            return "unification ('=')"
-        case Call(infix=True) if expr.term.name == "assign":
-            return "assignment (':=')"
-        case Every():
-            return "'every'"
-        case SomeDecl() | SomeIn():
-            return "'some'"
-        case _:
-            return None

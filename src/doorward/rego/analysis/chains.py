@@ -1,0 +1,176 @@
+"""Long chains of operators to several expressions: `a + b + … + z` to `l := a + b + …; l + … + z`.
+
+The tree of a chain is as deep as the chain is long, and the passes follow terms by recursion, which
+Python bounds. So the first `LINKS` links of a chain that is longer become the value of a variable
+in the same body, then the next, until few are left. All expressions of a body must hold, so it
+makes no difference where a link is undefined; where it does (`print`, template strings), chains
+stay. Nothing else of a tree is changed: a tree without such a chain comes back as itself. Queries,
+whose expressions have values that are asked for, keep their chains, which the parser bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Module,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Rule,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["LINKS", "short_chains"]
+
+LINKS: Final = 40
+"""Operators that stay in one expression."""
+
+ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
+
+
+def short_chains(module: Module) -> Module:
+    """The module without chains of more than `LINKS` operators."""
+    rules = tuple([_Shortener().rule(rule) if _is_long(rule) else rule for rule in module.rules])
+    changed = any(a is not b for a, b in zip(rules, module.rules, strict=True))
+    return replace(module, rules=rules) if changed else module
+
+
+def _is_long(node: Rule) -> bool:
+    """Whether there is a chain to shorten below `node`."""
+    if node.span.end - node.span.start <= 2 * LINKS:
+        return False  # an operator and an operand take two characters
+    lengths: dict[int, int] = {}
+    for found in walk(node):
+        if isinstance(found, Call) and found.infix:
+            length = lengths.get(id(found), 0) + 1
+            if length > LINKS:
+                return True
+            lengths[id(found.args[0])] = length
+    return False
+
+
+class _Shortener:
+    """Takes the terms of one rule apart; `out` gets the expressions that go before."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def rule(self, rule: Rule) -> Rule:
+        rules = [rule]
+        while rules[-1].else_rule is not None:
+            rules.append(rules[-1].else_rule)
+        made: Rule | None = None
+        for one in reversed(rules):
+            made = replace(self._alone(one), else_rule=made)
+        assert made is not None
+        return made
+
+    def _alone(self, rule: Rule) -> Rule:
+        out = list(self.body(rule.body))
+        head = rule.head
+        ref = replace(head.ref, args=self.terms(head.ref.args, out))
+        key = None if head.key is None else self.term(head.key, out)
+        value = None if head.value is None else self.term(head.value, out)
+        return replace(rule, head=replace(head, ref=ref, key=key, value=value), body=tuple(out))
+
+    def body(self, body: Body) -> Body:
+        out: list[Expr] = []
+        for expr in body:
+            self.expr(expr, out)
+        return tuple(out)
+
+    def expr(self, expr: Expr, out: list[Expr]) -> None:
+        withs = tuple([replace(w, value=self.term(w.value, out)) for w in expr.withs])
+        before: list[Expr] = []
+        term = self.expr_term(expr.term, before)
+        if expr.negated and before:
+            # What is negated is all of it.
+            inner = (*before, Expr(term, span=expr.span))
+            out.append(Expr(Not(inner, True, expr.span), withs=withs, span=expr.span))
+            return
+        out += [replace(item, withs=withs) for item in before]
+        out.append(replace(expr, term=term, withs=withs))
+
+    def expr_term(self, term: ExprTerm, out: list[Expr]) -> ExprTerm:
+        match term:
+            case SomeDecl():
+                return term
+            case SomeIn(_, value, domain):
+                return replace(term, value=self.term(value, out), domain=self.term(domain, out))
+            case Every(_, _, domain, body):
+                return replace(term, domain=self.term(domain, out), body=self.body(body))
+            case Not(body):
+                inside = self.body(body)
+                return replace(term, body=inside, braces=term.braces or len(inside) > len(body))
+            case And(left, right) | Or(left, right):
+                return replace(term, left=self.body(left), right=self.body(right))
+        return self.term(term, out)
+
+    def terms(self, terms: tuple[Term, ...], out: list[Expr]) -> tuple[Term, ...]:
+        return tuple([self.term(term, out) for term in terms])
+
+    def term(self, term: Term, out: list[Expr]) -> Term:
+        match term:
+            case Call(infix=True):
+                return self.chain(term, out)
+            case Call() if term.name == "print":
+                return term
+            case Call(_, args) | Ref(_, args):
+                return replace(term, args=self.terms(args, out))
+            case Array(items) | Set(items):
+                return replace(term, items=self.terms(items, out))
+            case Object(items):
+                pairs = tuple([(self.term(k, out), self.term(v, out)) for k, v in items])
+                return replace(term, items=pairs)
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                inside = list(self.body(body))
+                inner = self.term(inner, inside)
+                return replace(term, term=inner, body=tuple(inside))
+            case ObjectComprehension(key, value, body):
+                inside = list(self.body(body))
+                key, value = self.term(key, inside), self.term(value, inside)
+                return replace(term, key=key, value=value, body=tuple(inside))
+        return term
+
+    def chain(self, term: Call, out: list[Expr]) -> Term:
+        calls = list(_links(term))
+        made = self.term(calls[-1].args[0], out)
+        for number, call in enumerate(reversed(calls), start=1):
+            made = replace(call, args=(made, *self.terms(call.args[1:], out)))
+            if number % LINKS == 0 and number < len(calls):
+                made = self._hold(made, out)
+        return made
+
+    def _hold(self, term: Call, out: list[Expr]) -> Var:
+        # No policy can write such a name: its letters are ASCII.
+        local = Var(f"λ{self.count}", term.span)
+        self.count += 1
+        operator = Ref(Var("assign", term.span), (), term.span)
+        assign = Call(operator, (local, term), term.span, infix=True)
+        out.append(Expr(assign, span=term.span))
+        return local
+
+
+def _links(term: Term) -> Iterator[Call]:
+    """The calls of a chain, the last operator's first."""
+    while isinstance(term, Call) and term.infix:
+        yield term
+        term = term.args[0]
