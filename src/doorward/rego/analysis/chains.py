@@ -43,6 +43,8 @@ __all__ = ["LINKS", "short_chains"]
 LINKS: Final = 40
 """Operators that stay in one expression."""
 
+_SIGNS: Final = "+-*/%|&=<>"
+"""One of these is in each operator but `in`."""
 ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
 
 
@@ -55,8 +57,10 @@ def short_chains(module: Module) -> Module:
 
 def _is_long(node: Rule) -> bool:
     """Whether there is a chain to shorten below `node`."""
-    if node.span.end - node.span.start <= 2 * LINKS:
-        return False  # an operator and an operand take two characters
+    text = node.span.text
+    # A look at the text is a hundredth of a walk through the tree.
+    if len(text) <= 2 * LINKS or sum(map(text.count, _SIGNS)) + text.count("in") <= LINKS:
+        return False
     lengths: dict[int, int] = {}
     for found in walk(node):
         if isinstance(found, Call) and found.infix:
