@@ -97,11 +97,17 @@ def test_what_decides_takes_no_bundle_that_it_cannot_verify(
         (["test", "conf"], 1),
         (["check", "-b", "conf"], 1),
         (["check", "conf"], 0),
+        (["run", "conf"], 1),
     ],
 )
 def test_data_in_the_place_of_a_rule_is_refused_where_opa_refuses_it(
-    arguments: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/p.rego").write_text("package a.b\n\nc := 1\n")
     (tmp_path / "conf/data.json").write_text('{"a": {"b": {"c": 2}}}')

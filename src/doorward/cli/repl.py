@@ -57,6 +57,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._engine = self._compiled(self.rules)
+        self._engine.check_data()
 
     _engine: Engine = field(init=False, repr=False)
 
