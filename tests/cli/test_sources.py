@@ -239,3 +239,16 @@ def _until(process: subprocess.Popen[str], end: str) -> str:
         if not line or line.strip() == end:
             break
     return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["check", "old.tar.gz"], ["emit", "old.tar.gz"], ["eval", "-d", "old.tar.gz", "data.v.p"]],
+)
+def test_an_archive_says_which_version_its_policies_are(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"/.manifest": '{"rego_version": 0}', "/p.rego": "package v\n\np { true }\n"}
+    write_archive(tmp_path / "old.tar.gz", files)
+    assert run(arguments) == 0
+    assert capsys.readouterr().err == ""

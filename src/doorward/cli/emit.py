@@ -34,8 +34,13 @@ def command(
     if not paths and not query:
         raise click.UsageError("specify at least one file, or a query")
     try:
-        loaded = Sources(paths=paths, ignore=ignore).load()
-        engine = Engine(modules=loaded.modules, data=loaded.data, v0=v0_compatible)
+        loaded = Sources(paths=paths, ignore=ignore, v0=v0_compatible).load()
+        engine = Engine(
+            modules=loaded.modules,
+            data=loaded.data,
+            v0=v0_compatible,
+            rego_versions=loaded.rego_versions,
+        )
         texts = {query: engine.prepare(query).emit()} if query else engine.emit()
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)
