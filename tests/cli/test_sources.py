@@ -159,6 +159,11 @@ def test_metrics_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "| timer_rego_query_eval_ns" in capsys.readouterr().out
 
 
+def test_instrumenting_measures_as_metrics_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", "--instrument", "1 + 1"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["timer_rego_query_eval_ns"] > 0
+
+
 def test_metrics_of_several_evaluations_are_statistics(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -130,6 +130,7 @@ Examples:
     help="What comes first in the profile; repeatable.",
 )
 @click.option("--metrics", is_flag=True, help="Report how long parsing, compiling and all took.")
+@click.option("--instrument", is_flag=True, help="As --metrics: nothing finer is measured.")
 @click.option("--fail", is_flag=True, help="End with 1 if the query is undefined.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 if the query is defined.")
 @click.option("--strict-builtin-errors", is_flag=True, help="Errors of built-ins are errors.")
@@ -185,7 +186,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
         coverage=options["coverage"],
         profile=options["profile"] or bool(options["profile_sort"]),
-        metrics=options["metrics"] or options["profile"] or bool(options["profile_sort"]),
+        metrics=any(options[name] for name in ("metrics", "instrument", "profile", "profile_sort")),
     )
     if asked.profile and (asked.explain != "off" or asked.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
