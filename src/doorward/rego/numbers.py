@@ -213,19 +213,18 @@ def _shortest(value: Fraction) -> str:
     exponent10 = len(str(magnitude.numerator)) - len(str(magnitude.denominator))
     if magnitude < Fraction(10) ** exponent10:
         exponent10 -= 1
-    digits = ""
-    for count in range(1, 24):
+    count = 0
+    while True:  # 21 digits tell apart what 64 bits do
+        count += 1
         scale = count - 1 - exponent10
         scaled = magnitude * 10**scale if scale >= 0 else magnitude / 10**-scale
         mantissa = _divide(scaled.numerator, scaled.denominator, 0)
         back = Fraction(mantissa, 10**scale) if scale >= 0 else Fraction(mantissa * 10**-scale)
         if round_mantissa(back) == magnitude:
-            digits = str(mantissa)
-            exponent10 += len(digits) - count
             break
-    digits = digits.rstrip("0") or "0"
+    digits = str(mantissa)
     sign = "-" if value < 0 else ""
-    return sign + _layout(digits, exponent10)
+    return sign + _layout(digits.rstrip("0") or "0", exponent10 + len(digits) - count)
 
 
 def _laid_out(text: str) -> str:
@@ -238,12 +237,13 @@ def _laid_out(text: str) -> str:
 
 
 def _layout(digits: str, exponent10: int) -> str:
-    """Exponent form below 1e-4 and, since the digits are the shortest, from 1e6 on."""
+    """Exponent form below 1e-4 and, since the digits are the shortest, from 1e6 on.
+
+    What has no digit behind its point is an integer, and comes here from 2**64 on only.
+    """
     if exponent10 < -4 or exponent10 >= 6:
         point = "." + digits[1:] if len(digits) > 1 else ""
         return f"{digits[0]}{point}e{'-' if exponent10 < 0 else '+'}{abs(exponent10):02d}"
     if exponent10 < 0:
         return "0." + "0" * (-exponent10 - 1) + digits
-    if len(digits) <= exponent10 + 1:
-        return digits + "0" * (exponent10 + 1 - len(digits))
     return digits[: exponent10 + 1] + "." + digits[exponent10 + 1 :]

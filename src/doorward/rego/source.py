@@ -43,10 +43,6 @@ class Span:
     def text(self) -> str:
         return self.source.text[self.start : self.end]
 
-    def to(self, end: Span) -> Span:
-        """From where this one starts to where `end` ends."""
-        return Span(self.source, self.start, max(self.end, end.end), self.row, self.col)
-
     def __str__(self) -> str:
         """`file:row`, or `row:col` where there is no file name (OPA's form)."""
         return f"{self.file}:{self.row}" if self.file else f"{self.row}:{self.col}"

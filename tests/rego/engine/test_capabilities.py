@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import REGISTRY, Capabilities, CompileError, Engine, EvalError
+from doorward.rego import REGISTRY, Capabilities, CompileError, Engine, Environment, EvalError
 from doorward.rego.capabilities import FEATURES, future_keywords
 
 ALL: dict[str, Any] = {
@@ -69,6 +69,7 @@ def test_keywords_of_the_future_are_named() -> None:
     assert problems("import future.keywords.or", narrow) == [
         "3: rego_parse_error: unexpected keyword, must be one of [contains every if in not]"
     ]
+    Engine({"a.rego": "package a\n\nimport input as i\n"}, capabilities=narrow)
     assert "[and or]" in problems("import future.keywords", narrow)[0]
 
 
@@ -82,6 +83,9 @@ def test_hosts_are_those_of_the_file_and_of_the_environment() -> None:
         query.value()
     assert Engine(capabilities=without(allow_net=[])).environment.allow_net == frozenset()
     assert Engine(capabilities=without()).environment.allow_net is None
+    told = Environment(allow_net=frozenset({"a.example", "b.example"}))
+    both = Engine(capabilities=without(allow_net=["b.example", "c.example"]), environment=told)
+    assert both.environment.allow_net == frozenset({"b.example"})
 
 
 @pytest.mark.parametrize(

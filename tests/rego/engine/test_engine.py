@@ -20,7 +20,8 @@ from doorward.rego import (
     to_json,
 )
 from doorward.rego.builtins.registry import REGISTRY
-from doorward.rego.builtins.signature import number
+from doorward.rego.builtins.signature import number, string
+from doorward.rego.engine import MAX_VARIANTS
 
 POLICY = """package authz
 
@@ -179,6 +180,58 @@ def test_own_builtins_in_an_own_registry() -> None:
     assert Engine(registry=registry).prepare("acme.double(21)").value() == 42
     with pytest.raises(CompileError, match=r"undefined function acme\.double"):
         Engine().prepare("acme.double(21)")
+
+
+def test_a_query_may_replace_functions_as_often_as_it_likes() -> None:
+    rules = Engine({"a.rego": "package a\n\nf(x) := x + 1\n\np := f(1)\n"})
+    asked = [rules.prepare(f"data.a.p with data.a.f as {n}") for n in (5, 6)]
+    assert [query.value() for query in asked] == [5, 6]
+    assert rules.prepare("data.a.p").value() == 2
+    one_string = [b.name for b in REGISTRY if b.pure and b.signature.args == (string,)]
+    for name in one_string[: MAX_VARIANTS + 2]:
+        assert rules.prepare(f'x := {name}("") with {name} as 7').results() == [{"x": 7}]
+
+
+def test_a_query_sees_what_its_package_and_imports_say() -> None:
+    rules = Engine({"a.rego": "package a.b\n\nf(x) := x + 1\n\nq := 3\n"})
+    assert rules.prepare("f(1) + q", package="a.b").value() == 5
+    assert rules.prepare("f(1) + q", package="data.a.b").value() == 5
+    assert rules.prepare("u + b.q", imports=["data.a.b", "input.user as u"]).value({"user": 1}) == 4
+    with pytest.raises(CompileError, match="var q is unsafe"):
+        rules.prepare("q")
+
+
+@pytest.mark.parametrize("query", ["", " ", "# nothing"])
+def test_a_query_asks_something(query: str) -> None:
+    with pytest.raises(CompileError, match="empty query cannot be compiled"):
+        Engine().prepare(query)
+
+
+def test_a_term_has_a_value_or_is_refused() -> None:
+    assert parse_term("[1, {2}]") == [1, frozenset({2})]
+    with pytest.raises(ValueError, match="the term has no value"):
+        parse_term("{}.a")
+    with pytest.raises(CompileError, match="var x is unsafe"):
+        parse_term("x")
+
+
+def test_the_trees_are_those_of_the_policies() -> None:
+    trees = engine().trees
+    assert list(trees) == ["authz.rego"]
+    assert [rule.head.ref.span.text for rule in trees["authz.rego"].rules] == [
+        "allow",
+        "allow",
+        "names",
+    ]
+
+
+def test_evaluations_made_before_answer_as_others_do() -> None:
+    single, several = engine().prepare("data.authz.allow"), Engine().prepare("x := 1; y := 2")
+    asked = single.evaluation({"method": "GET", "user": "bob"})
+    assert single.value_of(asked) is True
+    assert several.rows_of(several.evaluation()) == [(1, 2, True, True)]
+    with pytest.raises(ValueError, match=r"several expressions: use rows_of\(\)"):
+        several.value_of(several.evaluation())
 
 
 def test_v0_is_read_when_asked_for() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from doorward.rego import Engine
-from doorward.rego.explanation import Mask, Recorder, explain
+import pytest
+
+from doorward.rego import REGISTRY, Engine
+from doorward.rego.explanation import Explanation, Mask, Recorder, explain
 
 POLICY = """package authz
 
@@ -201,3 +203,211 @@ def test_a_mask_hides_by_name_by_look_and_in_pieces() -> None:
         "password": "[masked]",
         "n": [1, "[masked]"],
     }
+
+
+@pytest.mark.parametrize(
+    ("rules", "input", "shown"),
+    [
+        pytest.param(
+            "p if not r\n\np if not r\n\nr := true",
+            {},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `not r` does not hold\n"
+            "    r: true\n"
+            "    data.a.r is true\n"
+            "      a.rego:7: `r := true` holds\n"
+            "  a.rego:5: `not r` does not hold\n"
+            "    r: true\n"
+            "    data.a.r is true: see above",
+            id="what was shown is not shown again",
+        ),
+        pytest.param(
+            "p if q == 1\n\nq := input.x",
+            {},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `q == 1` does not hold\n"
+            "    data.a.q is undefined\n"
+            "      a.rego:5: `q := input.x` has no value",
+            id="a head without a value",
+        ),
+        pytest.param(
+            "f(1) := 2\n\np if f(input.x)",
+            {"x": 3},
+            "data.a.p is undefined\n"
+            "  a.rego:5: `f(input.x)` does not hold\n"
+            "    input.x: 3\n"
+            "    data.a.f(3) is undefined\n"
+            "      a.rego:3: `f(1) := 2` is not meant for it",
+            id="a function for other operands",
+        ),
+        pytest.param(
+            "p := input.y if input.x",
+            {"x": 3},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `input.x` holds, but what the rule makes of it has no value\n"
+            "    input.x: 3",
+            id="conditions that hold for nothing",
+        ),
+        pytest.param(
+            "p if every t in input.tags {\n\tt > 1\n}",
+            {},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `every t in input.tags { t > 1 }` does not hold\n"
+            "    input.tags: undefined",
+            id="every of nothing",
+        ),
+        pytest.param(
+            "p if every t in input.tags {\n\tt > 0\n\tt < 2\n}",
+            {"tags": [1, 2]},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `every t in input.tags { t > 0 t < 2 }` does not hold\n"
+            "    input.tags: [1, 2]\n"
+            "    a.rego:5: `t < 2` does not hold\n"
+            "      t: 2",
+            id="every of which one condition fails",
+        ),
+        pytest.param(
+            'p := q\n\nq := {"allowed": false}',
+            {},
+            'data.a.p is {"allowed": false}\n'
+            "  a.rego:3: `p := q` holds\n"
+            '    data.a.q is {"allowed": false}\n'
+            '      a.rego:5: `q := {"allowed": false}` holds',
+            id="an object that refuses is followed",
+        ),
+        pytest.param(
+            'p := q\n\nq := {"allowed": true}',
+            {},
+            'data.a.p is {"allowed": true}\n  a.rego:3: `p := q` holds',
+            id="an object that allows is not",
+        ),
+        pytest.param(
+            "p if false",
+            {},
+            "data.a.p is undefined\n  a.rego:3: `false` does not hold",
+            id="a constant",
+        ),
+        pytest.param(
+            "p if input.x == 1 with input as input.nope",
+            {"x": 2},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `input.x == 1 with input as input.nope` does not hold\n"
+            "    input.x: 2",
+            id="replaced by what is undefined",
+        ),
+        pytest.param(
+            "p if count(input) == 2 with count as 3",
+            [1],
+            "data.a.p is undefined\n"
+            "  a.rego:3: `count(input) == 2 with count as 3` does not hold\n"
+            "    input: [1]",
+            id="a function that is replaced is not called",
+        ),
+        pytest.param(
+            "p if count([x | some x in input]) == 2",
+            [1],
+            "data.a.p is undefined\n  a.rego:3: `count([x | some x in input]) == 2` does not hold",
+            id="a comprehension is not computed again",
+        ),
+        pytest.param(
+            "p if input.x == q.b.c\n\nq := input.y",
+            {},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `input.x == q.b.c` does not hold\n"
+            "    input.x: undefined",
+            id="what was not asked is not known",
+        ),
+        pytest.param(
+            "p if upper(lower(input.x)) == input.y",
+            {"x": 1},
+            "data.a.p is undefined\n"
+            "  a.rego:3: `upper(lower(input.x)) == input.y` does not hold\n"
+            "    lower(input.x): undefined (lower: operand 1 must be string but got number)\n"
+            "    input.x: 1\n"
+            "    input.y: undefined",
+            id="a call inside a call",
+        ),
+        pytest.param(
+            "p if input.x with input[0] as 1",
+            {},
+            "data.a.p cannot be answered: a.rego:3: eval_conflict_error: bad document path\n"
+            "data.a.p is undefined\n"
+            "  a.rego:3: `input.x with input[0] as 1` does not hold\n"
+            "    input.x: undefined",
+            id="a replacement that fails",
+        ),
+    ],
+)
+def test_the_tree(rules: str, input: Any, shown: str) -> None:
+    assert explain(Engine({"a.rego": f"package a\n\n{rules}\n"}), "data.a.p", input).text() == shown
+
+
+def test_of_long_expressions_the_first_twelve_values_are_shown() -> None:
+    policy = f"package a\n\np if [{', '.join(f'input.v{n}' for n in range(15))}] == []\n"
+    shown = explain(Engine({"a.rego": policy}), "data.a.p", {}).text().splitlines()
+    assert shown[2:] == [f"    input.v{n}: undefined" for n in range(12)]
+
+
+def test_rules_below_the_twelfth_are_not_shown() -> None:
+    rules = [f"q{n} if q{n + 1}" for n in range(30)]
+    engine = Engine({"a.rego": "\n\n".join(["package a", *rules, "q30 if input.x"])})
+    shown = explain(engine, "data.a.q0", {})
+    assert shown.text().splitlines()[-1].strip() == "data.a.q12 is undefined"
+    found = shown.to_document()["rules"][0]
+    while "definitions" in found:
+        found = found["definitions"][0]["conditions"][0]["rules"][0]
+    assert found == {"rule": "data.a.q24"}
+
+
+def test_what_stands_in_the_query_itself_is_no_rule() -> None:
+    engine = Engine({"a.rego": "package a\n\np := 1\n"}, traced=True)
+    assert explain(engine, "[x | x := data.a.p; x > 0]").text() == (
+        "data.a.p is 1\n  a.rego:3: `p := 1` holds"
+    )
+
+
+def test_an_explanation_that_is_not_whole_says_so() -> None:
+    traced = Engine({"a.rego": "package a\n\np if input.x == 1\n"}, traced=True).prepare("data.a.p")
+    evaluation = traced.evaluation({"x": 2})
+    evaluation.tracer = recorder = Recorder(limit=2)
+    answer = traced.value_of(evaluation)
+    shown = Explanation("data.a.p", recorder, REGISTRY, Mask(), answer, None)
+    assert shown.text().endswith("\n(what was asked later is left out: there was too much of it)")
+    assert shown.to_document()["complete"] is False
+
+
+def test_the_document_has_errors_operands_and_what_heads_asked() -> None:
+    policy = "package a\n\np := 1\n\np := f(q)\n\nf(x) := x + 1\n\nq := 3\n"
+    found = explain(Engine({"a.rego": policy}), "data.a.p").to_document()
+    assert "answer" not in found
+    assert found["error"].startswith("a.rego:5: eval_conflict_error: complete rules")
+    asked = found["rules"][0]["definitions"][1]["rules"]
+    assert [(rule["rule"], rule.get("operands"), rule["answer"]) for rule in asked] == [
+        ("data.a.q", None, 3),
+        ("data.a.f", [3], 4),
+    ]
+
+
+def test_the_document_says_what_builtins_refuse() -> None:
+    engine = Engine({"a.rego": "package a\n\np if to_number(input.x) > 1\n"})
+    found = explain(engine, "data.a.p", {"x": "a"}).to_document()
+    condition = found["rules"][0]["definitions"][0]["conditions"][0]
+    assert condition["values"] == {
+        "to_number(input.x)": {
+            "error": 'to_number: strconv.ParseFloat: parsing "a": invalid syntax'
+        },
+        "input.x": "a",
+    }
+
+
+def test_keys_written_in_a_policy_are_not_shown_in_the_name_of_a_value() -> None:
+    policy = 'package a\n\np if crypto.hmac.md5(input.x, "hunter2") == input.y\n'
+    found = explain(Engine({"a.rego": policy}), "data.a.p", {"x": "a", "y": "b"})
+    assert 'crypto.hmac.md5(input.x, "[masked]"): "c07cbe8' in found.text()
+    assert "hunter2" not in found.text(full=True)
+    assert "hunter2" not in json.dumps(found.to_document())
+
+
+def test_members_of_sets_are_secrets_as_well() -> None:
+    assert Mask({"secrets": frozenset({"hush-hush"})}).text("say hush-hush") == "say [masked]"
+    assert Mask({"names": frozenset({"hush-hush"})}).text("say hush-hush") == "say hush-hush"

@@ -173,6 +173,5 @@ class Recorder:
         if not self._stack:
             return self.top
         tried = self._stack[-1].current
-        if tried is None:
-            return self.top
+        assert tried is not None  # a definition is reported before what it asks
         return tried.attempts if tried.open is None else tried.open.attempts

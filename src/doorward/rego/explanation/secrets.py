@@ -81,17 +81,17 @@ class Mask:
         return self.text(key) if isinstance(key, str) else key
 
 
-def without_secrets(expr: Expr) -> str:
-    """The text of `expr` with the credentials masked that are written in it."""
-    text, start = expr.span.text, expr.span.start
-    for span in sorted(_literals(expr), key=lambda s: -s.start):
+def without_secrets(node: Expr | Term) -> str:
+    """The text of an expression or term with the credentials masked that are written in it."""
+    text, start = node.span.text, node.span.start
+    for span in sorted(_literals(node), key=lambda s: -s.start):
         text = f'{text[: span.start - start]}"{MASKED}"{text[span.end - start :]}'
     return text
 
 
-def _literals(expr: Expr) -> Iterator[Span]:
+def _literals(within: Expr | Term) -> Iterator[Span]:
     """Strings under a name for credentials, and keys given to the built-ins of tokens."""
-    for node in walk(expr):
+    for node in walk(within):
         pairs: list[tuple[str, Term]] = []
         if isinstance(node, Object):
             pairs = [

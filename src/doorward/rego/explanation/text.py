@@ -8,6 +8,7 @@ from typing import Any, Final
 from doorward.rego.errors import EvalError
 from doorward.rego.explanation.record import MAX_DEPTH, Record
 from doorward.rego.explanation.recorder import Attempt, Step, Tried
+from doorward.rego.explanation.secrets import without_secrets
 from doorward.rego.syntax.nodes import Call, Every
 from doorward.rego.values import UNDEFINED
 
@@ -88,7 +89,7 @@ class _Tree:
         asked = self.record.asked(step)
         answered = {attempt.name.rpartition(".")[2] for attempt in asked}
         for label, value in self.record.values(step).items():
-            if label == step.expr.span.text and (asked or _is_refused(step, value)):
+            if label == without_secrets(step.expr) and (asked or _is_refused(step, value)):
                 continue  # the answer of the rule below; or what "does not hold" says already
             if value is UNDEFINED and label in answered:
                 continue

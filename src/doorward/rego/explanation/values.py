@@ -9,11 +9,14 @@ world again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+from doorward.rego.analysis.bindings import as_call
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import BuiltinError, EvalError
 from doorward.rego.explanation.recorder import Sample
+from doorward.rego.explanation.secrets import without_secrets
 from doorward.rego.runtime.evaluation import Document, Evaluation, merge
 from doorward.rego.runtime.operations import lookup
 from doorward.rego.syntax.nodes import (
@@ -62,7 +65,7 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
     for term in _parts(expr):
         if len(found) >= MAX_VALUES:
             break
-        label = " ".join(term.span.text.split())
+        label = " ".join(without_secrets(term).split())
         value = reader.value(term)
         if label and value is not _UNKNOWN and label not in found:
             found[label] = value
@@ -124,21 +127,21 @@ class _Reader:
         """From here on, with what the `with` clauses of `expr` put in place."""
         inputs: list[tuple[list[Any], Any]] = []
         data: list[tuple[list[Any], Any]] = []
+        functions: list[tuple[str, Any]] = []
         for item in expr.withs:
-            target = item.target
-            head = target if isinstance(target, Var) else target.head
-            operands = () if isinstance(target, Var) else target.args
+            call = as_call(item.target)
+            assert call is not None  # anything else is refused when compiling
+            first, operands = call.name.partition(".")[0], call.operator.args
+            if first not in ("input", "data"):
+                functions.append((call.name, _UNKNOWN))
+                continue
             path = [to_key(arg.value) for arg in operands if isinstance(arg, Scalar)]
             value = self.value(item.value)
-            if not isinstance(head, Var) or value is _UNKNOWN or value is UNDEFINED:
-                continue
-            if head.name in ("input", "data"):
-                (inputs if head.name == "input" else data).append((path, value))
-        if inputs or data:
-            try:
-                self.evaluation = self.evaluation.replace(inputs, data, ())
-            except EvalError:
-                return
+            if value is not _UNKNOWN and value is not UNDEFINED and not isinstance(value, Failed):
+                (inputs if first == "input" else data).append((path, value))
+        if expr.withs:
+            with suppress(EvalError):
+                self.evaluation = self.evaluation.replace(inputs, data, functions)
 
     def value(self, term: Term) -> Any:
         """The value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""
@@ -185,20 +188,20 @@ class _Reader:
 
     def _document(self, keys: list[Any]) -> Any:
         """What is below `data`, as far as evaluation has computed it."""
-        node: Document | None = self.evaluation.root
-        base = self.evaluation.data
-        for n, key in enumerate([*keys, UNDEFINED]):
-            if node is not None and node.evaluate is not None:
-                value = self._answer(node)
-                if value is _UNKNOWN:
-                    return value
-                base = merge(base, value)
-                node = None
-            if n == len(keys):
-                return base if node is None else _UNKNOWN
-            node = node.children.get(to_key(key)) if node is not None else None
-            base = lookup(base, key)
-        return base
+        node, base = self._computed(self.evaluation.root, self.evaluation.data)
+        for key in keys:
+            if base is _UNKNOWN:
+                return base
+            inner = node.children.get(to_key(key)) if node is not None else None
+            node, base = self._computed(inner, lookup(base, key))
+        return base if node is None else _UNKNOWN
+
+    def _computed(self, node: Document | None, base: Any) -> tuple[Document | None, Any]:
+        """A place with the answer of its rules put in, where it has some."""
+        if node is None or node.evaluate is None:
+            return node, base
+        value = self._answer(node)
+        return None, value if value is _UNKNOWN else merge(base, value)
 
     def _answer(self, node: Document) -> Any:
         for store in (self.evaluation.cache, self.evaluation.constants):

@@ -1,0 +1,46 @@
+"""Errors as text: OPA's form, and the one for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import CompileError, Engine
+
+
+def error(query: str) -> CompileError:
+    with pytest.raises(CompileError) as caught:
+        Engine().prepare(query)
+    return caught.value
+
+
+def test_an_error_without_a_place_has_no_snippet() -> None:
+    empty = error("# nothing")
+    assert str(empty) == "1 error occurred: rego_compile_error: empty query cannot be compiled"
+    assert empty.render() == "rego_compile_error: empty query cannot be compiled"
+
+
+def test_details_stand_below_the_snippet() -> None:
+    assert error("count(1)").render().splitlines() == [
+        "<query>:1:1: rego_type_error: count: invalid argument(s)",
+        " 1 | count(1)",
+        "   | ^^^^^^^^",
+        "    have: (number)",
+        "    want: (any<string, array[any], object[any: any], set[any]>, number)",
+    ]
+
+
+def test_a_hint_stands_at_the_end() -> None:
+    assert error("x > 1").render().splitlines() == [
+        "<query>:1:1: rego_unsafe_var_error: var x is unsafe",
+        " 1 | x > 1",
+        "   | ^^^^^",
+        "hint: assign `x`, or bind it with `some x in …`",
+    ]
+
+
+def test_several_errors_are_counted() -> None:
+    assert str(error("x; y")) == (
+        "2 errors occurred:\n"
+        "1:1: rego_unsafe_var_error: var x is unsafe\n"
+        "1:4: rego_unsafe_var_error: var y is unsafe"
+    )
