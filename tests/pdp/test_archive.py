@@ -180,3 +180,5 @@ def test_a_folder_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "x.rego").write_text("#" * 101)
     with pytest.raises(ArchiveError, match="size exceeds"):
         list(read_folder(str(tmp_path), ["x.rego"], LIMITS))
+    with pytest.raises(ArchiveError, match="the folder holds more than 3 bytes"):
+        list(read_folder(str(tmp_path), ["0.json", "1.json"], Limits(unpacked_bytes=3)))

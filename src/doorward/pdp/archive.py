@@ -143,6 +143,7 @@ def _safe_name(name: str, limits: Limits) -> str:
 
 def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Member]:
     """The files of a bundle's folder, by name."""
+    total = 0
     for name in names:
         path = os.path.join(root, name)
         limit = limits.of(name)
@@ -155,6 +156,9 @@ def read_folder(root: str, names: Iterable[str], limits: Limits) -> Iterator[Mem
             raise ArchiveError(
                 f"bundle file {name} size exceeds configured size_limit_bytes ({limit} bytes)"
             )
+        total += len(content)
+        if total > limits.unpacked_bytes:
+            raise ArchiveError(f"the folder holds more than {limits.unpacked_bytes} bytes")
         yield name, content
 
 
