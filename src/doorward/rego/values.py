@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from functools import cmp_to_key
@@ -122,10 +122,24 @@ def from_key(key: Key) -> Value:
 
 def _hash(value: Value) -> int:
     if isinstance(value, list):
-        return hash(("array", tuple([to_key(item) for item in value])))
+        parts = [v if type(v) in _OWN_HASH else _hash_part(v) for v in value]
+        return hash(("array", tuple(parts)))
     if isinstance(value, dict):
-        return hash(("object", frozenset([(k, to_key(v)) for k, v in value.items()])))
+        pairs = [(k, v if type(v) in _OWN_HASH else _hash_part(v)) for k, v in value.items()]
+        return hash(("object", frozenset(pairs)))
     return hash(("set", value))
+
+
+_OWN_HASH: Final = frozenset({str, int, type(None)})
+
+
+def _hash_part(value: Value) -> Hashable:
+    """What stands for `value` in the hash of what it is a part of."""
+    if value is True:
+        return _TRUE
+    if value is False:
+        return _FALSE
+    return value if isinstance(value, float) else _hash(value)
 
 
 def make_set(items: Iterable[Value]) -> frozenset[Key]:
@@ -278,6 +292,14 @@ def _key_order(key: Key) -> Any:
     return order_key(from_key(key))
 
 
+def _small_order(key: Key) -> Any:
+    return _ORDER(from_key(key))
+
+
+FEW: Final = 64
+"""Items that are compared with each other sooner than each is given a key of its own."""
+
+
 def sorted_values(items: Iterable[Key]) -> list[Value]:
     """Set members (or values in key form) as values in Rego's order."""
     keys = sorted_keys(items)
@@ -301,7 +323,7 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
         return keys
     if type(keys[0]) is int and set(map(type, keys)) == {int}:
         return sorted(keys)  # type: ignore[type-var]
-    return sorted(keys, key=_key_order)
+    return sorted(keys, key=_small_order if len(keys) <= FEW else _key_order)
 
 
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:

@@ -104,6 +104,7 @@ class Block:
         self.tails: list[list[ast.stmt]] = []
         self.shared: set[str] = set()
         self.opened: ast.If | None = None
+        self.copies: dict[str, str] = {}
         self.uncounted = 0
         """How many of the walks around, from the innermost on, nobody counts the rounds of."""
         self.freed = 0
@@ -157,8 +158,14 @@ class Block:
         if isinstance(value, ast.Name) and not wish:
             return value
         name = self.fresh(wish)
+        if isinstance(value, ast.Name):
+            self.copies[name] = self.original(value.id)
         self.assign(name, value)
         return load(name)
+
+    def original(self, name: str) -> str:
+        """The name that `name` is another one for, so that debuggers show it as policies do."""
+        return self.copies.get(name, name)
 
     def run(self, value: ast.expr) -> None:
         """An expression evaluated for its effect."""

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from doorward.rego.codegen.block import Constants, call, load, method, name_of, runtime, store
+from doorward.rego.codegen.block import Constants, call, load, method, runtime, store
 from doorward.rego.codegen.patterns import Patterns, is_class
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.terms import Operand
@@ -55,7 +55,7 @@ class Lookups(Patterns):
     def _names(self, base: Operand, names: Sequence[str]) -> Operand:
         """`base[name]…`; what was read of the same base before is not read again."""
         code = self.hold(base.code)
-        key = (code.id, *names)
+        key = (self.original(code.id), *names)
         known = self.recall(key)
         if known is None:
             known = self._read(code, names)
@@ -76,7 +76,7 @@ class Lookups(Patterns):
         slow = call(runtime("lookup_path"), base, self.constants.path(names))
         handlers = [_on(runtime("LOOKUP_ERRORS"), held, slow)]
         code: ast.expr = base
-        if base.id in self.of_data:
+        if self.original(base.id) in self.of_data:
             # What a policy asks of its own data is there.
             self.of_data.add(held)
             handlers.insert(0, _on(runtime("KeyError"), held, runtime("UNDEFINED")))
@@ -98,10 +98,13 @@ class Lookups(Patterns):
             return self._walk(base, operand)
         key = self.term(operand)
         held = self.hold(looked_up(base, key, call(runtime(lookup), base.code, key.code)))
-        if name_of(base.code) in self.of_data:
+        if self._is_of_data(base.code):
             self.of_data.add(held.id)
         self.defined(held)
         return Operand(held, base.of)
+
+    def _is_of_data(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and self.original(value.id) in self.of_data
 
     def is_open(self, operand: Term) -> bool:
         """Whether `operand` has variables that walking must bind."""
@@ -122,7 +125,7 @@ class Lookups(Patterns):
             return Operand(load(value), base.of)
         key = self.target(operand)
         target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
-        if name_of(base.code) in self.of_data:
+        if self._is_of_data(base.code):
             self.of_data.add(value)
         self.walk(target, method("items_as_made" if base.as_made else "items", base.code))
         self.match_target(operand, key)
@@ -142,7 +145,7 @@ class Lookups(Patterns):
             return
         uncounted = self._may_go_uncounted()
         name = self.hold(collection.code)
-        if name.id in self.of_data and isinstance(target, ast.Name):
+        if self._is_of_data(name) and isinstance(target, ast.Name):
             self.of_data.add(target.id)
         walked: ast.expr = method("values", name)
         if uncounted:
@@ -158,16 +161,14 @@ class Lookups(Patterns):
     def _may_go_uncounted(self) -> bool:
         """Whether the next walk may take a short list without counting its rounds.
 
-        Of walks inside each other one is counted (or two, in a rule, which is asked but once),
-        and so is one of many in a row. A function that has such walks counts its calls.
+        Of walks inside each other one is counted, and so is one of many in a row. In a rule, which
+        is asked but once, the outermost two go without.
         """
         outermost = self.walks == self.uncounted
-        if self.uncounted >= (2 if self.asked_once and outermost else 1):
+        if self.uncounted >= ((2 if self.asked_once else 0) if outermost else 1):
             return False
         self.freed += 1
         return self.freed % MAX_FREED != 0
-
-    # References below data
 
     def _branch_at(self, document: str, names: Sequence[str]) -> None:
         base = self.of_state(document)

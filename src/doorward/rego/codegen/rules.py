@@ -125,7 +125,7 @@ class RuleWriter(Expressions):
         if list(args) == ["ctx"] and "#" not in name:
             return False
         walks = self.walked or "#" in name
-        return self.called > 1 or self.freed > 0 or (self.called > 0 and bool(walks))
+        return self.called > 1 or (self.called > 0 and bool(walks))
 
     # Complete rules and functions
 
