@@ -191,15 +191,16 @@ VALUES = st.recursive(
 
 @given(st.lists(VALUES, max_size=6))
 def test_the_key_for_sorting_says_what_comparing_says(values: list[Any]) -> None:
-    by_key = sorted(values, key=lambda value: order_key(value))
+    by_key = sorted(values, key=order_key)
     by_comparing = sorted(values, key=cmp_to_key(compare))
     assert [to_rego(a) for a in by_key] == [to_rego(b) for b in by_comparing]
 
 
 def test_arrays_that_differ_late_are_in_order() -> None:
-    long = [[0] * 30 + [n] for n in (3, 1, 2)]
-    assert [value[-1] for value in sorted(long, key=lambda v: order_key(v))] == [1, 2, 3]
-    assert min([[0] * 17, [0] * 16, [0] * 15], key=lambda v: order_key(v)) == [0] * 15
+    late: list[Any] = [[0] * 30 + [n] for n in (3, 1, 2)]
+    assert [value[-1] for value in sorted(late, key=order_key)] == [1, 2, 3]
+    nested: list[Any] = [[0] * 17, [0] * 16, [0] * 15]
+    assert min(nested, key=order_key) == [0] * 15
 
 
 @pytest.mark.parametrize(
