@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.der import read
@@ -186,7 +188,7 @@ def test_the_moment_can_be_given() -> None:
 
 def test_too_many_certificates_are_refused() -> None:
     with pytest.raises(BuiltinError, match="more than 100"):
-        REGISTRY["crypto.x509.parse_certificates"].call(ROOT * 101)
+        asked("crypto.x509.parse_certificates", ROOT * 101)
     assert verify(*[ROOT] * 101) == [False, []]
 
 
@@ -197,7 +199,7 @@ def private_pem(name: str) -> str:
 
 
 def test_a_key_belongs_to_its_certificate_or_is_refused() -> None:
-    parse = REGISTRY["crypto.x509.parse_keypair"].call
+    parse = partial(asked, "crypto.x509.parse_keypair")
     assert parse(leaf(), private_pem("leaf"))["Leaf"]["DNSNames"] == ["a.example", "*.b.example"]
     with pytest.raises(BuiltinError, match="private key does not match public key"):
         parse(leaf(), private_pem("root"))
@@ -243,7 +245,7 @@ def test_extensions_become_fields() -> None:
         return builder
 
     text = certificate("root", "root", change)
-    [found] = REGISTRY["crypto.x509.parse_certificates"].call(text)
+    [found] = asked("crypto.x509.parse_certificates", text)
     expected = {
         "CRLDistributionPoints": ["http://crl.example/a"],
         "OCSPServer": ["http://ocsp.example"],
@@ -268,9 +270,9 @@ def test_extensions_become_fields() -> None:
 def test_der_that_is_no_certificate_is_refused(octets: str) -> None:
     text = REGISTRY["base64.encode"].call(REGISTRY["hex.decode"].call(octets))
     with pytest.raises(BuiltinError):
-        REGISTRY["crypto.x509.parse_certificates"].call(text)
+        asked("crypto.x509.parse_certificates", text)
     with pytest.raises(BuiltinError):
-        REGISTRY["crypto.x509.parse_certificate_request"].call(text)
+        asked("crypto.x509.parse_certificate_request", text)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,13 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from doorward.rego import Engine, EvalError, Number, Query, Source
 from doorward.rego.builtins import Context, Environment
@@ -48,6 +52,38 @@ def fractions(count: int) -> list[Number]:
 
 def letters(count: int) -> str:
     return "".join(random.Random(1).choices("ab", k=count))
+
+
+def many_names() -> str:
+    """A root with many constraints on names, and a leaf with many names."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "root")])
+    base = (
+        x509.CertificateBuilder()
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+    )
+    excluded = [x509.DNSName(f"x{n}.example") for n in range(4000)]
+    constraints = x509.NameConstraints(permitted_subtrees=None, excluded_subtrees=excluded)
+    root = (
+        base.subject_name(name)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(constraints, critical=True)
+    )
+    names = x509.SubjectAlternativeName([x509.DNSName(f"y{n}.example") for n in range(4000)])
+    leaf = base.subject_name(x509.Name([])).add_extension(names, critical=True)
+    signed = [made.sign(key, hashes.SHA256()) for made in (root, leaf)]
+    return "".join(made.public_bytes(serialization.Encoding.PEM).decode() for made in signed)
+
+
+def private_keys() -> str:
+    form = serialization.PrivateFormat.PKCS8
+    key = rsa.generate_private_key(65537, 2048)
+    pem = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    return pem.decode() * 100
 
 
 QUADRATIC: Final = {"p": "a(.*c)?", "s": "a" * 200_000}
@@ -303,6 +339,15 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         "crypto.parse_private_keys(input)",
         lambda: "-----BEGIN X-----\n" * 50_000,
     ),
+    "certificates of many names": (
+        "crypto.x509.parse_and_verify_certificates(input)",
+        many_names,
+    ),
+    "certificates of many names, read": (
+        "crypto.x509.parse_certificates(input)",
+        many_names,
+    ),
+    "many private keys": ("crypto.parse_private_keys(input)", private_keys),
     "a version of many parts": (
         "semver.compare(input, input)",
         lambda: "1.0.0-" + "a.b." * 1000 + "a",

@@ -163,3 +163,16 @@ def test_an_algorithm_signs_with_its_own_kind_of_key_only(
 def test_nothing_is_signed_with_an_empty_set() -> None:
     with pytest.raises(BuiltinError, match="the key set is empty"):
         REGISTRY["io.jwt.encode_sign_raw"].call('{"alg": "HS256"}', "{}", '{"keys": []}')
+
+
+def test_an_rsa_key_whose_numbers_do_not_fit_signs_nothing() -> None:
+    other = rsa_jwk()[1]
+    for name in ("p", "q", "d"):
+        with pytest.raises(BuiltinError, match="invalid RSA key"):
+            sign("RS256", {**RSA_JWK, name: other[name]})
+
+
+def test_factors_of_a_large_rsa_key_are_not_computed() -> None:
+    large = number((1 << 5000) + 1, 626)
+    with pytest.raises(BuiltinError, match="4096 bits without factors"):
+        sign("RS256", {"kty": "RSA", "n": large, "e": "AQAB", "d": large})

@@ -2,12 +2,14 @@
 
 Input is PEM, or base64 of PEM or of DER. The objects are those of `x509_objects`, verification is
 `x509_chain`, at the time of the clock or the one given. Bounds: `MAX_TEXT` characters,
-`MAX_CERTIFICATES` certificates.
+`MAX_CERTIFICATES` certificates, `MAX_KEYS` keys of `MAX_KEY` bytes; long texts are read with an
+eye on the clock.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from doorward.rego.builtins import pem
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.der import read, read_all
 from doorward.rego.builtins.encoding import base64_bytes
+from doorward.rego.builtins.jwk import is_rsa_key
 from doorward.rego.builtins.octets import from_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string, tuple_
@@ -24,12 +27,16 @@ from doorward.rego.builtins.x509_objects import (
     certificate_object,
     request_object,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, iterate, sorted_keys
 
 MAX_TEXT: Final = 4 * 1024 * 1024
 MAX_CERTIFICATES: Final = 100
+MAX_KEYS: Final = 100
+MAX_KEY: Final = 16 * 1024
+_USUAL: Final = 16
+"""How many times `LONG` a text is from which it is watched: short ones come with each request."""
 
 Object = dict[Key, Value]
 _OBJECT: Final = object_(string, any_)
@@ -37,10 +44,11 @@ _BEGIN: Final = "-----BEGIN"
 _MALFORMED: Final = "x509: malformed certificate"
 
 
-@builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT))
-def crypto_x509_parse_certificates(certs: str) -> list[Value]:
+@builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
+def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
     """The objects of one or more certificates."""
-    return [_certificate(octets, uri_strings=True) for octets in _certificates(certs)]
+    with context.watching(len(certs) // _USUAL):
+        return [_certificate(octets, uri_strings=True) for octets in _certificates(certs)]
 
 
 def _certificate(octets: bytes, *, uri_strings: bool) -> Object:
@@ -94,7 +102,7 @@ _VERIFIED: Final = tuple_(boolean, array(_OBJECT))
 )
 def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> list[Value]:
     """`[true, chain]` from the last certificate to the first, the root, or `[false, []]`."""
-    return _verified(certs, Options(_now(context)))
+    return _verified(context, certs, lambda: Options(_now(context)), uri_strings=True)
 
 
 @builtin(
@@ -109,11 +117,7 @@ def crypto_x509_parse_and_verify_certificates_with_options(
     context: Context, certs: str, options: Object
 ) -> list[Value]:
     """As without options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
-    try:
-        found = _certificates(certs)
-    except BuiltinError:
-        return [False, []]
-    return _chain(found, _options(options, _now(context)), uri_strings=False)
+    return _verified(context, certs, lambda: _options(options, _now(context)), uri_strings=False)
 
 
 def _now(context: Context) -> int:
@@ -121,22 +125,25 @@ def _now(context: Context) -> int:
     return context.environment.clock() // 1_000_000_000
 
 
-def _verified(certs: str, options: Options) -> list[Value]:
-    try:
-        found = _certificates(certs)
-    except BuiltinError:
-        return [False, []]
-    return _chain(found, options, uri_strings=True)
-
-
-def _chain(found: list[bytes], options: Options, *, uri_strings: bool) -> list[Value]:
-    if len(found) < 2:
-        return [False, []]
-    try:
-        chain = verified_chain([certificate_fields(octets) for octets in found], options)
-    except (Unverified, ValueError):
-        return [False, []]
-    return [True, [_certificate(found[n], uri_strings=uri_strings) for n in chain]]
+def _verified(
+    context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
+) -> list[Value]:
+    with context.watching(len(certs) // _USUAL):
+        try:
+            found = _certificates(certs)
+        except HaltError:
+            raise
+        except BuiltinError:
+            return [False, []]
+        wanted = options()
+        if len(found) < 2:
+            return [False, []]
+        try:
+            fields = [certificate_fields(octets) for octets in found]
+            chain = verified_chain(fields, wanted, context.check_deadline)
+        except (Unverified, ValueError):
+            return [False, []]
+        return [True, [_certificate(found[n], uri_strings=uri_strings) for n in chain]]
 
 
 _PURPOSES: Final = (
@@ -196,10 +203,14 @@ def _purposes(value: Value) -> tuple[int, ...]:
     return tuple(_PURPOSES.index(str(name)) for name in names)
 
 
-@builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT)
-def crypto_x509_parse_certificate_request(csr: str) -> Object:
+@builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
+def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
     """The object of a certificate request."""
-    text = _bounded(csr)
+    with context.watching(len(csr) // _USUAL):
+        return _request(_bounded(csr))
+
+
+def _request(text: str) -> Object:
     octets = b""
     if not text.startswith("-----BEGIN CERTIFICATE REQUEST-----"):
         octets = base64_bytes(text)
@@ -213,9 +224,14 @@ def crypto_x509_parse_certificate_request(csr: str) -> Object:
         raise BuiltinError(f"asn1: structure error: {error}") from None
 
 
-@builtin("crypto.x509.parse_keypair", string, string, returns=_OBJECT)
-def crypto_x509_parse_keypair(cert: str, pem: str) -> Object:
+@builtin("crypto.x509.parse_keypair", string, string, returns=_OBJECT, context=True)
+def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
     """The object of a certificate chain and the private key of its first certificate."""
+    with context.watching((len(cert) + len(pem)) // _USUAL):
+        return _pair(cert, pem)
+
+
+def _pair(cert: str, pem: str) -> Object:
     certificates = _certificates(cert)
     if not certificates:
         raise BuiltinError("tls: failed to find any PEM data in certificate input")
@@ -268,19 +284,27 @@ def crypto_parse_private_keys(keys: str) -> Value:
     except BuiltinError:
         return []
     found = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
+    if len(found) > MAX_KEYS:
+        raise BuiltinError(f"more than {MAX_KEYS} private keys")
     return [_private_object(_load_private(block)) for block in found]
 
 
 def _load_private(block: pem.Block) -> Any:
     # only policies that handle private keys need it
     from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     try:
+        if len(block.octets) > MAX_KEY:
+            raise ValueError("too long")
         read(block.octets)
-        return load_der_private_key(block.octets, None)
+        key = load_der_private_key(block.octets, None, unsafe_skip_rsa_key_validation=True)
+        if isinstance(key, RSAPrivateKey) and not is_rsa_key(key.private_numbers()):
+            raise ValueError("numbers that do not fit")
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise BuiltinError("tls: failed to parse private key") from None
+    return key
 
 
 def _public_numbers(key: Any) -> Value:

@@ -18,13 +18,22 @@ from doorward.rego.builtins.go_json import unmarshal
 from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.errors import BuiltinError
 
-__all__ = ["MAX_KEYS", "VerificationKey", "parse_key_set", "verification_keys"]
+__all__ = [
+    "MAX_KEYS",
+    "MAX_RSA_BITS",
+    "VerificationKey",
+    "is_rsa_key",
+    "parse_key_set",
+    "verification_keys",
+]
 
 MAX_KEYS: Final = 1000
 """Most keys in one set; each costs one signature check for a token that matches none."""
 
 MAX_MATERIAL: Final = 4 * 1024 * 1024
 MAX_RSA_BITS: Final = 16_384
+MAX_FACTORED_BITS: Final = 4096
+"""Largest RSA key whose factors are computed where it does not name them."""
 
 _CURVES: Final = {
     "P-256": ("SECP256R1", 32),
@@ -147,12 +156,13 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
         if "d" not in key:
             return public.public_key()
         d = _integer(key, "d")
-        p, q = (
-            (_integer(key, "p"), _integer(key, "q"))
-            if "p" in key and "q" in key
-            else rsa.rsa_recover_prime_factors(public.n, public.e, d)
-        )
-        return rsa.RSAPrivateNumbers(
+        if "p" in key and "q" in key:
+            p, q = _integer(key, "p"), _integer(key, "q")
+        elif public.n.bit_length() > MAX_FACTORED_BITS:
+            raise BuiltinError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
+        else:
+            p, q = rsa.rsa_recover_prime_factors(public.n, public.e, d)
+        numbers = rsa.RSAPrivateNumbers(
             p,
             q,
             d,
@@ -160,9 +170,27 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
             rsa.rsa_crt_dmq1(d, q),
             rsa.rsa_crt_iqmp(p, q),
             public,
-        ).private_key()
-    except ValueError:
+        )
+        if not is_rsa_key(numbers):
+            raise BuiltinError("invalid RSA key")
+        return numbers.private_key(unsafe_skip_rsa_key_validation=True)
+    except (ValueError, ZeroDivisionError):
         raise BuiltinError("invalid RSA key") from None
+
+
+def is_rsa_key(numbers: Any) -> bool:
+    """Whether the numbers of a private RSA key fit each other.
+
+    That its factors are prime is not asked, as Go does not ask: it takes cryptography a quarter of
+    a second at 4096 bits, and minutes at `MAX_RSA_BITS`.
+    """
+    p, q, d = numbers.p, numbers.q, numbers.d
+    n, e = numbers.public_numbers.n, numbers.public_numbers.e
+    if min(p, q) < 3 or e < 3 or not (n & e & p & q & 1) or p * q != n:
+        return False
+    exponents = (numbers.dmp1, numbers.dmq1) == (d % (p - 1), d % (q - 1))
+    inverse = d * e % (p - 1) == 1 and d * e % (q - 1) == 1 and numbers.iqmp * q % p == 1
+    return exponents and inverse
 
 
 def _elliptic(key: Mapping[Any, Any]) -> Any:

@@ -3,7 +3,8 @@
 A leaf, intermediates and one root become a chain, or an error says why there is none. Checked are
 signatures (SHA-1 and older are refused), validity at a moment, that issuers may issue, path
 lengths, name constraints, purposes and the name asked for. An extension that is critical and not
-understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf.
+understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf; names and constraints are as
+many as certificates hold, so the caller looks at the clock at each name.
 """
 
 from __future__ import annotations
@@ -41,9 +42,14 @@ class Options:
     purposes: tuple[int, ...] = (SERVER_PURPOSE,)
 
 
-def verified_chain(certificates: list[CertificateFields], options: Options) -> list[int]:
-    """Indices of a chain from the last certificate to the first, which is trusted."""
-    search = _Search(certificates, options)
+def verified_chain(
+    certificates: list[CertificateFields], options: Options, look: Callable[[], None]
+) -> list[int]:
+    """Indices of a chain from the last certificate to the first, which is trusted.
+
+    `look` is called on the way.
+    """
+    search = _Search(certificates, options, look)
     leaf = len(certificates) - 1
     search.check(leaf, [])
     if options.name:
@@ -60,6 +66,7 @@ def verified_chain(certificates: list[CertificateFields], options: Options) -> l
 class _Search:
     certificates: list[CertificateFields]
     options: Options
+    look: Callable[[], None]
     signatures: int = 0
     loaded: dict[int, Any] = field(default_factory=dict)
 
@@ -83,6 +90,7 @@ class _Search:
 
     def check(self, index: int, chain: list[int]) -> None:
         """That a certificate may stand behind `chain` (or be the leaf, if that is empty)."""
+        self.look()
         certificate = self.certificates[index]
         if certificate.unhandled:
             raise Unverified("unhandled critical extension")
@@ -92,7 +100,7 @@ class _Search:
             return
         if certificate.has_constraints:
             for below in chain:
-                _check_constraints(certificate, self.certificates[below])
+                _check_constraints(certificate, self.certificates[below], self.look)
         if index != 0 and not (certificate.basic_constraints and certificate.is_ca):
             raise Unverified("certificate is not authorized to sign other certificates")
         limited = certificate.basic_constraints and certificate.max_path >= 0
@@ -167,7 +175,9 @@ def _matches(given: str, wanted: str) -> bool:
     return given.removesuffix(".") == wanted
 
 
-def _check_constraints(issuer: CertificateFields, below: CertificateFields) -> None:
+def _check_constraints(
+    issuer: CertificateFields, below: CertificateFields, look: Callable[[], None]
+) -> None:
     kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
         (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),
         (below.names.emails, issuer.permitted.emails, issuer.excluded.emails, _in_mailbox),
@@ -176,6 +186,7 @@ def _check_constraints(issuer: CertificateFields, below: CertificateFields) -> N
     ]
     for names, permitted, excluded, is_in in kinds:
         for name in names:
+            look()
             if any(is_in(name, constraint) for constraint in excluded):
                 raise Unverified("a name is excluded by a constraint")
             if permitted and not any(is_in(name, constraint) for constraint in permitted):
