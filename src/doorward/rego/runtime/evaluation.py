@@ -267,10 +267,9 @@ class Evaluation(Context):
     def made(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
         whole: Any = self.origin or self
-        if whole.room is not None:
-            whole.room -= count
-            if whole.room < 0:
-                raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
+        whole.room -= count
+        if whole.room < 0:
+            raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
 
     def sized(self, value: Any, span: Span) -> Any:
         """`value`, which limited code has made, with what it holds counted."""
@@ -332,8 +331,7 @@ class Evaluation(Context):
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
         sink = self.environment.on_print
-        if sink is None:
-            return
+        assert sink is not None  # only then is there code that prints
         shown = [[_print_text(v) for v in found] or ["<undefined>"] for found in operands]
         for words in itertools.product(*shown):
             sink(" ".join(words), span)

@@ -87,8 +87,6 @@ def lookup(value: Any, key: Any) -> Any:
 
 def lookup_data(value: Any, key: Any) -> Any:
     """`lookup` in base data, where a number also finds the key that it reads as (as in OPA)."""
-    if type(value) is dict and type(key) is str:
-        return value.get(key, UNDEFINED)
     found = lookup(value, key)
     if found is UNDEFINED and type(key) is int and type(value) is dict:
         return value.get(str(key), UNDEFINED)
@@ -139,11 +137,9 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
 
-def items_as_made(collection: Any) -> Iterable[tuple[Any, Any]]:
-    """`items`, but an object's in the order in which they were put in."""
-    if type(collection) is dict:
-        return [(from_key(k), v) for k, v in collection.items()]
-    return items(collection)
+def items_as_made(object_: dict[Key, Any]) -> list[tuple[Any, Any]]:
+    """`items` of an object, in the order in which they were put in."""
+    return [(from_key(k), v) for k, v in object_.items()]
 
 
 def is_collection(value: Any) -> bool:
