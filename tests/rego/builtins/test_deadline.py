@@ -147,6 +147,10 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         "sprintf(input.t, input.v)",
         lambda: {"t": "%1000000d" * 1000, "v": [1] * 1000},
     ),
+    "no digits of a long text, many times": (
+        "sprintf(input.t, [input.s])",
+        lambda: {"t": "%.0[1]x" * 10_000, "s": "a" * 500_000},
+    ),
     "argument numbers that never end": ("sprintf(input, [])", lambda: "%[" * 50_000),
     "a template of many rounds": (
         "strings.render_template(input, {})",
@@ -303,6 +307,20 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         lambda: {
             "a": list(range(50_000)),
             "s": {"properties": {"a": {"items": {"type": "integer", "minimum": 0}}}},
+        },
+    ),
+    "a JSON schema of many names": (
+        "json.match_schema(input, input.s)",
+        lambda: {
+            "a": {f"{n}": n for n in range(20_000)},
+            "s": {"properties": {"a": {"patternProperties": {f"x{n}": {} for n in range(500)}}}},
+        },
+    ),
+    "a JSON schema of items that differ": (
+        "json.match_schema(input, input.s)",
+        lambda: {
+            "a": [[n] * 10 for n in range(20_000)],
+            "s": {"properties": {"a": {"uniqueItems": True}}},
         },
     ),
     "YAML": (

@@ -113,3 +113,39 @@ def test_formats(name: str, good: str, bad: str) -> None:
     assert FORMATS[name](good)
     assert not FORMATS[name](bad)
     assert FORMATS[name](7)
+
+
+def test_patterns_of_names_take_linear_time_where_no_others_may_be() -> None:
+    schema: Value = {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
+    start = time.monotonic()
+    assert findings({"a" * 40 + "!": 1, "aa": 1}, schema) == [
+        ("(Root)", "additional_property_not_allowed")
+    ]
+    assert time.monotonic() - start < 5
+
+
+def test_a_part_that_names_a_draft_keeps_to_the_same_rules() -> None:
+    part: Value = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}
+    start = time.monotonic()
+    assert findings({"a": "a" * 40 + "!"}, {"properties": {"a": part}}) == [("a", "pattern")]
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("document", "extra", "found"),
+    [
+        ({"a": 1, "x1": "s", "b": 2}, False, [("(Root)", "additional_property_not_allowed")]),
+        ({"a": 1, "x1": "s"}, False, []),
+        ({"a": 1, "b": 2}, {"type": "string"}, [("b", "invalid_type")]),
+        ({"a": 1, "b": 2}, True, []),
+    ],
+)
+def test_names_beside_the_named_ones(
+    document: Value, extra: Value, found: list[tuple[str, str]]
+) -> None:
+    schema: Value = {
+        "properties": {"a": {}},
+        "patternProperties": {"^x": {"type": "string"}},
+        "additionalProperties": extra,
+    }
+    assert findings(document, schema) == found

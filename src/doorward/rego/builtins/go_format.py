@@ -270,7 +270,7 @@ def _string(text: str, verb: str, spec: _Spec) -> str | None:
     if verb in "vq":
         return spec.pad(_quoted(spec.cut(text), spec))
     if verb in "xX":
-        return _hex_bytes(text.encode("utf-8", "surrogatepass"), verb, spec)
+        return _hex_bytes(spec.cut(text).encode("utf-8", "surrogatepass"), verb, spec)
     return None
 
 

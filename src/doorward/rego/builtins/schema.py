@@ -62,9 +62,8 @@ def json_match_schema(context: Context, document: Value, schema: Value) -> list[
     from referencing.exceptions import Unresolvable  # loaded by now
 
     try:
-        found = explain(
-            validator.evolve(format_checker=looking).iter_errors(to_python(instance)), MAX_ERRORS
-        )
+        errors = validator.evolve(format_checker=looking).iter_errors(to_python(instance))
+        found = explain(errors, MAX_ERRORS, looking.look)
     except RecursionError:
         raise BuiltinError("document or schema is nested too deeply") from None
     except Unresolvable as error:
@@ -147,6 +146,7 @@ def _prepared(schema: Any) -> Any:
     rules = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
         "enum": _enum,
         "const": _const,
         "uniqueItems": _unique_items,
@@ -285,9 +285,28 @@ def _pattern_properties(
     if not isinstance(instance, dict):
         return
     for pattern, part in properties.items():
+        matches = matcher(pattern)
         for name, value in instance.items():
-            if matcher(pattern)(name):
+            validator.format_checker.look()
+            if matches(name):
                 yield from validator.descend(value, part, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, part: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not isinstance(instance, dict) or part is True:
+        return
+    known = schema.get("properties", {})
+    patterns = [matcher(pattern) for pattern in schema.get("patternProperties", {})]
+    wrong = False
+    for name, value in instance.items():
+        validator.format_checker.look()
+        if name in known or any([matches(name) for matches in patterns]):
+            continue
+        wrong = True
+        if part is not False:
+            yield from validator.descend(value, part, path=name)
+    if wrong and part is False:
+        yield _error("additionalProperties")
 
 
 def _enum(validator: Any, values: list[Any], instance: Any, schema: Any) -> Iterator[Any]:
@@ -305,6 +324,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> It
         return
     seen: dict[str, int] = {}
     for place, item in enumerate(instance):
+        validator.format_checker.look()
         first = seen.setdefault(marshal(item), place)
         if first != place:
             yield _error(f"{first},{place}")

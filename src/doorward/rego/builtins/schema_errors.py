@@ -67,10 +67,11 @@ _READ: Final = 10
 """How many times the limit is read, since not all that is wrong is listed."""
 
 
-def explain(errors: Iterable[Any], limit: int) -> list[Value]:
-    """The first `limit` findings, as objects."""
+def explain(errors: Iterable[Any], limit: int, look: Callable[[], None]) -> list[Value]:
+    """The first `limit` findings, as objects. `look` is called at each."""
     found: list[Value] = []
     for error in _relevant(list(islice(errors, _READ * limit))):
+        look()
         for kind, field, text in _findings(error):
             found.append({"error": f"{field}: {text}", "type": kind, "field": field, "desc": text})
             if len(found) == limit:
