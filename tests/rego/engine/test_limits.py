@@ -91,12 +91,17 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_deadline_stops_it(name: str) -> None:
     query, value = prepared(name, deadline=DEADLINE)
-    start = time.thread_time()
-    with pytest.raises(EvalError) as caught:
-        query.value(value)
-    assert time.thread_time() - start < DEADLINE + SLACK
-    assert caught.value.code == "eval_cancel_error"
-    assert caught.value.message == "caller cancelled query execution"
+
+    def spent() -> float:
+        start = time.thread_time()
+        with pytest.raises(EvalError) as caught:
+            query.value(value)
+        assert caught.value.code == "eval_cancel_error"
+        assert caught.value.message == "caller cancelled query execution"
+        return time.thread_time() - start
+
+    # A busy machine may be late now and then; what is not bounded is late each time.
+    assert any(spent() < DEADLINE + SLACK for _ in range(3))
 
 
 @pytest.mark.parametrize("name", ["nested loops", "functions that double", "walk of a long list"])
