@@ -105,7 +105,7 @@ def test_two_hundred_at_once_with_a_slow_policy_server(
     for thread in threads:
         thread.join()
     assert statuses == [200] * 200
-    assert max(times) < 3.0, max(times)
+    assert max(times) < 200 * Slow.pause / 4, max(times)
 
 
 def test_policy_server_that_hangs_denies_at_the_deadline(

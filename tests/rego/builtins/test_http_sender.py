@@ -20,6 +20,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from doorward.rego.builtins.http_message import Certificates, HTTPRequest, SendError, Source
 from doorward.rego.builtins.http_sender import HTTPXSender
 
+SLOW = 2.0
+"""Seconds that a slow server takes; nobody waits for it."""
+
 
 class Echo(BaseHTTPRequestHandler):
     """Answers with what it was asked; some paths do something else."""
@@ -35,7 +38,7 @@ class Echo(BaseHTTPRequestHandler):
             self.end_headers()
             return
         if self.path == "/slow":
-            time.sleep(0.5)
+            time.sleep(SLOW)
         lines = [f"{self.command} {self.path}", *(f"{k}: {v}" for k, v in self.headers.items())]
         body = "\n".join(lines).encode() + b"\n\n" + sent
         self.send_response(200)
@@ -129,14 +132,14 @@ def test_a_slow_server_is_not_waited_for(base: str, sender: HTTPXSender) -> None
     with pytest.raises(SendError, match="request timed out") as caught:
         sender.send(HTTPRequest("GET", f"{base}/slow", timeout=0.1), None)
     assert caught.value.timed_out
-    assert time.monotonic() - start < 0.45
+    assert time.monotonic() - start < SLOW
 
 
 def test_retries_end_with_the_deadline(sender: HTTPXSender) -> None:
     start = time.monotonic()
     with pytest.raises(SendError):
         sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", retries=20, timeout=0.3), None)
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 3
 
 
 @pytest.mark.parametrize(
