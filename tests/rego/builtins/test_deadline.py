@@ -327,6 +327,7 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         "yaml.unmarshal(input)",
         lambda: "".join(f"k{n}: [1, 2, {{b: c}}]\n" for n in range(11_000)),
     ),
+    "a number of YAML that is none": ("yaml.unmarshal(input)", lambda: "9" * 200_000 + "x"),
     "whether it is YAML": (
         "yaml.is_valid(input)",
         lambda: "".join(f"k{n}: [1, 2, {{b: c}}]\n" for n in range(11_000)),
@@ -366,6 +367,10 @@ ATTACKS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
         many_names,
     ),
     "many private keys": ("crypto.parse_private_keys(input)", private_keys),
+    "keys whose headers never end": (
+        "crypto.parse_private_keys(input)",
+        lambda: "-----BEGIN a:b-----\n" * 50_000,
+    ),
     "a version of many parts": (
         "semver.compare(input, input)",
         lambda: "1.0.0-" + "a.b." * 1000 + "a",

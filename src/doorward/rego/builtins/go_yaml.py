@@ -15,11 +15,11 @@ import re
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from math import isinf, isnan
+from math import copysign, inf, isinf, isnan
 from typing import Any, Final
 
 from doorward.rego.builtins.go_json import marshal as json_text
-from doorward.rego.builtins.octets import from_bytes, scrub
+from doorward.rego.builtins.octets import SURROGATES, from_bytes, scrub
 from doorward.rego.errors import BuiltinError
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
@@ -43,7 +43,7 @@ _WORDS: Final[dict[str, object]] = {
 _INTEGER: Final = re.compile(
     r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))\Z", re.ASCII
 )
-_FLOAT: Final = re.compile(r"[-+]?(?:[0-9]*\.?[0-9]+|[0-9]+\.)([eE][-+]?[0-9]+)?\Z", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z", re.ASCII)
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d?-\d\d?(?:[Tt ].*)?\Z", re.ASCII)
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z", re.ASCII)
 
@@ -77,8 +77,12 @@ def _compose(text: str) -> Any:
         raise BuiltinError(f"yaml: {place}{_said(error.problem or error.context)}") from None
     except yaml.reader.ReaderError:
         raise BuiltinError("yaml: control characters are not allowed") from None
-    except ValueError as error:
-        raise BuiltinError(f"yaml: {error}") from None
+    except (ValueError, OverflowError):  # of `chr`
+        raise _bad_escape() from None
+
+
+def _bad_escape() -> BuiltinError:
+    return BuiltinError("yaml: found invalid Unicode character escape code")
 
 
 def _said(problem: str | None) -> str:
@@ -169,14 +173,17 @@ class _Reader:
 
 
 def _float_key(key: float) -> str:
-    if isnan(key) or isinf(key):
-        return ".nan" if isnan(key) else ".inf" if key > 0 else "-.inf"
+    nearest = _single(key)
+    if isnan(nearest) or isinf(nearest):
+        return ".nan" if isnan(nearest) else ".inf" if nearest > 0 else "-.inf"
     return _go_g(key, single=True)
 
 
 def _scalar(node: Any) -> object:
     """A string, bool, int, float or None."""
     text: str = node.value
+    if SURROGATES.search(text):  # the reader lets none through that is no escape
+        raise _bad_escape()
     tag = node.tag
     short = tag.removeprefix("tag:yaml.org,2002:")
     if short == "binary":
@@ -248,19 +255,20 @@ def _digits(value: float, *, single: bool = False) -> tuple[str, str, int]:
 
 def _shortest(value: float, *, single: bool) -> str:
     """Fewest digits that read back to `value` or, if `single`, to its nearest float32."""
-    for precision in range(17):
+    precision = 0
+    while True:  # 17 digits are enough for any float
         text = f"{value:.{precision}e}"
         same = _single(float(text)) == _single(value) if single else float(text) == value
         if same:
             return text
-    return f"{value:.17e}"
+        precision += 1
 
 
 def _single(value: float) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
-        return float("inf")
+        return copysign(inf, value)
 
 
 def _positional(digits: str, exponent: int) -> str:
