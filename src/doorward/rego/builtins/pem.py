@@ -1,7 +1,7 @@
 """PEM as Go's `encoding/pem` reads and writes it: text becomes labelled bytes.
 
-Knows nothing of what the bytes mean. A block has at most 64 lines of headers: without an end of
-them, each line that begins a block would be followed to the end of the text.
+Knows nothing of what the bytes mean. No header begins as a block does: each of many beginnings
+would be followed to the end of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Block", "decode", "decode_all"]
 
 _BLOCK: Final = re.compile(
     r"(?:^|\n)-----BEGIN ([^\r\n]*?)-----[ \t\r]*\n"
-    r"((?:[^\n:]+:[^\n]*\n){0,64}+)"
+    r"((?:(?!-----)[^\n:]+:[^\n]*\n)*+)"
     r"([A-Za-z0-9+/=\s]*?)"
     r"-----END \1-----[ \t\r]*(?:\n|\Z)"
 )
