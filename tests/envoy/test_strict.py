@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.envoy.deciders import request
 
+from doorward.envoy import strict
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import AmbiguousRequestError, RequestError, RequestParseError
 from doorward.envoy.options import Options
@@ -238,11 +239,11 @@ def test_what_has_one_reading_is_read_as_in_compatible_mode(raw: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [post('{"a":1}x'), post("{"), get("/?a=%zz"), get("/?a=1;b=2")])
 def test_what_cannot_be_read_is_refused_as_in_compatible_mode(raw: bytes) -> None:
-    with pytest.raises(RequestParseError) as strict:
+    with pytest.raises(RequestParseError) as in_strict_mode:
         to_input(raw, STRICT)
     with pytest.raises(RequestParseError) as compatible:
         to_input(raw, Options())
-    assert str(strict.value) == str(compatible.value)
+    assert str(in_strict_mode.value) == str(compatible.value)
 
 
 def test_bodies_are_not_looked_at_when_no_policy_reads_them() -> None:
@@ -331,3 +332,18 @@ def test_an_object_that_passes_is_the_same_to_every_reader(pairs: list[tuple[str
     assert built["parsed_body"] == dict(reversed(pairs)) == dict(pairs)
     for fold in (str.lower, str.upper, str.casefold):
         assert len({fold(name) for name, _ in pairs}) == len(pairs)
+
+
+def test_header_names_are_remembered_within_bounds_and_only_when_they_are_right() -> None:
+    for number in range(3 * strict.MAX_REMEMBERED):
+        to_input(request("/", headers={f"x-{number}": "1", "accept": "*/*"}), STRICT)
+    to_input(request("/", headers={"x" * strict.MAX_REMEMBERED: "1", "x-long": "1"}), STRICT)
+    remembered = vars(strict)["_right_names"]
+    assert "accept" in remembered
+    assert "x-long" not in remembered
+    assert len(remembered) <= 2 * strict.MAX_REMEMBERED
+    for name in ("Accept", "x_1", "x-rewrite-url"):
+        for _ in range(2):
+            with pytest.raises(AmbiguousRequestError):
+                to_input(request("/", headers={"accept": "*/*", name: "1"}), STRICT)
+        assert name not in remembered

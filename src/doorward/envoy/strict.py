@@ -12,7 +12,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from json.scanner import make_scanner
 from typing import Any, Final, NoReturn
 
@@ -75,11 +74,8 @@ def check_request(http: Mapping[str, Any], target: str, headers: Mapping[str, st
         _refuse("method is not in capitals")
     if not _PLAIN_TARGET.match(target):
         _check_target(method, target)
-    names = "\n".join(headers)
-    if len(names) <= MAX_REMEMBERED:
-        _remembered_header_names(names)
-    else:
-        _check_header_names(names)
+    if not _right_names.issuperset(headers):
+        _check_header_names(headers)
     authorization = headers.get("authorization")
     if authorization and "," in authorization:
         _check_authorization(authorization)
@@ -135,21 +131,25 @@ _SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 
-def _check_header_names(names: str) -> None:
-    """Names, one to a line."""
+def _check_header_names(headers: Mapping[str, str]) -> None:
+    names = "\n".join(headers)
     if names != names.lower():
         _refuse("header name is not in small letters")
     if "_" in names:
         _refuse("underscore in a header name")
     if not _OVERRIDES.isdisjoint(names.split("\n")):
         _refuse("header that overrides the method or the path")
+    if len(names) <= MAX_REMEMBERED:
+        if len(_right_names) > MAX_REMEMBERED:
+            _right_names.clear()
+        _right_names.update(headers)
 
 
 MAX_REMEMBERED: Final = 2048
-"""Characters of header names that are remembered once they were found right."""
+"""Header names that are remembered, and the characters of those of a request that are."""
 
-# Clients send the same names again and again.
-_remembered_header_names: Final = lru_cache(maxsize=256)(_check_header_names)
+_right_names: Final[set[str]] = set()
+"""What was found right: clients send the same names again and again."""
 
 
 def _check_authorization(value: str) -> None:
