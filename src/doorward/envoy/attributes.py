@@ -38,7 +38,7 @@ def to_attributes(attributes: Any) -> Object:
     """
     out: Object = {}
     has = attributes.HasField
-    # What was left as bytes is there if it is not empty, and mostly need not be asked about.
+    # What is not empty is there, and need not be asked about.
     encoded: bytes
     if (encoded := attributes.source) or has("source"):
         out["source"] = _from_peer(encoded)
@@ -46,10 +46,10 @@ def to_attributes(attributes: Any) -> Object:
         out["destination"] = _from_peer(encoded)
     request = attributes.request
     held: Object = {}
-    if request.HasField("time"):
-        held["time"] = _from_time(request.time)
-    if request.HasField("http"):
-        held["http"] = _from_http(request.http)
+    if (time := _from_time(request.time)) or request.HasField("time"):
+        held["time"] = time
+    if (http := _from_http(request.http)) or request.HasField("http"):
+        held["http"] = http
     if held or has("request"):
         out["request"] = held
     if attributes.context_extensions:

@@ -58,15 +58,14 @@ def to_input(
         else:
             context = _from_v2(request)
             walk = attributes_v2.to_attributes
-        if context.HasField("attributes"):
-            context = context.attributes
-            out["attributes"] = found = walk(context)
+        if (found := walk(context.attributes)) or context.HasField("attributes"):
+            out["attributes"] = found
             source: Any = found.get("source")
             if source and "principal" in source:
                 out["source_principal"] = source["principal"]
             fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
             if "rawBody" in fields:
-                raw_body = context.request.http.raw_body
+                raw_body = context.attributes.request.http.raw_body
     except DecodeError as error:
         raise _malformed(error) from None
     out["version"] = _VERSION_V3 if version == "v3" else _VERSION_V2
