@@ -120,10 +120,32 @@ def test_what_is_trusted_need_not_have_signed_itself() -> None:
         (certificate("root", "root", days=(-3, -2)), MIDDLE, leaf()),
         (ROOT, MIDDLE, leaf(adding(x509.OCSPNoCheck()))),
         (ROOT, MIDDLE, leaf(signer="root")),
+        (certificate("root", "root", ca=False), leaf(issuer="root")),
     ],
 )
 def test_a_chain_with_a_broken_link_does_not_hold(certificates: tuple[str, ...]) -> None:
     assert verify(*certificates) == [False, []]
+
+
+def test_so_many_signatures_are_looked_at_and_no_more() -> None:
+    wrong = [certificate("middle", "root", signer="leaf", days=(-n, n)) for n in range(2, 62)]
+    assert verify(ROOT, MIDDLE, *wrong, leaf())[0] is True
+    assert verify(ROOT, *wrong, MIDDLE, leaf())[0] is False
+
+
+def test_no_certificate_stands_twice_in_a_chain() -> None:
+    client = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    only_client = leaf(adding(client), issuer="root")
+    assert verify(ROOT, ROOT, only_client) == [False, []]
+    valid, chain = verify(ROOT, ROOT, only_client, KeyUsages=["KeyUsageClientAuth"])
+    assert (valid, len(chain)) == (True, 2)
+
+
+def test_a_host_that_python_does_not_read_is_within_no_constraint() -> None:
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier("http://[a]/")])
+    constraints = x509.NameConstraints([x509.UniformResourceIdentifier("")], None)
+    odd = certificate("leaf", "middle", adding(names), ca=False)
+    assert verify(ROOT, certificate("middle", "root", adding(constraints)), odd) == [False, []]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +175,12 @@ def test_a_name_is_one_of_the_leaf(name: str, holds: bool) -> None:
         (None, [x509.DNSName("b.example")], False),
         ([x509.IPAddress(ip_network("10.0.0.0/8"))], None, True),
         (None, [x509.IPAddress(ip_network("10.0.0.0/24"))], False),
+        ([x509.IPAddress(ip_network("::/0"))], None, False),
+        ([x509.DNSName("")], None, True),
+        (None, [x509.DNSName("")], False),
+        ([x509.DNSName(".example")], None, True),
+        ([x509.DNSName(".a.example")], None, False),
+        ([x509.UniformResourceIdentifier("")], None, True),
         ([x509.RFC822Name("a.example")], None, True),
         (None, [x509.RFC822Name("a@a.example")], False),
         ([x509.UniformResourceIdentifier(".example")], None, True),

@@ -25,7 +25,6 @@ from doorward.rego.builtins.go_template_syntax import (
     Constant,
     Fields,
     Function,
-    Jump,
     Node,
     Operand,
     Pipeline,
@@ -138,8 +137,8 @@ class _Run:
                     del self.scope[outer:]
             case Call(name, pipeline_):
                 self.call(name, self.pipeline(pipeline_, dot) if pipeline_ else None)
-            case Jump(kind):
-                raise _JumpError(kind)
+            case _:
+                raise _JumpError(node.kind)
 
     def branch(self, node: Branch, dot: Any) -> None:
         value = self.pipeline(node.pipeline, dot)
@@ -221,8 +220,8 @@ class _Run:
                 return _at(dot if of is None else self.value(of, dot), names)
             case Pipeline():
                 return self.pipeline(operand, dot)
-            case Function(name):
-                return self.function(name, [], dot, _MISSING)
+            case _:
+                return self.function(operand.name, [], dot, _MISSING)
 
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
         self.step()

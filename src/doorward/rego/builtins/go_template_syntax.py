@@ -142,7 +142,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`)"
     r"|(?P<char>'(?:[^'\\\n]|\\.)+')"
     r"|(?P<number>[+-]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+"
-    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?))"
+    r"|(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?))"
     r"|(?P<field>\.[^\W\d]\w*)"
     r"|(?P<dot>\.)"
     r"|(?P<variable>\$\w*)"
@@ -490,11 +490,7 @@ def _number(text: str) -> int | float:
             return int(plain, 8)
         return int(plain, 0)
     except ValueError:
-        pass
-    try:
         return float(plain)
-    except ValueError:
-        raise _fail(f"bad number syntax: {text}") from None
 
 
 _ESCAPE: Final = re.compile(

@@ -75,7 +75,7 @@ def _public_key(block: pem.Block) -> Any:
             return x509.load_der_x509_certificate(block.octets).public_key()
         if block.label == "PUBLIC KEY":
             return load_der_public_key(block.octets)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         what = "certificate" if block.label == "CERTIFICATE" else "key"
         raise BuiltinError(f"failed to parse a PEM {what}") from error
     raise BuiltinError("failed to extract a Key from the PEM certificate")

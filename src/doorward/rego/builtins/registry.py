@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from doorward.rego.builtins.signature import Function, Type, kinds
 from doorward.rego.errors import OperandError
@@ -238,13 +238,11 @@ def _ternary(
     return call
 
 
-def _refuse(signature: Function, operands: tuple[Value, ...]) -> None:
-    for position, (type_, operand) in enumerate(
-        zip(signature.args, operands, strict=False), start=1
-    ):
-        wanted = kinds(type_)
-        if wanted and kind_name(operand) not in wanted:
-            raise operand_error(position, operand, *wanted)
+def _refuse(signature: Function, operands: tuple[Value, ...]) -> NoReturn:
+    wanted = [kinds(type_) for type_ in signature.args]
+    wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
+    place = wrong.index(True)
+    raise operand_error(place + 1, operands[place], *wanted[place])
 
 
 def _classes(type_: Type) -> frozenset[type]:

@@ -135,7 +135,7 @@ class _Search:
             try:
                 raw = self.certificates[index].raw
                 self.loaded[index] = x509.load_der_x509_certificate(raw)
-            except (ValueError, UnsupportedAlgorithm) as error:
+            except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
                 raise Unverified("malformed certificate") from error
         return self.loaded[index]
 

@@ -178,6 +178,8 @@ def _parts(signed: Element) -> _Parts:
     version = 1
     if items[0].tag == 0xA0:
         version = read(items.pop(0).content).integer() + 1
+        if not 1 <= version <= 3:
+            raise ValueError("invalid version")
     serial, _, issuer, validity, subject, key, *rest = items
     extensions: list[_Extension] = []
     for element in rest:
