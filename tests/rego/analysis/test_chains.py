@@ -23,7 +23,7 @@ def chain(operand: str = "input.x", operator: str = "+", length: int = LONG) -> 
 
 
 def answer(body: str, **input_: Any) -> Any:
-    module = f"package a\n\nimport future.keywords.not\n\n{body}\n"
+    module = f"package a\n\nimport future.keywords\n\n{body}\n"
     return Engine({"a.rego": module}).prepare("data.a.p").value(input_)
 
 
@@ -48,6 +48,10 @@ def answer(body: str, **input_: Any) -> Any:
         (f"p if every y in [{chain()}] {{ {chain('y')} > y }}", True),
         (f"p := y if {{ some y in [{chain()}] }}", LONG),
         (f"p := 1 if input.x > 1 else := {chain()}", LONG),
+        (f"p if {{ {{ {chain()} == 0 }} or {{ {chain()} == {LONG} }} }}", True),
+        (f"p if {{ {chain()} == {LONG} and {chain()} > 1 }}", True),
+        (f"p := y if {{ some i; y := [{chain()}][i] }}", LONG),
+        (f"p if {{ some y; y = {chain()} }}", True),
         (f"f(y) := {chain('y')}\n\np := f({chain()})", LONG * LONG),
         (f"q[y] := 1 if some y in [{LONG}]\n\np := q[{chain()}]", 1),
         (f"p contains {chain()}", frozenset({LONG})),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.rego.builtins.calls import asked
 
+from doorward.rego import Engine
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import BuiltinError
 from doorward.rego.values import UNDEFINED, Value, make_set
@@ -18,6 +20,8 @@ NESTED_BRACES = "{" * 500
 NESTED_PARENTHESES = "{{" + "(" * 500 + "1" + ")" * 500 + "}}"
 NESTED_BRANCHES = "{{if .a}}" * 500 + "{{end}}" * 500
 CHAIN: Value = {n: [n + 1, "leaf"] for n in range(3000)}
+
+PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"
 
 TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("numbers.range", [0, 10**12], "more than 1000000 numbers"),
@@ -32,6 +36,18 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("regex.replace", [LONG, "a", "b" * 40], "longer than"),
     ("regex.match", ["(a{100}){100}{100}", "a"], "invalid"),
     ("regex.match", [LONG, "a"], "longer than"),
+    ("regex.match", ["(a|b){1000}", "c" * (1 << 20)], "text is longer than"),
+    ("regex.find_n", ["(a|b){1000}", "c" * (1 << 20), -1], "text is longer than"),
+    ("regex.find_n", ["()" * 1001, "a", -1], "more than 1000 groups"),
+    (
+        "regex.find_all_string_submatch_n",
+        ["()" * 20 + "a", "a" * 60_000, -1],
+        "more than 1048576 strings",
+    ),
+    ("regex.globs_match", ["a" * 20_000, "a"], "too long"),
+    ("units.parse", ["1" * 70_000], "longer than"),
+    ("crypto.parse_private_keys", [PRIVATE_KEY * 101], "more than 100 private keys"),
+    ("strings.render_template", ["{{println .s .s}}", {"s": "a" * (1 << 23)}], "longer than"),
     ("glob.match", [LONG, [], "a"], "longer than"),
     ("glob.match", [NESTED_BRACES, [], "a"], "nested"),
     ("regex.globs_match", ["a*b*" * 40, "b*a*" * 40], "too long"),
@@ -84,6 +100,32 @@ def test_hard_cases_take_no_time(name: str, operands: list[Value], want: Value) 
 
 def test_a_long_replacement_is_read_each_time() -> None:
     assert asked("regex.replace", "ab", "b", "$0" * 5000) == "a" + "b" * 5000
+
+
+def test_a_large_pattern_that_is_constant_refuses_long_texts_only() -> None:
+    query = Engine().prepare('regex.match("(a|b){1000}c", input)')
+    assert query.value("a" * 1000 + "c") is True
+    assert query.value("a" * 1000) is False
+    assert query.value("a" * (1 << 20)) is UNDEFINED
+
+
+@pytest.mark.parametrize("empty", [{}, {"": "-"}])
+def test_many_replacements_give_what_few_give(empty: dict[Any, Any]) -> None:
+    """Of keys that fit at one place the first in order does, however long the text is."""
+    patterns: dict[Any, Any] = {"ab": "1", "abc": "2", "b": "ba", "ca": "", "aa": "c" * 9, **empty}
+    text = "".join(random.Random(2).choices("abcd", k=3000))
+    filler = {f"x{n}": "y" for n in range(1000)}
+    assert asked("strings.replace_n", {**patterns, **filler}, text) == asked(
+        "strings.replace_n", patterns, text
+    )
+
+
+@pytest.mark.parametrize("name", ["trim", "trim_left", "trim_right"])
+def test_many_characters_are_trimmed_as_few_are(name: str) -> None:
+    many = "".join(map(chr, range(0x61, 0x100)))
+    for text in ("", "abc", "abcXYZdef", "XabcY", "é-X-é"):
+        few = "".join(set(text) & set(many)) or "a"
+        assert asked(name, text, many) == asked(name, text, few)
 
 
 def test_print_is_true_by_itself() -> None:

@@ -137,8 +137,10 @@ class _Shortener:
                 return self.chain(term, out)
             case Call() if term.name == "print":
                 return term
-            case Call(_, args) | Ref(_, args):
+            case Call(_, args):
                 return replace(term, args=self.terms(args, out))
+            case Ref(head, args):
+                return replace(term, head=self.term(head, out), args=self.terms(args, out))
             case Array(items) | Set(items):
                 return replace(term, items=self.terms(items, out))
             case Object(items):
