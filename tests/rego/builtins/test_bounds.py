@@ -114,7 +114,7 @@ def test_many_replacements_give_what_few_give(empty: dict[Any, Any]) -> None:
     """Of keys that fit at one place the first in order does, however long the text is."""
     patterns: dict[Any, Any] = {"ab": "1", "abc": "2", "b": "ba", "ca": "", "aa": "c" * 9, **empty}
     text = "".join(random.Random(2).choices("abcd", k=3000))
-    filler = {f"x{n}": "y" for n in range(1000)}
+    filler: dict[Any, Any] = {f"x{n}": "y" for n in range(1000)}
     assert asked("strings.replace_n", {**patterns, **filler}, text) == asked(
         "strings.replace_n", patterns, text
     )
