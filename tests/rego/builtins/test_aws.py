@@ -41,6 +41,13 @@ def test_some_headers_are_not_signed_but_sent() -> None:
     assert "SignedHeaders=a;host;x-amz-date," in headers["Authorization"]
 
 
+def test_headers_that_are_no_names_are_neither_signed_nor_sent() -> None:
+    headers: dict[Any, Any] = {1: "x", "a": "y"}
+    signed = sign({"method": "get", "url": "https://a", "headers": headers})["headers"]
+    assert "SignedHeaders=a;host;x-amz-date," in signed["Authorization"]
+    assert 1 not in signed
+
+
 def test_what_is_signed_decides_the_signature() -> None:
     request = {"method": "post", "url": "https://a", "body": {"x": 1}}
     others = [

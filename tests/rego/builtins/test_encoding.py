@@ -87,3 +87,59 @@ def test_a_uri_gives_up_no_password_in_its_parts() -> None:
         "raw_query": "q",
         "fragment": "f",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("AAA=A", 4),
+        ("AAA=\nA", 5),
+        ("AA=A", 2),
+        ("AA=\nA", 3),
+        ("AA=", 3),
+        ("AA==A", 4),
+        ("AAA*", 3),
+        ("AAAAAAA", 4),
+    ],
+)
+def test_base64_says_where_it_is_wrong(text: str, place: int) -> None:
+    with pytest.raises(BuiltinError, match=f"illegal base64 data at input byte {place}$"):
+        asked("base64.decode", text)
+
+
+@pytest.mark.parametrize("query", ["a;b=1&c", "a=1&b;"])
+def test_a_semicolon_does_not_part_a_query(query: str) -> None:
+    with pytest.raises(BuiltinError, match="invalid semicolon separator in query"):
+        asked("urlquery.decode_object", query)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("a%25b", "a%b"),
+        ("a%c3%a9", "aé"),
+        ("[fe80::1%25a%20b]", "fe80::1%a b"),
+        ("[fe80::1%25a%31b]", "fe80::1%a1b"),
+        ("[fe80::1%25a%c3%a9]", "fe80::1%aé"),
+    ],
+)
+def test_escapes_of_hosts(host: str, shown: str) -> None:
+    assert asked("uri.parse", f"http://{host}/")["hostname"] == shown
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("a[::1]", "invalid IP-literal"),
+        ("[::1", "missing ']' in host"),
+        ("a%2fb", 'invalid URL escape "%2f"'),
+        ("a%zz", 'invalid URL escape "%zz"'),
+        ("[fe80::1%25a%2fb]", 'invalid URL escape "%2f"'),
+        ("[fe80::1%25a%01]", 'invalid URL escape "%01"'),
+        ("[fe80::1%25a%]", 'invalid URL escape "%"'),
+    ],
+)
+def test_hosts_that_are_none(host: str, text: str) -> None:
+    with pytest.raises(BuiltinError) as caught:
+        asked("uri.parse", f"http://{host}/")
+    assert str(caught.value) == f'parse "http://{host}/": {text}'

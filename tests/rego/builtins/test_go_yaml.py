@@ -27,6 +27,15 @@ unmarshal = partial(asked, "yaml.unmarshal")
         ("? [1]\n: 2", None),
         ("<<: 1", None),
         ("<<: [{a: 1, b: 1}, {a: 2}]", '{"a":1,"b":1}'),
+        ("{.nan: 1, .inf: 2, -.inf: 3}", '{"-.inf":3,".inf":2,".nan":1}'),
+        ("1e300: 1\n-1e39: 2\n1.5: 3", '{"-.inf":2,".inf":1,"1.5":3}'),
+        ("a: !!binary eA==", '{"a":"x"}'),
+        ("a: !!binary x", None),
+        ('"\\U0001F600"', '"😀"'),
+        ('"\\U00110000"', None),
+        ('"\\UFFFFFFFF"', None),
+        ('"\\uDC80"', None),
+        ('{"\\uD83D\\uDE00": 1}', None),
     ],
 )
 def test_reading(text: str, value: str | None) -> None:

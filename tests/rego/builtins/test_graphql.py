@@ -97,3 +97,36 @@ def test_a_query_is_no_schema_and_a_schema_no_query() -> None:
         parse_query("type A { a: Int }")
     with pytest.raises(BuiltinError):
         parse_schema("{ a }")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "type Query { a: Nope }",
+        "scalar A @specifiedBy(url: 3) type Query { a: A }",
+        "enum E { A @deprecated(reason: []) } type Query { a: E }",
+        "type Query { a(x: Int = []): Int }",
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_none(schema: str) -> None:
+    assert asked("graphql.schema_is_valid", schema) is False
+    with pytest.raises(BuiltinError, match="SchemaDocument to Schema conversion"):
+        asked("graphql.parse", "{ a }", schema)
+
+
+def test_fragments_that_nest_too_deeply_are_no_query() -> None:
+    chain = " ".join(f"fragment f{n} on Query {{ ...f{n + 1} }}" for n in range(600))
+    query = f"{{ ...f0 }} {chain} fragment f600 on Query {{ a }}"
+    assert is_valid(query, "type Query { a: Int }") is False
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"Directives": [{"Name": "d", "Locations": ["FIELD", "A B"]}]}, "Locations are no names"),
+        ({"Definitions": [{"Kind": "THING", "Name": "A"}]}, "Kind of a definition is not known"),
+    ],
+)
+def test_an_object_that_is_no_schema_is_refused(schema: Any, text: str) -> None:
+    with pytest.raises(BuiltinError, match=text):
+        asked("graphql.parse", "{ a }", schema)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterable
+from threading import Event
 
 import pytest
 from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.resolver import resolve
+from doorward.rego.builtins.resolver import MAX_PENDING, resolve
 from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.values import Value, make_set
 
@@ -36,6 +39,39 @@ def test_too_large_a_network_is_not_expanded(cidr: str) -> None:
 def test_too_many_networks_are_not_merged() -> None:
     with pytest.raises(BuiltinError, match="more than 10000 networks"):
         call("net.cidr_merge", ["10.0.0.0/8"] * 10_001)
+
+
+def test_a_host_that_is_not_allowed_is_not_looked_up() -> None:
+    environment = Environment(lookup=lambda name, seconds: ["10.0.0.1"], allow_net=frozenset({"a"}))
+    assert look_up(Context(environment), "A") == make_set(["10.0.0.1"])
+    with pytest.raises(BuiltinError, match=r"unallowed host: b\.example"):
+        look_up(Context(environment), "b.example")
+
+
+def test_networks_hold_nothing_where_there_is_nothing() -> None:
+    assert call("net.cidr_contains_matches", ["10.0.0.0/8", "::/0"], []) == frozenset()
+    assert call("net.cidr_contains_matches", [], ["no network"]) == frozenset()
+
+
+def test_nobody_waits_for_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = Event()
+
+    def hang(*_args: object, **_options: object) -> list[object]:
+        hanging.wait(10)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    try:
+        for _ in range(MAX_PENDING):
+            with pytest.raises(TimeoutError):
+                resolve("a.example", 0.001)
+        start = time.monotonic()
+        with pytest.raises(TimeoutError):
+            resolve("a.example", 0.01)
+        assert time.monotonic() - start < 1
+    finally:
+        hanging.set()
+    assert resolve("a.example", 5) == []
 
 
 def looking_up(found: Iterable[str] | OSError) -> Context:

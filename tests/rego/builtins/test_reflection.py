@@ -45,3 +45,9 @@ def test_a_note_is_true() -> None:
 def test_bytes_that_are_no_text_are_read_as_the_replacement_character() -> None:
     module = parse_module("a.rego", 'package a\n# \udcff\np := "\udcff"')
     assert module["rules"][0]["head"]["value"]["value"] == "\ufffd"
+
+
+def test_a_module_that_nests_too_deeply_is_refused() -> None:
+    for term in (" + ".join(["1"] * 300), "[" * 5000 + "]" * 5000):
+        with pytest.raises(BuiltinError, match=r"nested too deeply|max parsing recursion depth"):
+            parse_module("a.rego", f"package a\n\np := {term}\n")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import Number
 from doorward.rego.values import Value
 
 SECOND = 1_000_000_000
@@ -167,3 +176,73 @@ def test_a_fraction_of_a_second_counts_as_written() -> None:
     for nanoseconds, valid in [(1589385770123400000, True), (1589385770123300000, False)]:
         constraints = {"secret": "secret", "time": nanoseconds}
         assert decode_verify(context(), token, constraints)[0] is valid
+
+
+@pytest.mark.parametrize(
+    ("crit", "text"),
+    [("exp", "must be a list"), ([], "nonempty list"), (["exp", 1], "must be a list of strings")],
+)
+def test_a_list_of_critical_fields_is_one(crit: Any, text: str) -> None:
+    with pytest.raises(BuiltinError, match=f"crit: .*{text}"):
+        decode_verify(context(), sign({}, crit=crit), {"secret": "secret"})
+
+
+def test_what_verified_once_is_remembered_for_its_key(public_pem: str) -> None:
+    tokens = VerifiedTokens()
+    token, at = sign({"a": 1}), context(tokens=tokens)
+    for secret, valid in [("secret", True), ("secret", True), ("other", False)]:
+        assert REGISTRY["io.jwt.verify_hs256"].call(at, token, secret) is valid
+    assert len(tokens) == 1
+    key = ec.generate_private_key(ec.SECP256R1())
+    jwk = asked("crypto.x509.parse_rsa_private_key", private_pem(key))
+    signed = sign({"a": 1}, jwk, alg="ES256")
+    public = public_of(key)
+    for pem, valid in [(public, True), (public, True)]:
+        assert REGISTRY["io.jwt.verify_es256"].call(at, signed, pem) is valid
+    assert REGISTRY["io.jwt.verify_es256"].call(at, signed, public_pem) is False
+    assert len(tokens) == 2
+
+
+def private_pem(key: Any) -> str:
+    octets: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return octets.decode()
+
+
+def public_of(key: Any) -> str:
+    octets: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return octets.decode()
+
+
+def test_headers_too_long_to_keep_are_read_as_others() -> None:
+    token = sign({"a": 1}, x="y" * 20_000)
+    assert decode_verify(context(), token, {"secret": "secret"})[0] is True
+    assert REGISTRY["io.jwt.decode"].call(token)[1] == {"a": 1}
+
+
+def test_a_time_past_all_floats_is_refused() -> None:
+    for time in (10**400, Number("1e400")):
+        with pytest.raises(BuiltinError, match="token time constraint"):
+            decode_verify(context(), sign({}), {"secret": "secret", "time": time})
+
+
+def test_tokens_inside_each_other_are_verified_up_to_the_eighth() -> None:
+    token = sign({"a": 1})
+    for _ in range(7):
+        token = nested(token)
+    assert decode_verify(context(), token, {"secret": "secret"})[2] == {"a": 1}
+    with pytest.raises(BuiltinError, match="more than 8 JWTs"):
+        decode_verify(context(), nested(token), {"secret": "secret"})
+
+
+def nested(token: str) -> str:
+    payload = REGISTRY["base64url.encode_no_pad"].call(token)
+    signed = f"{encode({'alg': 'HS256', 'cty': 'JWT'})}.{payload}"
+    digest = hmac.digest(b"secret", signed.encode(), "sha256")
+    return f"{signed}.{urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def test_a_key_too_short_for_the_signature_is_refused() -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    jwk = asked("crypto.x509.parse_rsa_private_key", private_pem(key))
+    with pytest.raises(BuiltinError, match="RSA key is too short for PS512"):
+        sign({}, jwk, alg="PS512")
