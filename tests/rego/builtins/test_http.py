@@ -69,6 +69,18 @@ def test_decoding_can_be_forced(options: dict[str, Any], kind: str, body: Any) -
     assert send(Environment(http=sender), **options)["body"] == body
 
 
+def test_a_raw_body_is_sent_as_it_is() -> None:
+    sender = Answers(json_response())
+    send(Environment(http=sender), method="post", body={"a": 1}, raw_body="a=1")
+    assert sender.requests[0].body == b"a=1"
+
+
+@pytest.mark.parametrize("timeout", [True, [1], {"s": 1}])
+def test_a_timeout_is_a_duration(timeout: Any) -> None:
+    with pytest.raises(BuiltinError, match="`timeout` must be a string or a number"):
+        send(Environment(http=Answers()), timeout=timeout)
+
+
 def test_the_request_says_what_the_object_says() -> None:
     sender = Answers(json_response())
     send(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Thread
+from socket import AF_UNIX
+from threading import BoundedSemaphore, Thread
+from threading import enumerate as enumerate_threads
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -17,6 +21,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from doorward.rego.builtins import http_sender
 from doorward.rego.builtins.http_message import Certificates, HTTPRequest, SendError, Source
 from doorward.rego.builtins.http_sender import HTTPXSender
 
@@ -36,6 +41,19 @@ class Echo(BaseHTTPRequestHandler):
             self.send_header("Location", self.path.partition("?to=")[2])
             self.send_header("Content-Length", "0")
             self.end_headers()
+            return
+        if self.path.startswith("/status/"):
+            self.send_response(int(self.path.rpartition("/")[2]), "")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.path == "/drip":
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(20):
+                self.wfile.write(b"x")
+                time.sleep(0.02)
+            self.close_connection = True
             return
         if self.path == "/slow":
             time.sleep(SLOW)
@@ -64,7 +82,7 @@ class Server(ThreadingHTTPServer):
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
     server = Server(("127.0.0.1", 0), Echo)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -133,6 +151,81 @@ def test_a_slow_server_is_not_waited_for(base: str, sender: HTTPXSender) -> None
         sender.send(HTTPRequest("GET", f"{base}/slow", timeout=0.1), None)
     assert caught.value.timed_out
     assert time.monotonic() - start < SLOW
+
+
+def test_a_server_that_never_ends_is_not_waited_for(base: str, sender: HTTPXSender) -> None:
+    with pytest.raises(SendError, match="request timed out"):
+        sender.send(HTTPRequest("GET", f"{base}/drip", timeout=0.1), None)
+    under_way = [thread for thread in enumerate_threads() if thread.name == "http.send"]
+    for thread in under_way:
+        thread.join(2)
+    assert not any(thread.is_alive() for thread in under_way)
+
+
+def test_after_the_deadline_nothing_is_sent(sender: HTTPXSender) -> None:
+    with pytest.raises(SendError, match="request timed out"):
+        sender.send(HTTPRequest("GET", "http://127.0.0.1:1/"), time.monotonic() - 1)
+
+
+def test_a_body_too_large_is_refused(
+    base: str, sender: HTTPXSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_sender, "MAX_BODY", 100)
+    assert sender.send(HTTPRequest("POST", f"{base}/status/200"), None).body == b""
+    with pytest.raises(SendError, match="response is larger than 100 bytes"):
+        sender.send(HTTPRequest("POST", f"{base}/", body=b"x" * 100), None)
+
+
+@pytest.mark.parametrize(("code", "status"), [(404, "404 Not Found"), (599, "599")])
+def test_a_status_without_words_gets_those_that_are_known(
+    code: int, status: str, base: str, sender: HTTPXSender
+) -> None:
+    assert sender.send(HTTPRequest("GET", f"{base}/status/{code}"), None).status == status
+
+
+def test_only_so_many_clients_are_kept(sender: HTTPXSender) -> None:
+    none = Certificates(system_authorities=False)
+    first = sender.client_for(replace(none, server_name="0"), "")
+    for n in range(http_sender.MAX_CLIENTS):
+        assert sender.client_for(replace(none, server_name=str(n)), "").is_closed is False
+    assert sender.client_for(replace(none, server_name="0"), "") is first
+    sender.client_for(replace(none, server_name="one more"), "")
+    sender.client_for(replace(none, server_name="and one more"), "")
+    assert first.is_closed
+
+
+def test_only_so_many_requests_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = HTTPXSender()
+    monkeypatch.setattr(sender, "_pending", BoundedSemaphore(1))
+    with sender._pending, pytest.raises(SendError, match="request timed out"):
+        sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", timeout=0.01), None)
+
+
+class LocalServer(Server):
+    """Listens on a Unix socket."""
+
+    address_family = AF_UNIX
+
+    def server_bind(self) -> None:
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "local", 0
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        super().finish_request(request, ("local", 0))
+
+
+def test_a_unix_socket_is_asked_for_the_rest_of_its_url(
+    tmp_path: Path, sender: HTTPXSender
+) -> None:
+    path = str(tmp_path / "x.sock")
+    server = LocalServer(path, Echo)  # type: ignore[arg-type] # a path is the address here
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    response = sender.send(HTTPRequest("GET", f"unix://localhost/a?socket={path}&b=c"), None)
+    assert response.body.startswith(b"GET /a?b=c")
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 def test_retries_end_with_the_deadline(sender: HTTPXSender) -> None:
@@ -204,7 +297,7 @@ def tls_base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     context.verify_mode = ssl.CERT_REQUIRED
     server = Server(("127.0.0.1", 0), Echo)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"https://127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -40,6 +40,39 @@ def findings(document: Value, schema: Value) -> list[tuple[str, str]]:
         ("1e2", {"type": "integer"}, []),
         ("[]", {"type": ["string", "object"]}, [("(Root)", "invalid_type")]),
         ("1", {"oneOf": [{"type": "integer"}, {"minimum": 0}]}, [("(Root)", "number_one_of")]),
+        ("7", {"if": {"type": "integer"}}, []),
+        ("7", {"if": {"type": "integer"}, "then": {"minimum": 7}}, []),
+        (
+            "7",
+            {"if": {"type": "integer"}, "then": {"minimum": 8}},
+            [("(Root)", "condition_then"), ("(Root)", "number_gte")],
+        ),
+        ("7", {"enum": [6, 7]}, []),
+        ("7", {"patternProperties": {"^a": {"type": "string"}}}, []),
+        ("7", {"uniqueItems": True}, []),
+        ("[1, 1]", {"uniqueItems": False}, []),
+        ("true", {"multipleOf": 2}, []),
+        ('"a"', {"multipleOf": 2}, []),
+        ("7", {"multipleOf": 2}, [("(Root)", "multiple_of")]),
+        ("7", {"contains": {"type": "string"}}, []),
+        ('[1, "a"]', {"contains": {"type": "string"}}, []),
+        (
+            "[1]",
+            {"contains": {"type": "string"}},
+            [("(Root)", "contains"), ("0", "invalid_type")],
+        ),
+        (
+            '{"b": 1}',
+            {"dependencies": {"a": ["y"], "b": ["c"]}},
+            [("(Root)", "missing_dependency")],
+        ),
+        ('{"a": 1}', {"dependencies": {"a": {"required": ["b"]}}}, [("(Root)", "required")]),
+        (
+            {"x": 1},
+            {"oneOf": [{"type": "string"}, {}], "properties": {"x": {"$ref": "#/oneOf/0"}}},
+            [("x", "invalid_type")],
+        ),
+        ('"x"', {"type": "integer", "pattern": "^y"}, [("(Root)", "invalid_type")]),
         (
             '"x"',
             {"allOf": [{"maxLength": 0}, {"pattern": "^y"}]},
@@ -76,6 +109,31 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
         match({}, {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}})
 
 
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"items": []}, "schema is invalid: "),
+        ({"minLength": -1}, "schema is invalid: -1 is less than the minimum of 0"),
+        ({"type": "thing"}, "has a primitive type that is NOT VALID -- given: /thing/"),
+        ({"allOf": [{}], "not": {"$ref": "#/allOf/1"}}, "Object has no key '1'"),
+        (1, "wrong type, expected string or object"),
+        ("[]", "schema is invalid"),
+    ],
+)
+def test_a_schema_that_is_none_says_why(schema: Any, text: str) -> None:
+    with pytest.raises(BuiltinError) as caught:
+        match({}, schema)
+    assert text in str(caught.value)
+
+
+def test_a_schema_that_nests_too_deeply_is_refused() -> None:
+    schema: Any = {}
+    for _ in range(400):
+        schema = {"not": schema}
+    with pytest.raises(BuiltinError, match="nested too deeply"):
+        match({}, schema)
+
+
 def test_a_pattern_takes_linear_time() -> None:
     start = time.monotonic()
     assert findings(f'"{"a" * 5000}!"', {"pattern": "^(a+)+$"}) == [("(Root)", "pattern")]
@@ -94,6 +152,7 @@ def test_findings_are_bounded() -> None:
     ("name", "good", "bad"),
     [
         ("date", "2024-02-29", "2023-02-29"),
+        ("date", "2024-01-01", "2024-1-1"),
         ("date-time", "2024-01-01T00:00:00Z", "2024-01-01T25:00:00Z"),
         ("email", "a@b.example", "a b@c"),
         ("hostname", "a-b.example", "-a.example"),
@@ -104,6 +163,7 @@ def test_findings_are_bounded() -> None:
         ("relative-json-pointer", "1/a", "/a"),
         ("time", "12:00:00Z", "12:00"),
         ("uri", "https://a.example/b", "a b"),
+        ("uri", "x:y", "http://[a"),
         ("uri-reference", "/a?b", "http://["),
         ("uri-template", "/a/{b}", "/a/{b"),
         ("uuid", "00000000-0000-0000-0000-00000000000A", "0"),

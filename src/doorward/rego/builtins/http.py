@@ -327,17 +327,15 @@ def _certificates(options: Options, host: str) -> Certificates:
 
 
 def _answer(response: HTTPResponse, options: Options) -> Value:
-    headers: dict[Key, Value] = {}
+    headers: dict[Key, list[Value]] = {}
     for name, value in response.headers:
-        values = headers.setdefault(name, [])
-        if isinstance(values, list):
-            values.append(value)
+        headers.setdefault(name, []).append(value)
     return {
         "status": response.status,
         "status_code": response.status_code,
         "body": _body(response, options),
         "raw_body": from_bytes(response.body),
-        "headers": headers,
+        "headers": dict[Key, Value](headers),
     }
 
 

@@ -72,17 +72,18 @@ class HTTPXSender:
         """The response, by `deadline` (monotonic seconds); SendError if none comes."""
         end = time.monotonic() + request.timeout if deadline is None else deadline
         pause = _FIRST_PAUSE
-        for attempt in range(request.retries + 1):
+        left = request.retries
+        while True:
             try:
                 return self._send_once(request, end)
             except SendError as error:
-                if attempt == request.retries or error.timed_out:
+                if not left or error.timed_out:
                     raise
                 if time.monotonic() + pause >= end:
                     raise _timed_out(request) from None
             time.sleep(pause)
+            left -= 1
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise AssertionError("the last attempt returns or raises")
 
     def _send_once(self, request: HTTPRequest, end: float) -> HTTPResponse:
         if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):

@@ -180,11 +180,9 @@ def _required(error: Any) -> Iterator[tuple[str, str]]:
 
 
 def _dependencies(error: Any) -> Iterator[tuple[str, str]]:
-    for names in error.validator_value.values():
-        for name in names if isinstance(names, list) else [names]:
-            if isinstance(name, str) and error.message.startswith(f"{name!r} "):
-                yield "missing_dependency", f"Has a dependency on {name}"
-                return
+    wanted = [names for names in error.validator_value.values() if isinstance(names, list)]
+    missing = [n for names in wanted for n in names if error.message.startswith(f"{n!r} ")]
+    yield "missing_dependency", f"Has a dependency on {missing[0]}"
 
 
 def _additional_properties(error: Any) -> Iterator[tuple[str, str]]:
