@@ -399,6 +399,29 @@ def test_one_call_ends_at_the_deadline(attack: str) -> None:
     assert any(spent(query, value) < DEADLINE + SLACK for _ in range(3))
 
 
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("json.marshal(input)", [{"a": n} for n in range(30_000)]),
+        ("json.unmarshal(input)", "[" + "1," * 200_000 + "1]"),
+        ("yaml.marshal(input)", [{"a": n} for n in range(10_000)]),
+        ("upper(input)", "é" * 500_000),
+        ("urlquery.encode(input)", "é" * 200_000),
+        ('sprintf("%v", [input])', [{"a": n} for n in range(30_000)]),
+        ("array.concat(input, input)", [0] * 500_000),
+        ("object.union(input, input)", {str(n): n for n in range(100_000)}),
+        ("numbers.range(1, input)", 900_000),
+        ("sum(input)", [1] * 500_000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_rounds_that_each_take_a_while_do_not_add_up(call: str, value: Any) -> None:
+    rounds = f"count([1 | some n in numbers.range(1, 100000); {call}])"
+    query = Engine().prepare(rounds, deadline=DEADLINE)
+    spent(query, "nothing")
+    assert any(spent(query, value) < DEADLINE + 2 * SLACK for _ in range(3))
+
+
 def test_where_there_is_no_deadline_nobody_watches() -> None:
     with Context(Environment()).watching(LONG):
         assert sum(range(10)) == 45

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from tests.rego.builtins.calls import asked
 
 from doorward.rego import UNDEFINED, Engine, EvalError, Query
 from doorward.rego.builtins import REGISTRY
@@ -37,7 +38,7 @@ FIXED: dict[str, list[Any]] = {
 
 def expected(name: str, operands: tuple[Any, ...]) -> Any:
     try:
-        return REGISTRY[name].call(*operands)
+        return asked(name, *operands)
     except BuiltinError:
         return UNDEFINED
 

@@ -55,6 +55,7 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
 @builtin("sum", any_of(set_(number), array(number)), returns=number, context=True)
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers added up; of no numbers, 0."""
+    context.check_deadline()
     numbers = _numbers(collection)
     if set(map(type, numbers)) <= {int}:
         return number_result(sum(numbers))
@@ -67,6 +68,7 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
 @builtin("product", any_of(set_(number), array(number)), returns=number, context=True)
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers multiplied; of no numbers, 1."""
+    context.check_deadline()
     numbers = _numbers(collection)
     if set(map(type, numbers)) <= {int}:
         # Checked before it is computed: a million factors would take minutes.
@@ -120,6 +122,7 @@ def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | 
 @builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_), context=True)
 def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Value]:
     """The values in Rego's order."""
+    context.check_deadline()
     if isinstance(collection, frozenset):
         return sorted_values(collection)
     kinds = set(map(type, collection))

@@ -47,12 +47,16 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
 
 def upper(text: str) -> str:
     """Upper case, one character for one: `ß` stays."""
-    return text.upper() if text.isascii() else "".join([_upper(char) for char in text])
+    # What becomes several characters makes the whole longer; nothing makes it shorter.
+    whole = text.upper()
+    return whole if len(whole) == len(text) else "".join([_upper(char) for char in text])
 
 
 def lower(text: str) -> str:
     """Lower case, one character for one: no special sigma at the end of a word."""
-    return text.lower() if text.isascii() else "".join([_lower(char) for char in text])
+    whole = text.lower()
+    plain = len(whole) == len(text) and "\N{GREEK CAPITAL LETTER SIGMA}" not in text
+    return whole if plain else "".join([_lower(char) for char in text])
 
 
 @lru_cache(maxsize=4096)

@@ -44,13 +44,13 @@ _PATCHES = array(object_(any_, any_, op=string, path=any_))
 _INDEX: Final = re.compile(r"[+-]?\d+\Z", re.ASCII)
 
 
-@builtin("json.filter", _OBJECT, _PATHS, returns=any_)
+@builtin("json.filter", _OBJECT, _PATHS, returns=any_, looks=True)
 def json_filter(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths."""
     return _filter(object_, _tree(paths))
 
 
-@builtin("json.remove", _OBJECT, _PATHS, returns=any_)
+@builtin("json.remove", _OBJECT, _PATHS, returns=any_, looks=True)
 def json_remove(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object without what lies at the paths."""
     return _remove(object_, _tree(paths))

@@ -135,7 +135,7 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     return True
 
 
-@builtin("net.cidr_expand", string, returns=set_(string))
+@builtin("net.cidr_expand", string, returns=set_(string), looks=True)
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
     """All addresses of a network."""
     network = _network(cidr)
@@ -209,6 +209,7 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
     any_of(array(any_of(string)), set_(string)),
     returns=set_(string),
     checked=False,
+    looks=True,
 )
 def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     """The fewest networks that hold the addresses of all given ones.

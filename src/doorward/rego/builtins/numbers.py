@@ -182,13 +182,15 @@ def floor(x: AnyNumber) -> int:
     return whole - 1 if whole < 0 else whole
 
 
-@builtin("numbers.range", number, number, returns=array(number), checked=False)
+@builtin("numbers.range", number, number, returns=array(number), checked=False, looks=True)
 def numbers_range(a: Value, b: Value) -> list[int]:
     """The integers from `a` to `b`, both included, upwards or downwards."""
     return _range(integer_operand(1, a), integer_operand(2, b), 1)
 
 
-@builtin("numbers.range_step", number, number, number, returns=array(number), checked=False)
+@builtin(
+    "numbers.range_step", number, number, number, returns=array(number), checked=False, looks=True
+)
 def numbers_range_step(a: Value, b: Value, step: Value) -> list[int]:
     """The integers from `a` towards `b`, not past it, `step` apart."""
     start, stop = integer_operand(1, a), integer_operand(2, b)

@@ -73,7 +73,7 @@ def object_keys(object_: Object) -> frozenset[Key]:
     return frozenset(object_)
 
 
-@builtin("object.filter", _OBJECT, _KEYS, returns=any_)
+@builtin("object.filter", _OBJECT, _KEYS, returns=any_, looks=True)
 def object_filter(object_: Object, keys: Keys) -> Object:
     """The object with only these keys."""
     wanted = _keys(keys)
@@ -82,7 +82,7 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     return {key: value for key, value in object_.items() if key in wanted}
 
 
-@builtin("object.remove", _OBJECT, _KEYS, returns=any_)
+@builtin("object.remove", _OBJECT, _KEYS, returns=any_, looks=True)
 def object_remove(object_: Object, keys: Keys) -> Object:
     """The object without these keys."""
     unwanted = _keys(keys)
@@ -93,7 +93,7 @@ def _keys(keys: Keys) -> dict[Key, None]:
     return dict.fromkeys(map(to_key, keys) if isinstance(keys, list) else keys)
 
 
-@builtin("object.union", _OBJECT, _OBJECT, returns=any_)
+@builtin("object.union", _OBJECT, _OBJECT, returns=any_, looks=True)
 def object_union(a: Object, b: Object) -> Object:
     """Both objects in one; where both have a key, objects are united and else `b` wins."""
     united = dict(a)
@@ -138,7 +138,7 @@ def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> N
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False)
+@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False, looks=True)
 def object_subset(super_: Value, sub: Value) -> bool:
     """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 

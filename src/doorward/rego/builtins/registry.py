@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar
 
 from doorward.rego.builtins.signature import Function, Type, kinds
@@ -64,6 +65,7 @@ class Registry:
         deprecated: str | None = None,
         infix: str | None = None,
         checked: bool = True,
+        looks: bool = False,
         prepare: Callable[..., Callable[[str], Any]] | None = None,
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
@@ -72,6 +74,8 @@ class Registry:
         `prepare`: from all operands but the last, when they are constant, a function of the last
         one, a string; it raises BuiltinError where the call would.
         `checked=False`: the body takes operands of any kind (the `is_valid` family).
+        `looks`: the clock is looked at before each call, since one may take a while: rounds of a
+        loop that call it must not add up before the evaluation looks itself.
         ValueError for a name that is taken or a body whose parameters do not fit the operands.
         """
 
@@ -80,14 +84,15 @@ class Registry:
                 raise ValueError(f"built-in `{name}` is declared twice")
             _check_parameters(name, body, len(args) + context, variadic is not None)
             signature = Function(args, returns, variadic)
+            asked = _looking(body) if looks else body
             self._builtins[name] = Builtin(
                 name=name,
                 signature=signature,
-                body=body,
-                call=_checked(body, signature, context=context) if checked else body,
+                body=asked,
+                call=_checked(asked, signature, context=context or looks) if checked else asked,
                 category=body.__module__.rpartition(".")[2],
                 pure=pure,
-                context=context,
+                context=context or looks,
                 relation=relation,
                 deprecated=deprecated,
                 infix=infix,
@@ -117,6 +122,15 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._builtins)
+
+
+def _looking(body: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(body)
+    def looking(context: Any, *operands: Value) -> Any:
+        context.check_deadline()
+        return body(*operands)
+
+    return looking
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:

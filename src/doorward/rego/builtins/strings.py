@@ -115,6 +115,7 @@ def _texts(position: int, collection: Strings) -> list[str]:
 @builtin("replace", string, string, string, returns=string, context=True)
 def replace(context: Context, x: str, old: str, new: str) -> str:
     """`x` with every `old` replaced; an empty `old` is found between any two bytes."""
+    context.check_deadline()
     if not old:
         return _replace_everywhere(context, x, {"": new})
     grown = len(new) - len(old)
@@ -126,6 +127,7 @@ def replace(context: Context, x: str, old: str, new: str) -> str:
 @builtin("strings.replace_n", object_(string, string), string, returns=string, context=True)
 def strings_replace_n(context: Context, patterns: dict[Key, Value], value: str) -> str:
     """`value` with each key replaced by its text, in one pass; of two keys that fit, the first."""
+    context.check_deadline()
     replacements: dict[str, str] = {}
     for key in sorted_keys(patterns):
         new = patterns[key]
@@ -291,7 +293,7 @@ def strings_count(search: str, substring: str) -> int:
     return search.count(substring)
 
 
-@builtin("strings.reverse", string, returns=string)
+@builtin("strings.reverse", string, returns=string, looks=True)
 def strings_reverse(x: str) -> str:
     """The characters, last one first."""
     return x[::-1]
@@ -336,14 +338,15 @@ def format_int(value: AnyNumber, base: AnyNumber) -> str:
     return format(int(exact_operand(value)), form)
 
 
-@builtin("sprintf", string, array(any_), returns=string)
-def sprintf(template: str, values: list[Value]) -> str:
+@builtin("sprintf", string, array(any_), returns=string, context=True)
+def sprintf(context: Context, template: str, values: list[Value]) -> str:
     """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
     pieces = _plain(template)
     if pieces is not None and len(pieces) == len(values) + 1:
         quick = _quick(pieces, values)
         if quick is not None:
             return quick
+    context.check_deadline()
     return format_text(template, [_argument(value) for value in values])
 
 

@@ -125,7 +125,7 @@ class Calls(References):
         made = Operand(function, _result_kind(result), of=_item_kind(result))
         written = self._written(builtin, values)
         if written is not None:
-            held = self._held(written, self._asked(function, site, operands))
+            held = self._held(written, self._asked(function, site, args))
             if not written.is_total:
                 self.defined(held)
         else:
