@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import pytest
 
-from doorward.rego import Engine, EvalError
+from doorward.rego import UNDEFINED, Engine, EvalError
 from doorward.rego.runtime.exports import EXPORTS
 
 
@@ -49,6 +50,27 @@ def test_table_keeps_definitions_that_test_nothing() -> None:
     assert query.value({"x": "none"}) == frozenset({100})
 
 
+@pytest.mark.parametrize(
+    ("rule", "input", "wanted"),
+    [
+        ('p contains {n} if input.x in {{"{n}", "{n}a"}}', "7a", frozenset({7})),
+        ('p if input.x == "{n}"', "7", True),
+        ('p := {n} if {{ input.x == "{n}" }} else := 0 if input.y', "7", 7),
+        ('p if input.x == "{n}"', "none", UNDEFINED),
+    ],
+)
+def test_tables_of_any_kind_of_rule(rule: str, input: str, wanted: Any) -> None:
+    rules = "\n\n".join(rule.format(n=n) for n in range(20))
+    query = Engine({"p.rego": f"package a\n\n{rules}\n"}).prepare("data.a.p")
+    assert query.value({"x": input}) == wanted
+
+
+def test_table_over_the_second_parameter() -> None:
+    rules = "\n".join(f'f(x, "{n}") := x + {n}' for n in range(20))
+    query = Engine({"p.rego": f"package a\n\n{rules}\n"}).prepare('data.a.f(input, "11")')
+    assert query.value(3) == 14
+
+
 def test_table_over_a_parameter() -> None:
     rules = "\n".join(f'f("{n}") := {n}' for n in range(20))
     text = f"package a\n\n{rules}\n\np := f(input.x)\n"
@@ -61,6 +83,66 @@ def test_nests_deeper_than_python_allows_go_on_in_functions(walks: int) -> None:
     body = "\n".join(f"\tx{n} := input[_]" for n in range(walks))
     text = f"package a\n\np contains x{walks - 1} if {{\n{body}\n}}\n"
     assert Engine({"p.rego": text}).prepare("data.a.p").value([7]) == frozenset({7})
+
+
+def test_deep_nests_of_several_definitions_agree_on_one_answer() -> None:
+    body = "\n".join(f"\tx{n} := input.xs[_]" for n in range(20))
+    rules = "\n\n".join(f"p := x19 if {{\n\tinput.{name}\n{body}\n}}" for name in "ab")
+    query = Engine({"p.rego": f"package a\n\n{rules}\n"}).prepare("data.a.p")
+    assert query.value({"xs": [7], "a": 1, "b": 1}) == 7
+    assert query.value({"xs": [7], "b": 1}) == 7
+    with pytest.raises(EvalError, match="must not produce multiple outputs"):
+        query.value({"xs": [7, 8], "b": 1})
+
+
+def test_many_conditions_on_one_value() -> None:
+    tests = "; ".join(f"x != {n}" for n in range(20))
+    query = Engine({"p.rego": f"package a\n\np if {{ x := input.x; {tests} }}\n"}).prepare(
+        "data.a.p"
+    )
+    assert query.value({"x": 20}) is True
+    assert query.value({"x": 19}) is UNDEFINED
+
+
+def test_variables_are_named_apart() -> None:
+    # The second `x` is numbered, and each number is taken by a variable of that very name.
+    others = "; ".join(f"x{n} := {n}" for n in range(60))
+    text = f"package a\n\np contains x if {{ {others}; x := x5 }}\n\np contains x if x := input\n"
+    assert Engine({"p.rego": text}).prepare("data.a.p").value(9) == frozenset({5, 9})
+
+
+@pytest.mark.parametrize(
+    ("body", "input", "wanted"),
+    [
+        ('regex.match("(", input)', "a", False),
+        ('regex.match("^(a|b)$", input)', "b", True),
+        ('glob.match("/people", [], input)', "/people", True),
+        ('glob.match("/people", [], input)', "/people/1", False),
+        ('not glob.match("/people", [], input)', 1, True),
+        ('concat("", [input, input, input]) == "aaa"', "a", True),
+        ('o := {k: 1 | some k in ["a"]}; o[lower(input)] == 1', "A", True),
+        ("some x; data.base[x] == input", 2, True),
+        ("data.base[input] == 2", "b", True),
+        ("input[0] == 1", [1], True),
+    ],
+)
+def test_conditions_of_constants_and_lookups(body: str, input: Any, wanted: bool) -> None:
+    text = f"package a\n\ndefault p := false\n\np if {{ {body} }}\n"
+    engine = Engine({"p.rego": text}, data={"base": {"b": 2}})
+    assert engine.prepare("data.a.p").value(input) is wanted
+
+
+def test_all_of_base_data_can_be_walked() -> None:
+    rows = Engine(data={"a": 1, "b": 2}).prepare("data[x] = y").results()
+    assert rows == [{"x": "a", "y": 1}, {"x": "b", "y": 2}]
+
+
+def test_partial_rules_hold_the_rules_below_them() -> None:
+    text = "package a\n\nb[x] := 1 if some x in input\n\nb.c.d := 2\n"
+    query = Engine({"p.rego": text}).prepare("data.a.b")
+    assert query.value(["k"]) == {"k": 1, "c": {"d": 2}}
+    with pytest.raises(EvalError, match="object keys must be unique"):
+        query.value(["c"])
 
 
 def test_many_conditions_in_one_body() -> None:

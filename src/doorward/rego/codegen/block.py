@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -287,7 +288,7 @@ def _implies(condition: ast.expr, before: ast.expr) -> bool:
 
 
 def finish(function: ast.FunctionDef, shared: set[str]) -> None:
-    """Make `function` complete: empty blocks pass, inner functions name what they assign."""
+    """Make `function` complete: inner functions name what they assign outside."""
     _complete(function, shared, frozenset())
 
 
@@ -302,11 +303,7 @@ def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[st
         elif isinstance(node, ast.Assign):
             own.update(t.id for t in node.targets if isinstance(t, ast.Name))
         elif isinstance(node, (ast.If, ast.For)):
-            if not node.body:
-                node.body.append(ast.copy_location(ast.Pass(), node))
             waiting += node.body
-    if not function.body:
-        function.body.append(ast.copy_location(ast.Pass(), function))
     reached = sorted(own & shared & outside)
     if reached:
         function.body.insert(0, ast.copy_location(ast.Nonlocal(names=reached), function))
@@ -325,14 +322,15 @@ def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
         kwarg=None,
         defaults=[],
     )
-    function = ast.FunctionDef(
+    return ast.FunctionDef(
         name=name,
         args=arguments,
         body=[],
         decorator_list=[],
         returns=None,
         type_comment=None,
+        **_TYPE_PARAMS,
     )
-    if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
-        setattr(function, "type_params", [])  # noqa: B010 - unknown to 3.11's types
-    return function
+
+
+_TYPE_PARAMS: Final[dict[str, Any]] = {"type_params": []} if sys.version_info >= (3, 12) else {}

@@ -87,8 +87,7 @@ class Calls(References):
 
     def _value(self, term: Call, args: Sequence[Term]) -> Operand:
         callee = self.plan.callees.find(term)
-        if callee is None:
-            raise AssertionError(f"undefined function {term.name}")
+        assert callee is not None, f"undefined function {term.name}"
         if callee.arity not in (None, len(args)):
             # OPA takes `eq` with any number of operands for a call that is never defined.
             self.test(ast.Constant(value=False))

@@ -69,10 +69,7 @@ MAX_FACTOR: Final = 1 << 31
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
     """Tests for what is not known of the operands; None where one look is not enough."""
     tests: list[ast.expr] = []
-    declared = builtin.signature.args
-    if len(declared) != len(operands) or builtin.signature.variadic is not None:
-        return None
-    for type_, operand in zip(declared, operands, strict=True):
+    for type_, operand in zip(builtin.signature.args, operands, strict=True):
         wanted = kinds(type_)
         if not wanted or operand.kind in wanted:
             continue
@@ -188,20 +185,17 @@ def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
     """Short texts that stand in the policy side by side; long ones may be too long together."""
     if not isinstance(parts.code, ast.List):
         return None
+    names = [part for part in parts.code.elts if type(getattr(part, "value", None)) is not str]
+    if len(names) > MAX_INLINE or not all(isinstance(name, ast.Name) for name in names):
+        return None
     tests: list[ast.expr] = []
-    for part in parts.code.elts:
-        if isinstance(part, ast.Constant) and type(part.value) is str:
-            continue
-        if not isinstance(part, ast.Name):
-            return None
+    for name in names:
         short = ast.Compare(
-            left=call(runtime("len"), part),
+            left=call(runtime("len"), name),
             ops=[ast.Lt()],
             comparators=[ast.Constant(value=SHORT_TEXT)],
         )
-        tests += [is_class(part, "str"), short]
-    if len(tests) > 2 * MAX_INLINE:
-        return None
+        tests += [is_class(name, "str"), short]
     join = ast.Attribute(value=delimiter.code, attr="join", ctx=ast.Load())
     return Inline(call(join, parts.code), tests)
 

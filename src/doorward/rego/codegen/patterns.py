@@ -60,17 +60,13 @@ class Patterns(Terms):
 
     def _match_array(self, items: tuple[Term, ...], known: Operand) -> None:
         held = self.hold(known.code)
-        if isinstance(known.code, ast.List) and len(known.code.elts) == len(items):
-            parts = [Operand(code) for code in known.code.elts]
-        else:
-            self.test(_shape(held, "" if known.kind == "array" else "list", len(items)))
-            parts = [
-                Operand(
-                    ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()),
-                    known.of,
-                )
-                for n in range(len(items))
-            ]
+        self.test(_shape(held, "" if known.kind == "array" else "list", len(items)))
+        parts = [
+            Operand(
+                ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()), known.of
+            )
+            for n in range(len(items))
+        ]
         # Parts that are known first: they may refuse before anything is bound.
         for item, part in zip(items, parts, strict=True):
             self.match(item, part)

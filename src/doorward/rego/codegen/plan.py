@@ -62,7 +62,10 @@ class Plan:
         return value if plain and value.head.name == "input" else None
 
     def rule_of(self, term: Ref) -> tuple[RuleNode | None, Sequence[Term]]:
-        """The node whose rules a reference below `data` asks, and the operands behind it."""
+        """The node whose rules a reference asks, and the operands behind it; None where it asks
+        none, or not by name."""
+        if not isinstance(term.head, Var) or term.head.name != "data":
+            return None, ()
         node: RuleNode | None = self.root
         for n, operand in enumerate(term.args):
             if node is None or not isinstance(operand, Scalar):
@@ -78,8 +81,6 @@ class Plan:
         """The name of the rules whose answer is all that `expr` says, if nobody keeps it."""
         term = expr.term
         if expr.negated or expr.withs or not isinstance(term, Ref):
-            return None
-        if not isinstance(term.head, Var) or term.head.name != "data":
             return None
         node, rest = self.rule_of(term)
         return None if node is None or rest or self.is_constant(node) else node.name

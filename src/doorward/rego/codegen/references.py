@@ -47,8 +47,6 @@ class References(Lookups):
         if isinstance(head, Var) and head.name == "data":
             return self._data(term)
         if isinstance(head, Var) and head.name == "input":
-            if not term.args:
-                return self.term(head)
             return self._document_path("input", term.args)
         return self._path(self.term(head), term.args)
 
@@ -147,7 +145,7 @@ class References(Lookups):
         if not isinstance(ref.head, Var):
             return ()
         names = constant_names(ref.args)
-        node, rest = self.plan.rule_of(ref) if ref.head.name == "data" else (None, ())
+        node, rest = self.plan.rule_of(ref)
         alias = self.plan.alias(node) if node is not None else None
         if alias is not None:
             return ("input", *constant_names(alias.args), *constant_names(rest))
@@ -197,23 +195,13 @@ class References(Lookups):
         self.add(ast.If(test=missing, body=[compute], orelse=[]))
         return load(held)
 
-    def prefetch(self, term: Term) -> None:
-        """Read what `term` begins with, without a test: several rules will ask for it."""
-        if not isinstance(term, Ref) or not isinstance(term.head, Var):
-            return
-        if term.head.name == "input":
-            names = constant_names(term.args)
-            base = self.of_state("input")
-            if names and isinstance(base, ast.Name):
-                self.maybe[(base.id, *names)] = self._read(base, names)
-        elif term.head.name == "data":
-            node, rest = self.plan.rule_of(term)
-            if node is None:
-                return
-            alias = self.plan.alias(node)
-            if alias is not None:
-                self.prefetch(Ref(alias.head, (*alias.args, *rest), term.span))
-                return
+    def prefetch(self, term: Ref) -> None:
+        """Read what `term` begins with, without a test: several definitions will ask for it."""
+        path = self._plain_path(term)
+        node, rest = self.plan.rule_of(term)
+        if path:
+            self._read_quietly(path)
+        elif node is not None:
             held = self.ask(node)
             self.maybe[(self.state, node.name)] = held
             names = constant_names(rest)

@@ -203,7 +203,7 @@ class Terms(Block):
                     return self._object(pairs)
                 case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                     return self.comprehension(term)
-                case TemplateString():
+                case TemplateString():  # pragma: no branch - scalars are constants
                     return self.template(term)
         raise AssertionError(term)
 
@@ -265,7 +265,7 @@ class Terms(Block):
                     self.body(body)
                     self._collect(out, "add", self.key(self.term(inner)))
                 result = Operand(self.hold(call(runtime("frozenset"), load(out))), "set")
-            case ObjectComprehension(key, value, body):
+            case ObjectComprehension(key, value, body):  # pragma: no branch - the last of them
                 self.assign(out, ast.Dict(keys=[], values=[]))
                 with self.nest():
                     self.body(body)
