@@ -57,6 +57,8 @@ def test_table_keeps_definitions_that_test_nothing() -> None:
         ('p if input.x == "{n}"', "7", True),
         ('p := {n} if {{ input.x == "{n}" }} else := 0 if input.y', "7", 7),
         ('p if input.x == "{n}"', "none", UNDEFINED),
+        ('p contains {n} if startswith(input.x, "{n}")', "12", frozenset({1, 12})),
+        ("p contains {n} if input.x in [input.x, {n}]", "", frozenset(range(20))),
     ],
 )
 def test_tables_of_any_kind_of_rule(rule: str, input: str, wanted: Any) -> None:
@@ -106,9 +108,10 @@ def test_many_conditions_on_one_value() -> None:
 
 def test_variables_are_named_apart() -> None:
     # The second `x` is numbered, and each number is taken by a variable of that very name.
-    others = "; ".join(f"x{n} := {n}" for n in range(60))
-    text = f"package a\n\np contains x if {{ {others}; x := x5 }}\n\np contains x if x := input\n"
-    assert Engine({"p.rego": text}).prepare("data.a.p").value(9) == frozenset({5, 9})
+    others = "; ".join(f"x{n} := input.a" for n in range(40, 240))
+    rules = [f"p contains x if {{ {others}; x := x99 }}", "p contains x if x := input.b"]
+    query = Engine({"p.rego": "package a\n\n" + "\n\n".join(rules) + "\n"}).prepare("data.a.p")
+    assert query.value({"a": 1, "b": 2}) == frozenset({1, 2})
 
 
 @pytest.mark.parametrize(
@@ -135,6 +138,21 @@ def test_conditions_of_constants_and_lookups(body: str, input: Any, wanted: bool
 def test_all_of_base_data_can_be_walked() -> None:
     rows = Engine(data={"a": 1, "b": 2}).prepare("data[x] = y").results()
     assert rows == [{"x": "a", "y": 1}, {"x": "b", "y": 2}]
+
+
+def test_what_several_definitions_ask_first_is_asked_once() -> None:
+    text = 'package a\n\nq := {"b": input}\n\np := 1 if q.b == "x"\n\np := 2 if q.b == "y"\n'
+    assert emitted(text).count("data.a.q(ctx)") == 2  # its definition, and one call
+    query = Engine({"p.rego": text}).prepare("data.a.p")
+    assert [query.value(name) for name in ("x", "y", "z")] == [1, 2, UNDEFINED]
+
+
+def test_functions_have_no_value_among_partial_rules() -> None:
+    text = "package a\n\nb[x] := 1 if some x in input\n\nb.c.f(x) := x\n\np := b.c.f(7)\n"
+    assert Engine({"p.rego": text}).prepare("data.a").value(["k"]) == {
+        "b": {"k": 1, "c": {}},
+        "p": 7,
+    }
 
 
 def test_partial_rules_hold_the_rules_below_them() -> None:
