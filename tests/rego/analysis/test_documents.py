@@ -34,6 +34,12 @@ other if p with data.config.on as true
         ),
         ("data.a.f(2)", ["input.n.0"], ["data.a.f"]),
         ("data.b.c[input.x]", ["data.b.c", "input.x"], []),
+        ("data.a.nobody", ["data.a.nobody"], []),
+        (
+            "data.a",
+            ["data.config.on", "data.members", "data.t", "input.n.0", "input.user"],
+            ["data.a.f", "data.a.other", "data.a.p", "data.a.q"],
+        ),
         ("x := 1; x > 0", [], []),
     ],
 )

@@ -28,6 +28,8 @@ TYPES: list[tuple[object, str]] = [
     ({"anyOf": [{"type": "string"}, {"type": "number"}]}, "any<number, string>"),
     ({"allOf": [USER, {"properties": {"n": {}}}]}, "object<n: any, name: string>"),
     ({"$ref": "#/$defs/u", "$defs": {"u": USER}}, "object<name: string>"),
+    ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "string"),
+    ({"allOf": [USER, {"type": "string"}]}, "object<name: string>"),
     ({"$ref": "#"}, "any"),
 ]
 

@@ -36,6 +36,15 @@ def test_a_schema_is_found_by_the_name_that_metadata_gives() -> None:
         Engine(modules={"p.rego": text}, schemas={})
 
 
+def test_a_schema_that_is_none_is_an_error_of_compiling() -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine(modules={"p.rego": POLICY}, schemas={(): {"type": "thing"}})
+    [message] = messages(caught.value)
+    assert message.startswith(
+        "unable to compile the schema: has a primitive type that is NOT VALID"
+    )
+
+
 def test_schemas_stay_with_other_policies_and_other_data() -> None:
     engine = Engine(schemas={(): USER})
     with pytest.raises(CompileError):

@@ -43,7 +43,6 @@ __all__ = [
     "analyse",
     "as_call",
     "body_vars",
-    "closure_terms",
     "equations",
     "expr_vars",
     "names_function",
@@ -136,24 +135,6 @@ def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
     """Every variable of a body."""
     for expr in body:
         yield from expr_vars(expr, closures=closures)
-
-
-def closure_terms(term: Term) -> Iterator[Term]:
-    """The outermost comprehensions and template strings inside a term."""
-    match term:
-        case ArrayComprehension() | SetComprehension() | ObjectComprehension():
-            yield term
-        case Ref(head, args):
-            yield from closure_terms(head)
-            for arg in args:
-                yield from closure_terms(arg)
-        case Call(_, args) | Array(args) | Set(args):
-            for arg in args:
-                yield from closure_terms(arg)
-        case Object(items):
-            for key, value in items:
-                yield from closure_terms(key)
-                yield from closure_terms(value)
 
 
 @dataclass(slots=True)

@@ -37,9 +37,8 @@ class Callee:
             if self.builtin.signature.variadic is not None:
                 return None
             return len(self.builtin.signature.args)
-        if self.node is not None and self.node.definitions:
-            return len(self.node.definitions[0].rule.head.args or ())
-        return None
+        assert self.node is not None  # it is one of the two
+        return len(self.node.definitions[0].rule.head.args or ())
 
 
 class Callees:

@@ -210,6 +210,5 @@ def _value(term: Term) -> Value:
             return [_value(item) for item in items]
         case Set(items):
             return frozenset(to_key(_value(item)) for item in items)
-        case Object(items):
-            return {to_key(_value(k)): _value(v) for k, v in items}
-    raise ValueError("not a constant term")
+    assert isinstance(term, Object)  # nothing else is constant
+    return {to_key(_value(k)): _value(v) for k, v in term.items}

@@ -91,8 +91,8 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
         return
     if callee.builtin is not None:
         signature = Globals(callees.registry).builtin(callee.builtin.name)
-        if signature is not None:
-            yield _builtin_arity(call, name, signature, span, callees, is_value=is_value)
+        assert signature is not None  # that of a built-in which is there
+        yield _builtin_arity(call, name, signature, span, callees, is_value=is_value)
     elif given or not is_value:
         counted = f"{given} argument{'' if given == 1 else 's'}"
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)

@@ -107,7 +107,8 @@ def closures_of(expr: Expr) -> Iterator[Closure]:
     elif isinstance(term, Call):
         for arg in term.args:
             yield from _in_term(arg)
-    elif isinstance(term, Term):
+    else:
+        assert isinstance(term, Term)  # flattening leaves no declarations
         yield from _in_term(term)
 
 

@@ -179,7 +179,8 @@ class Flattener:
             outermost = self._outermost if term.name == "eq" else self._bound
             args = tuple(outermost(arg, out) for arg in term.args)
             term = replace(term, args=args)
-        elif isinstance(term, Term):
+        else:
+            assert isinstance(term, Term)
             term = self._outermost(term, out)
         out.append(replace(expr, term=term))
 
@@ -274,10 +275,7 @@ class Flattener:
     def _captured(self, term: object, part: Expr | None = None) -> Term:
         """`{x | x = term}`: a value that may be undefined without harm."""
         inside: list[Expr] = []
-        if not isinstance(term, Term):
-            if part is not None:
-                self.expr(part, inside)
-            return SetComprehension(Scalar(None), tuple(inside))
+        assert isinstance(term, Term)  # template strings hold nothing else
         span = term.span
         if part is not None and isinstance(term, Call):
             # OPA knows no place for a call inside a template string.

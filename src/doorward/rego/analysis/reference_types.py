@@ -152,11 +152,7 @@ class _Check:
     def _operand(self, operand: Term, position: int, keys: Type, type_: Kind) -> Finding | None:
         if isinstance(operand, Var):
             return self._variable(operand, position, keys, _fields(type_))
-        if isinstance(operand, Ref):
-            found = self.types.type(operand, self.scope)
-            if found != UNKNOWN and not unifies(found, keys):
-                return bad_operand(self.ref, position, found, keys, _fields(type_))
-        elif not self.types.fit(operand, keys, self.scope):
+        if not self.types.fit(operand, keys, self.scope):
             have = self.types.type(operand, self.scope)
             return bad_operand(self.ref, position, have, keys, ())
         return None

@@ -300,10 +300,7 @@ class Resolver:
             resolved = self._global(head.name, target.span) or target
             if isinstance(target, Ref) and resolved is not target:
                 resolved = _append(resolved, target.args, target.span)
-        elif isinstance(target, Ref):
-            resolved = target
-        if not isinstance(resolved, (Ref, Var)):
-            resolved = target
+        assert isinstance(resolved, (Ref, Var))  # names stand for paths
         return replace(item, target=resolved, value=self.term(item.value, scope))
 
     # Terms
@@ -343,11 +340,9 @@ class Resolver:
                 )
                 inner_scope.close()
                 return comprehension
-            case TemplateString(parts):
-                return replace(
-                    term,
-                    parts=tuple(p if isinstance(p, str) else self.expr(p, scope) for p in parts),
-                )
+        assert isinstance(term, TemplateString)
+        parts = tuple(p if isinstance(p, str) else self.expr(p, scope) for p in term.parts)
+        return replace(term, parts=parts)
 
     def _var(self, var: Var, name: str, scope: Scope, *, use: bool = True) -> Term:
         if var.is_wildcard:
@@ -403,8 +398,8 @@ def _import_name(item: Import) -> str:
         return item.alias
     if isinstance(item.path, Ref) and item.path.args:
         last = item.path.args[-1]
-        if isinstance(last, Scalar):
-            return str(last.value)
+        assert isinstance(last, Scalar)  # an import names what it brings
+        return str(last.value)
     head = item.path.head if isinstance(item.path, Ref) else item.path
     return head.name if isinstance(head, Var) else ""
 

@@ -128,10 +128,8 @@ def _given(
     if head.key is not None:
         of = inference.type(head.key, scope)
         return (None if of == UNKNOWN else SetType(of)), _keys(path, tail)
+    keys = [inference.type(term, scope) for term in tail]
     given: Type = value
-    for term in reversed(tail):
-        key = inference.type(term, scope)
-        if key == UNKNOWN or given == UNKNOWN:
-            return None, ()
+    for key in reversed(keys):
         given = ObjectType((), (key, given))
-    return (None if given == UNKNOWN else given), _keys(path, ())
+    return (None if UNKNOWN in (value, *keys) else given), _keys(path, ())

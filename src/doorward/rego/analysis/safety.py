@@ -70,12 +70,12 @@ class _Safety:
         self.errors: list[Diagnostic] = []
 
     def unsafe(self, variables: Iterable[Var], span: Span | None = None) -> None:
-        seen: set[str] = set()
+        first: dict[str, Var] = {}
         for var in variables:
-            if var.name not in seen:
-                seen.add(var.name)
-                message = f"var {source_name(var.name)} is unsafe"
-                self.errors.append(Diagnostic(UNSAFE_VAR_ERROR, message, span or var.span))
+            first.setdefault(var.name, var)
+        for name, var in first.items():
+            message = f"var {source_name(name)} is unsafe"
+            self.errors.append(Diagnostic(UNSAFE_VAR_ERROR, message, span or var.span))
 
     def rule(self, rule: Rule, arguments: set[str]) -> Rule:
         head = rule.head

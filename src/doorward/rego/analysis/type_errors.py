@@ -55,7 +55,7 @@ def undefined_function(operator: Ref, span: Span) -> Finding:
     return Finding(Diagnostic(TYPE_ERROR, message, span))
 
 
-def match_error(left: Kind, right: Kind, span: Span) -> Finding:
+def match_error(left: Type, right: Type, span: Span) -> Finding:
     """Two sides of an equation that can never be equal."""
     lines = (f"left  : {type_text(left)}", f"right : {type_text(right)}")
     details = Details(lines, {"a": type_json(left), "b": type_json(right)})
@@ -64,7 +64,7 @@ def match_error(left: Kind, right: Kind, span: Span) -> Finding:
 
 
 def arguments_error(
-    name: str, what: str, have: Sequence[Kind], want: Sequence[Kind], span: Span
+    name: str, what: str, have: Sequence[Type], want: Sequence[Kind], span: Span
 ) -> Finding:
     """A call of `name` that is not as declared; `what` says in which respect."""
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
@@ -136,15 +136,12 @@ def term_text(term: Term) -> str:
             return source_name(name)
         case Scalar(value):
             return to_rego(value)
-        case Ref():
-            return ref_text(term)
         case Array(items):
             return f"[{', '.join(map(term_text, items))}]"
         case Set(items):
             return f"{{{', '.join(map(term_text, items))}}}" if items else "set()"
-        case Object(items):
-            return f"{{{', '.join(f'{term_text(k)}: {term_text(v)}' for k, v in items)}}}"
-    return term.span.text
+    assert isinstance(term, Object)
+    return f"{{{', '.join(f'{term_text(k)}: {term_text(v)}' for k, v in term.items)}}}"
 
 
 def type_text(type_: Kind | None) -> str:
@@ -163,9 +160,7 @@ def type_text(type_: Kind | None) -> str:
             return f"any<{', '.join(map(type_text, options))}>" if options else "any"
         case Function(args, result):
             return f"{_tuple_text(args)} => {type_text(result)}"
-        case None:
-            return "???"
-    return type_.kind
+    return "???" if type_ is None else type_.kind
 
 
 def _key_text(key: object) -> str:
@@ -200,9 +195,7 @@ def type_json(type_: Kind | None) -> object:
             inner = {"of": [type_json(option) for option in options]} if options else {}
             return {"type": "any", **inner}
         case Function(args, result):
-            found = {"type": "function"}
-            if args:
-                found["args"] = [type_json(arg) for arg in args]
+            found = {"type": "function", "args": [type_json(arg) for arg in args]}
             return found if result is None else {**found, "result": type_json(result)}
     return None if type_ is None or type_ == UNKNOWN else {"type": type_.kind}
 

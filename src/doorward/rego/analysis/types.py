@@ -56,7 +56,7 @@ Kind: TypeAlias = Type | Function
 _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 
 
-def order(type_: Kind | None) -> tuple[Any, ...]:
+def order(type_: Type) -> tuple[Any, ...]:
     """A sort key: OPA's order of types."""
     match type_:
         case ScalarType(kind):
@@ -68,11 +68,8 @@ def order(type_: Kind | None) -> tuple[Any, ...]:
             return (5, dynamic, tuple((_key_order(k), order(t)) for k, t in fields))
         case SetType(of):
             return (6, order(of))
-        case AnyOf(options):
-            return (7, tuple(map(order, options)))
-        case Function(args, result, variadic):
-            return (8, len(args), tuple(map(order, args)), order(result), order(variadic))
-    return (-1,)
+    assert isinstance(type_, AnyOf)
+    return (7, tuple(map(order, type_.options)))
 
 
 def _optional(type_: Type | None) -> tuple[Any, ...]:
@@ -137,9 +134,7 @@ def union_of(types: Iterable[Type]) -> Type:
 
 
 def union_functions(a: Function, b: Function) -> Function:
-    """What both clauses of a function take and give; `a` if they differ in their arity."""
-    if len(a.args) != len(b.args):
-        return a
+    """What both clauses of a function take and give; they take as many operands."""
     args = tuple(union(x, y) for x, y in zip(a.args, b.args, strict=True))
     return Function(args, union(a.result or UNKNOWN, b.result or UNKNOWN), a.variadic)
 
@@ -253,11 +248,9 @@ def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
     return iter(value) if isinstance(value, list) else iter([v for _, v in iterate(value)])
 
 
-def has_unknown(type_: Kind | None) -> bool:
+def has_unknown(type_: Type) -> bool:
     """Whether some part of the type could not be inferred."""
     match type_:
-        case None:
-            return True
         case ArrayType(items, rest):
             return any(map(has_unknown, items)) or (rest is not None and has_unknown(rest))
         case ObjectType(fields, rest):
@@ -266,8 +259,6 @@ def has_unknown(type_: Kind | None) -> bool:
             )
         case SetType(of):
             return has_unknown(of)
-        case Function(args, result):
-            return any(map(has_unknown, args)) or has_unknown(result)
     return type_ == UNKNOWN
 
 

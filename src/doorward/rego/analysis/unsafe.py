@@ -103,8 +103,7 @@ def _rule(rule: Rule, callees: Callees) -> _Findings:
 def _in_head(lacking: Iterable[Var]) -> list[Diagnostic]:
     first: dict[str, Var] = {}
     for var in sorted(lacking, key=lambda v: (v.span.row, v.span.col)):
-        if not var.name.startswith("__local"):
-            first.setdefault(source_name(var.name), var)
+        first.setdefault(source_name(var.name), var)
     return [_unsafe(name, var.span) for name, var in first.items()]
 
 
@@ -132,7 +131,7 @@ def _report(unsafe: Unsafe) -> list[Diagnostic]:
     """Each variable once, where it is first missing."""
     places: dict[str, Span] = {}
     for expr, names in unsafe.values():
-        for name in names:
+        for name in sorted(names):
             if not name.startswith("__local"):
                 before = places.get(name)
                 if before is None or _place(expr.span) < _place(before):

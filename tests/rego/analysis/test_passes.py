@@ -1,0 +1,363 @@
+"""Rules that are seldom written: what they mean, or why they are refused.
+
+Each row: the rules of `package a`, the input, and `data.a.p` as Rego text, or `row: message` for
+each error, with its details indented below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
+from doorward.rego.builtins.signature import any_, string
+from doorward.rego.values import to_rego
+
+DATA = {"x": {"k": 1}, "l": [1, 2]}
+
+
+def outcome(rules: list[str], input: Any = UNDEFINED, **options: Any) -> str:
+    text = "\n\n".join(["package a", *rules]) + "\n"
+    try:
+        value = Engine({"a.rego": text}, DATA, **options).prepare("data.a.p").value(input)
+    except CompileError as error:
+        return errors(error)
+    return "undefined" if value is UNDEFINED else to_rego(value)
+
+
+def errors(error: CompileError) -> str:
+    lines: list[str] = []
+    for found in error.diagnostics:
+        lines.append(f"{found.span.row}: {found.message}")
+        lines += [f"  {line}" for line in (found.details.lines if found.details else ())]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("rules", "input", "want"),
+    [
+        (
+            ["p := data.x[input]"],
+            "k",
+            "1",
+        ),
+        (
+            ["p := y if [input, y] = [1, 2]"],
+            1,
+            "2",
+        ),
+        (
+            ["p := y if [input, y] = data.l"],
+            1,
+            "2",
+        ),
+        (
+            ["p := y if [1, 2] = [y]"],
+            None,
+            "3: var y is unsafe",
+        ),
+        (
+            ['p := y if [1] = {"a": y}'],
+            None,
+            "3: var y is unsafe",
+        ),
+        (
+            ["p if {\n\tx := 1\n\tsome [x, y] in [[x, 1]]\n\ty\n}"],
+            None,
+            "5: var y is unsafe\n6: var y is unsafe",
+        ),
+        (
+            ["p contains input[i] if i > 0"],
+            None,
+            "set()",
+        ),
+        (
+            ["p contains xs[i] if i > 1", "xs := [1, 2, 3]"],
+            None,
+            "{3}",
+        ),
+        (
+            ["p[i] contains xs[i] if i > 1", "xs := [1, 2, 3]"],
+            None,
+            "{2: {3}}",
+        ),
+        (
+            ["p[xs[i]] contains i if i > 0", "xs := [1, 2, 3]"],
+            None,
+            "3: var i is unsafe",
+        ),
+        (
+            ["p := xs[i] if {\n\ti > 0\n\tj > 0\n}", "xs := [1, 2, 3]"],
+            None,
+            "5: var j is unsafe",
+        ),
+        (
+            ["p := [x, x]"],
+            None,
+            "3: var x is unsafe",
+        ),
+        (
+            ["p if lower(eq(1, 2)) == 1"],
+            None,
+            "3: expression is unsafe",
+        ),
+        (
+            ["p := eq(1, 2) == eq(3, 4)"],
+            None,
+            "3: expression is unsafe\n3: expression is unsafe",
+        ),
+        (
+            ["p if x = [y | y = x]"],
+            None,
+            "3: var x is unsafe",
+        ),
+        (
+            ['p := x if {"a": x} = {k: v | some k, v in input}'],
+            {"a": 1},
+            "1",
+        ),
+        (
+            ["p := x if {\n\t[x] = y.z\n\ty := input\n}"],
+            {"z": [1]},
+            "5: var y referenced above",
+        ),
+        (
+            ["p := x if {\n\t[x] = input.z\n}"],
+            {"z": [1]},
+            "1",
+        ),
+        (
+            ["p := [x, y, z] if [x, y, z] = [[y, z], [z], 1]"],
+            None,
+            "[[[1], 1], [1], 1]",
+        ),
+        (
+            ["p if [x, w] = [[y, y], x]"],
+            None,
+            "3: var w is unsafe\n3: var x is unsafe\n3: var y is unsafe",
+        ),
+        (
+            ["p if [x] = y.z"],
+            None,
+            "3: var x is unsafe\n3: var y is unsafe",
+        ),
+        (
+            ["f() := 1", "p if f(1)"],
+            None,
+            "5: undefined function data.a.f",
+        ),
+        (
+            ["f() := 1", "p if f()"],
+            None,
+            "5: undefined function data.a.f",
+        ),
+        (
+            ["p := count([x | x := 1], [1])"],
+            None,
+            "3: count: arity mismatch\n"
+            "  have: (???, array<number>, ???)\n"
+            "  want: (any<string, array[any], object[any: any], set[any]>)",
+        ),
+        (
+            ['p := count("a", $"{input}")'],
+            None,
+            "3: count: arity mismatch\n"
+            "  have: (string, ???, ???)\n"
+            "  want: (any<string, array[any], object[any: any], set[any]>)",
+        ),
+        (
+            ['f(x, y) if {"a": x} = {"b": y}'],
+            None,
+            "3: match error\n  left  : object<a: ???>\n  right : object<b: ???>",
+        ),
+        (
+            ['f(x, y) if {"a": x} = {"a": y}', "p if f(1, 1)"],
+            None,
+            "true",
+        ),
+        (
+            ["p := o[s]", 'o := {"a": 1}', "s := 1"],
+            None,
+            "3: undefined ref: data.a.o[__local1__]\n"
+            "  data.a.o[__local1__]\n"
+            "           ^\n"
+            "           have (type): number\n"
+            '           want (one of): ["a"]',
+        ),
+        (
+            ["p if {1} == [input.x]"],
+            None,
+            "3: match error\n  left  : set[number]\n  right : array<any>",
+        ),
+        (
+            ["p := q[set()].z", 'q := {"a": 1}'],
+            None,
+            "3: undefined ref: data.a.q[set()].z\n"
+            "  data.a.q[set()].z\n"
+            "           ^\n"
+            "           have (type): set[any]\n"
+            "           want (type): string",
+        ),
+        (
+            ["p := q[{1, input.x}].z", 'q := {"a": 1}'],
+            None,
+            "3: undefined ref: data.a.q[{1, __local1__}].z\n"
+            "  data.a.q[{1, __local1__}].z\n"
+            "           ^\n"
+            "           have (type): set[any]\n"
+            "           want (type): string",
+        ),
+        (
+            ['p := q[[lower("A")]].z', 'q := {"a": 1}'],
+            None,
+            "3: undefined ref: data.a.q[[__local0__]].z\n"
+            "  data.a.q[[__local0__]].z\n"
+            "           ^\n"
+            "           have (type): array<string>\n"
+            "           want (type): string",
+        ),
+        (
+            ['p := lower("a").b'],
+            None,
+            "3: undefined ref: __local0__.b\n  __local0__.b\n  ^^^^^^^^^^\n  have: string",
+        ),
+        (
+            ["p[x][y] := z if some x, y in q\n\nz := 1", 'q := object.get(input, "a", 1)'],
+            {"a": {"x": "y"}},
+            '{"x": {"y": 1}}',
+        ),
+        (
+            ["p if rego.metadata.rule(x)"],
+            None,
+            "true",
+        ),
+        (
+            ["# METADATA\n# title: t\np := x if rego.metadata.rule(x)"],
+            None,
+            '{"scope": "rule", "title": "t"}',
+        ),
+        (
+            ["# METADATA\n# custom:\n#  v: 1.5\np := rego.metadata.rule().custom.v"],
+            None,
+            "1.5",
+        ),
+        (
+            ["p[x] := y if some x, y in input", "default p.d := 7", "q := p.d"],
+            {"x": 1},
+            '{"d": 7, "x": 1}',
+        ),
+        (
+            ["p[x].z := y if some x, y in input", "default p.d.e := 7"],
+            {"x": 1},
+            '{"d": {"e": 7}, "x": {"z": 1}}',
+        ),
+        (
+            ["p[x] := y if some x, y in input", "p.f(z) := z", "r := p.x"],
+            {"x": 1},
+            '{"x": 1}',
+        ),
+        (
+            ['p := $"{x}" if some x in [1]'],
+            None,
+            '"1"',
+        ),
+        (
+            ['p := $"{x}"'],
+            None,
+            "3: var x is unsafe",
+        ),
+        (
+            ["p := input.z with input.z as 1"],
+            None,
+            "3: expressions using with keyword cannot be used for rule head",
+        ),
+    ],
+)
+def test_rules(rules: list[str], input: Any, want: str) -> None:
+    assert outcome(rules, UNDEFINED if input is None else input) == want
+
+
+@pytest.mark.parametrize("word", ["every", "if", "in", "contains"])
+def test_a_keyword_that_was_not_imported_is_a_variable_with_a_hint(word: str) -> None:
+    found = outcome([f"p = x {{ x = {word} }}"], v0=True)
+    hint = f"(hint: `import future.keywords.{word}` to import a future keyword)"
+    assert f"3: var {word} is unsafe {hint}" in found.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("rules", "want"),
+    [
+        (["import input", "p if input.x"], "true"),
+        (["import input as i", "p if i.x"], "true"),
+        (["import data as d", "p := d.x.k"], "1"),
+        (['import input["x y"] as z', "p := z"], "undefined"),
+    ],
+)
+def test_whole_documents_can_be_imported(rules: list[str], want: str) -> None:
+    assert outcome(rules, {"x": 1}) == want
+
+
+@pytest.mark.parametrize(
+    ("inner", "want"),
+    [
+        ("q := 1", {"b": {"z": 1, "q": 1}}),
+        ("q[y] := 1 if some y in input", {"b": {"z": 1, "q": {"z": 1}}}),
+    ],
+)
+def test_a_package_may_stand_in_the_open_place_of_a_rule(inner: str, want: Any) -> None:
+    outer = "package a\n\nb[x] := 1 if some x in input\n"
+    engine = Engine({"a.rego": outer, "b.rego": f"package a.b\n\n{inner}\n"})
+    assert to_python(engine.prepare("data.a").value(["z"])) == want
+
+
+def test_a_type_of_very_many_kinds_says_nothing() -> None:
+    rules = [f'q := {{"k{n}": {n}}} if input == {n}' for n in range(201)]
+    assert outcome([*rules[:100], "p := 1 if q == 1"], 7).startswith("203: match error")
+    assert outcome([*rules, "p := 1 if q == 1"], 7) == "undefined"
+
+
+def test_data_beside_a_rule_with_a_number_for_a_name_is_no_conflict() -> None:
+    Engine({"a.rego": "package a\n\np[1] := 2\n"}, {"a": {"p": {"1": 3}}}).check_data()
+
+
+def test_builtins_without_an_answer_are_conditions() -> None:
+    registry = Registry(REGISTRY)
+    heard: list[Any] = []
+
+    @registry.builtin("acme.log", variadic=any_, returns=None)
+    def acme_log(*values: Any) -> bool:
+        heard.append(values)
+        return True
+
+    @registry.builtin("acme.note", string, returns=None)
+    def acme_note(text: str) -> bool:
+        heard.append(text)
+        return True
+
+    def asked(rule: str) -> str:
+        return outcome([rule], {"x": 3}, registry=registry)
+
+    assert asked("p if { acme.log(1, x); x = 2 }") == "true"
+    assert asked("p if acme.log(1, input.x)") == "true"
+    assert asked('p if acme.note("n")') == "true"
+    assert asked("p if acme.log(1, x)") == "3: var x is unsafe"
+    assert asked('p := acme.note("n")') == '3: acme.note("n") used as value'
+    assert asked("p if acme.note(1)") == (
+        "3: acme.note: invalid argument(s)\n  have: (number)\n  want: (string)"
+    )
+    assert heard == [(1, 2), (1, 3), "n"]
+
+
+def test_the_chain_of_metadata_leaves_other_packages_out() -> None:
+    modules = {
+        "a.rego": "# METADATA\n# scope: subpackages\n# title: outer\npackage a\n\nr := 1\n",
+        "b.rego": "# METADATA\n# title: other\npackage b\n\np := 1\n",
+        "c.rego": (
+            "# METADATA\n# title: own\npackage a.c\n\n"
+            "# METADATA\n# title: rule\np := rego.metadata.chain()\n\nq := 1\n"
+        ),
+    }
+    found = Engine(modules).prepare("data.a.c.p").value()
+    assert [item["annotations"]["title"] for item in found] == ["rule", "own", "outer"]
+    assert [item["path"] for item in found] == [["a", "c", "p"], ["a", "c"], ["a"]]
