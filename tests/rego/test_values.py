@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
@@ -209,3 +211,12 @@ def test_arrays_that_differ_late_are_in_order() -> None:
 )
 def test_a_float_of_python_is_written_as_a_number_of_rego(number: float, text: str) -> None:
     assert to_rego(number) == text
+
+
+def test_undefined_stays_itself_when_copied() -> None:
+    assert pickle.loads(pickle.dumps(UNDEFINED)) is UNDEFINED
+    assert copy.deepcopy([UNDEFINED])[0] is UNDEFINED
+
+
+def test_a_float_of_python_stays_what_it_is() -> None:
+    assert from_python({"a": 1.5, "b": (2.0,)}) == {"a": 1.5, "b": [2.0]}

@@ -13,6 +13,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego import Engine
 from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.operands import MAX_BITS
 from doorward.rego.errors import BuiltinError
 from doorward.rego.values import UNDEFINED, Value, make_set
 
@@ -82,6 +83,14 @@ def test_too_much_is_an_error_and_soon(name: str, operands: list[Value], said: s
     with pytest.raises(BuiltinError, match=said):
         asked(name, *operands)
     assert time.monotonic() - start < SOON
+
+
+def test_a_sum_may_outgrow_its_operands_and_a_product_may_not() -> None:
+    largest = (1 << MAX_BITS) - 1
+    assert asked("plus", largest, largest) == 2 * largest
+    assert asked("minus", -largest, largest) == -2 * largest
+    with pytest.raises(BuiltinError, match="number is too large"):
+        asked("mul", largest, largest)
 
 
 HARD: list[tuple[str, list[Any], Value]] = [

@@ -7,6 +7,7 @@ from json import JSONDecodeError
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins.go_decoder import (
     MAX_EXPLAINED,
@@ -15,6 +16,7 @@ from doorward.rego.builtins.go_decoder import (
     end_of_value,
     read_again,
 )
+from doorward.rego.errors import BuiltinError
 from doorward.rego.json_text import from_json
 
 WHY = JSONDecodeError("what Python says", "", 0)
@@ -81,3 +83,16 @@ def test_go_follows_ten_thousand_levels_and_no_more() -> None:
     with pytest.raises(ValueError, match=r"invalid character '\[' exceeded max depth"):
         end_of_value(b"[" * 10_001)
     assert end_of_only_value(b"[[],{},-0,1E+2]") == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+        ('{"a": 1e99999}', "number exponent is out of range"),
+        ("1" * 5000, "number has too many digits"),
+    ],
+)
+def test_json_that_go_would_read_and_we_do_not(text: str, said: str) -> None:
+    with pytest.raises(BuiltinError, match=said):
+        asked("json.unmarshal", text)

@@ -51,6 +51,11 @@ patterns = st.builds(
 )
 
 
+@pytest.mark.parametrize("pattern", ["^(a", "^(a|b", "^(?:a", "^(a|b\\\\"])
+def test_what_is_cut_off_is_no_literal(pattern: str) -> None:
+    assert literal_matcher(pattern) is None
+
+
 @given(patterns, st.text("abé-.$\\ \n", max_size=6))
 @example("^a|b$", "ba")
 @example(r"a\.*", "a")

@@ -235,6 +235,15 @@ def outcome(query: Query, value: Any) -> str:
     return ""
 
 
+def test_too_deep_an_answer_is_an_error_however_it_is_asked_for() -> None:
+    query = Engine().prepare("{input}")
+    for ask in (query.value_of, query.rows_of):
+        with pytest.raises(EvalError, match="evaluation nests too deeply"):
+            ask(query.evaluation(nested(50_000)))
+    with pytest.raises(EvalError, match="evaluation nests too deeply"):
+        query.value(nested(50_000))
+
+
 def test_deep_json_is_refused() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         from_json("[" * 50_000 + "]" * 50_000)

@@ -153,16 +153,16 @@ def object_subset(super_: Value, sub: Value) -> bool:
 
 
 def _within(super_: Value, sub: Any) -> bool:
-    if isinstance(super_, dict) and isinstance(sub, dict):
+    """Of two collections of one kind."""
+    if isinstance(super_, dict):
         return all(
             key in super_ and (_within if _alike(super_[key], value) else equal)(super_[key], value)
             for key, value in sub.items()
         )
-    if isinstance(super_, frozenset) and isinstance(sub, frozenset):
-        return sub <= super_
-    if isinstance(super_, list) and isinstance(sub, list):
-        return _holds_run(super_, sub)
-    return False
+    if isinstance(super_, frozenset):
+        return bool(sub <= super_)
+    assert isinstance(super_, list)
+    return _holds_run(super_, sub)
 
 
 def _alike(super_: Value, sub: Value) -> bool:
