@@ -85,6 +85,12 @@ def test_too_much_is_an_error_and_soon(name: str, operands: list[Value], said: s
     assert time.monotonic() - start < SOON
 
 
+def test_long_patterns_are_replaced_as_short_ones_are() -> None:
+    text, short = "abcb" * 100, {"ab": "1", "abc": "2", "b": "3"}
+    assert asked("strings.replace_n", short, text) == "1c3" * 100
+    assert asked("strings.replace_n", {**short, "z" * 3000: ""}, text) == "1c3" * 100
+
+
 def test_a_sum_may_outgrow_its_operands_and_a_product_may_not() -> None:
     largest = (1 << MAX_BITS) - 1
     assert asked("plus", largest, largest) == 2 * largest

@@ -190,9 +190,9 @@ def _replace_everywhere(context: Context, value: str, replacements: dict[str, st
     _check_size((len(data) + 1) * len(empty))
     out: list[bytes] = []
     at = size = 0
-    for _ in context.paced(repeat(None), max(1, 2000 // (len(lengths) + 1))):
-        if at > len(data):
-            break
+    looks = context.paced(repeat(None), max(1, 2000 // (len(lengths) + 1)))
+    while at <= len(data):
+        next(looks)
         out.append(empty)
         old = next((data[at : at + n] for n in lengths if data[at : at + n] in rest), None)
         # After a match Go looks for the empty string again, after a plain byte too.
@@ -277,13 +277,13 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
     if not needle:
         raise BuiltinError("empty search character")
     found: list[int] = []
-    at = -1
     # Python prepares each search, which takes as long as the needle is.
-    for _ in context.paced(repeat(None), max(1, 100_000 // len(needle))):
-        at = haystack.find(needle, at + 1)
-        if at < 0:
-            break
+    looks = context.paced(repeat(None), max(1, 100_000 // len(needle)))
+    at = haystack.find(needle)
+    while at >= 0:
+        next(looks)
         found.append(at)
+        at = haystack.find(needle, at + 1)
     return found
 
 
