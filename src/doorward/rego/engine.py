@@ -318,7 +318,7 @@ class Query:
             function = query_value(name, self.body[0], state.plan, constants)
         else:
             function = query_bindings(name, self.body, self._columns, state.plan, constants)
-        return name, unit("", [function]), constants
+        return name, unit(Source("", self.text), [function]), constants
 
     def emit(self) -> str:
         """The generated Python of the query, as text."""

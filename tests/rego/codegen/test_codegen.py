@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import UNDEFINED, Engine, EvalError
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError
 from doorward.rego.runtime.exports import EXPORTS
 
 
@@ -95,6 +95,18 @@ def test_deep_nests_of_several_definitions_agree_on_one_answer() -> None:
     assert query.value({"xs": [7], "b": 1}) == 7
     with pytest.raises(EvalError, match="must not produce multiple outputs"):
         query.value({"xs": [7, 8], "b": 1})
+
+
+def test_a_body_that_python_cannot_follow_is_an_error_of_the_policy() -> None:
+    lines = "\n".join(f"\tcount(input.x{n}) == {n}" for n in range(3000))
+    with pytest.raises(CompileError) as caught:
+        Engine({"p.rego": f"package a\n\nq := 1\n\np if {{\n{lines}\n}}\n"})
+    [found] = caught.value.diagnostics
+    assert (found.code, found.message) == (
+        "rego_compile_error",
+        "rule is too long to be compiled: part it",
+    )
+    assert (found.span.file, found.span.row, found.span.col) == ("p.rego", 5, 1)
 
 
 def test_many_conditions_on_one_value() -> None:

@@ -67,6 +67,11 @@ ENDLESS: dict[str, tuple[str, str, Any]] = {
     "functions that multiply": (CHAIN, "data.a.f15(input)", 1),
     "replacements that double": (WITHS, "data.a.p39", {"x": 1}),
     "object comprehension": ("", "{[x, y]: 1 | some x in input; some y in input}", THOUSANDS),
+    "rounds that cost much each": (
+        "",
+        "{x | some i in numbers.range(1, 1000); x := [i, input]}",
+        list(range(300_000)),
+    ),
     "set comprehension": ("", "{z | some x in input; some y in input; z := x * y}", THOUSANDS),
 }
 HELPER = "package a\n\nhelper(x, all) if every y in all { x + y >= 0 }\n"

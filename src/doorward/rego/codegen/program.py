@@ -13,10 +13,12 @@ from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import rule_functions
+from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.runtime.evaluation import Document
 from doorward.rego.runtime.exports import EXPORTS
 from doorward.rego.runtime.operations import Candidates
 from doorward.rego.runtime.tracing import traced
+from doorward.rego.source import Source, Span
 from doorward.rego.values import sorted_keys
 
 __all__ = ["Linked", "Unit", "generate", "link"]
@@ -26,11 +28,33 @@ __all__ = ["Linked", "Unit", "generate", "link"]
 class Unit:
     """The generated functions of one policy file."""
 
-    file: str
+    source: Source
     tree: ast.Module
 
+    @property
+    def file(self) -> str:
+        return self.source.name
+
     def compile(self) -> CodeType:
-        return compile(self.tree, self.file or "<query>", "exec", dont_inherit=True, optimize=0)
+        """The code; CompileError for a body that is longer than Python can follow."""
+        try:
+            return self._compiled(self.tree)
+        except RecursionError:
+            errors = [d for d in map(self._too_long, self.tree.body) if d is not None]
+        raise CompileError(errors)
+
+    def _compiled(self, tree: ast.Module) -> CodeType:
+        return compile(tree, self.file or "<query>", "exec", dont_inherit=True, optimize=0)
+
+    def _too_long(self, function: ast.stmt) -> Diagnostic | None:
+        try:
+            self._compiled(ast.Module(body=[function], type_ignores=[]))
+        except RecursionError:
+            row, col = function.lineno, function.col_offset
+            start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
+            place = Span(self.source, start, start, row, col + 1)
+            return Diagnostic(COMPILE_ERROR, "rule is too long to be compiled: part it", place)
+        return None
 
     def text(self) -> str:
         """The functions as Python text, for reading."""
@@ -48,15 +72,17 @@ class Linked:
 def generate(plan: Plan, constants: Constants) -> list[Unit]:
     """The units of every file that defines rules; deterministic."""
     functions: dict[str, list[ast.stmt]] = defaultdict(list)
+    sources: dict[str, Source] = {}
     for node in plan.root.walk():
         if node.definitions:
-            for file, function in rule_functions(node, plan, constants):
-                functions[file].append(function)
-    return [unit(file, body) for file, body in functions.items()]
+            for source, function in rule_functions(node, plan, constants):
+                functions[source.name].append(function)
+                sources.setdefault(source.name, source)
+    return [unit(sources[file], body) for file, body in functions.items()]
 
 
-def unit(file: str, body: list[ast.stmt]) -> Unit:
-    return Unit(file, ast.Module(body=body, type_ignores=[]))
+def unit(source: Source, body: list[ast.stmt]) -> Unit:
+    return Unit(source, ast.Module(body=body, type_ignores=[]))
 
 
 def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:

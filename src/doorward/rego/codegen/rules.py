@@ -38,7 +38,7 @@ from doorward.rego.codegen.terms import (
     closure_outer,
     constant_value,
 )
-from doorward.rego.source import Span
+from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
@@ -47,8 +47,8 @@ __all__ = ["RuleWriter", "rule_functions"]
 
 def rule_functions(
     node: RuleNode, plan: Plan, constants: Constants
-) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The function that computes what the rules at `node` define, with its file.
+) -> Iterator[tuple[Source, ast.FunctionDef]]:
+    """The function that computes what the rules at `node` define, with its source.
 
     Where a table chooses among the definitions, each has a function of its own beside it.
     """
@@ -65,10 +65,10 @@ def rule_functions(
             single = node.is_complete or node.is_function
             for number, definition in enumerate(definitions):
                 own = _own_function(node, number, definition, plan, constants, single=single)
-                yield definition.rule.span.file, own
+                yield definition.rule.span.source, own
             plan.add_table(node, choice, definitions)
             writer.indexed(node, definitions, args, choice)
-        yield node.definitions[0].rule.span.file, writer.function(node.name, ["ctx", *args])
+        yield node.definitions[0].rule.span.source, writer.function(node.name, ["ctx", *args])
 
 
 def _own_function(

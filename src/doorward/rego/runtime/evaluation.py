@@ -47,7 +47,13 @@ from doorward.rego.values import (
 __all__ = ["TICKS", "Document", "Evaluation", "Place", "Site", "Tracer"]
 
 TICKS: Final = 64
-"""Items walked between two looks at the clock."""
+"""Items walked between two looks at the clock, at the most."""
+
+FIRST: Final = 8
+"""Items walked before the first look: what one costs is not known yet."""
+
+SLOW: Final = 0.005
+"""Seconds between two looks that are too many: the next one comes sooner."""
 
 TEXT_OF_ITEM: Final = 64
 """Characters of a string that count as one item."""
@@ -126,7 +132,11 @@ class Evaluation(Context):
 
     # Most evaluations never set these: the class holds them, so that making one stays cheap.
     strict = False
-    ticks = TICKS
+    ticks = FIRST
+    pace = FIRST
+    """Items walked between two looks, as it is now."""
+    looked = -math.inf
+    """When the clock was looked at."""
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
@@ -219,7 +229,7 @@ class Evaluation(Context):
             self.ticks -= len(collection)
             if self.ticks >= 0:
                 return items(collection)
-            if len(collection) > TICKS:
+            if len(collection) > self.pace:
                 pieces = self._pieces(sorted_keys(collection))
                 return ((from_key(key), collection[key]) for piece in pieces for key in piece)
             self._look()
@@ -237,7 +247,7 @@ class Evaluation(Context):
         ticks = self.ticks - len(found)
         if ticks >= 0:
             self.ticks = ticks
-        elif len(found) > TICKS:
+        elif len(found) > self.pace:
             return itertools.chain.from_iterable(self._pieces(found))
         else:
             self._look()
@@ -248,21 +258,35 @@ class Evaluation(Context):
         return itertools.chain.from_iterable(self._batches(iter(found)))
 
     def _pieces(self, found: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        for start in range(0, len(found), TICKS):
+        start = 0
+        while start < len(found):
             self._look()
-            yield found[start : start + TICKS]
+            end = start + self.pace
+            yield found[start:end]
+            start = end
 
     def _batches(self, found: Iterator[Any]) -> Iterator[list[Any]]:
-        while batch := list(itertools.islice(found, TICKS)):
+        while batch := list(itertools.islice(found, self.pace)):
             self._look()
             yield batch
 
     def _look(self) -> None:
-        """Stop an evaluation that is past its deadline, or cancelled."""
-        self.ticks = TICKS
+        """Stop an evaluation that is past its deadline, or cancelled.
+
+        Rounds may cost anything, so the pace is found: it doubles while looks come quickly.
+        """
         deadline = (self.origin or self).deadline
-        if deadline is not None and time.monotonic() > deadline:
-            raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+        pace = TICKS
+        if deadline is not None:
+            now = time.monotonic()
+            if now > deadline:
+                raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+            if now - self.looked > SLOW:
+                pace = max(self.pace // 8, 1)
+            elif self.pace < TICKS:
+                pace = self.pace * 2
+            self.looked = now
+        self.pace = self.ticks = pace
 
     def made(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
@@ -294,6 +318,7 @@ class Evaluation(Context):
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
         new.origin = origin
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
+        new.pace, new.looked = self.pace, self.looked
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets = self.presets
         if self.tracer is not None:
