@@ -8,11 +8,13 @@ world again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from doorward.rego.analysis.bindings import as_call
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import BuiltinError, EvalError
 from doorward.rego.explanation.recorder import Sample
@@ -38,6 +40,9 @@ __all__ = ["Failed", "value_of", "values_of"]
 
 MAX_VALUES: Final = 12
 """Parts of one expression that are shown."""
+
+PATIENCE: Final = 0.5
+"""Seconds that one call may take once more."""
 
 
 class Failed:
@@ -214,10 +219,13 @@ class _Reader:
         if not isinstance(operands, list):
             return operands
         builtin = self.registry.get(term.name)
-        if builtin is None or not builtin.pure or builtin.relation or builtin.context:
+        if builtin is None or not builtin.pure or builtin.relation:
             return _UNKNOWN
         if len(args) != len(builtin.signature.args) or term.name in self.evaluation.mocks:
             return _UNKNOWN
+        if builtin.context:
+            deadline = time.monotonic() + PATIENCE
+            operands = [Context(self.evaluation.environment, deadline=deadline), *operands]
         try:
             return builtin.call(*operands)
         except BuiltinError as error:
