@@ -86,7 +86,8 @@ def test_too_much_is_an_error_and_soon(name: str, operands: list[Value], said: s
 
 
 def test_long_patterns_are_replaced_as_short_ones_are() -> None:
-    text, short = "abcb" * 100, {"ab": "1", "abc": "2", "b": "3"}
+    text = "abcb" * 100
+    short: dict[Key, Value] = {"ab": "1", "abc": "2", "b": "3"}
     assert asked("strings.replace_n", short, text) == "1c3" * 100
     assert asked("strings.replace_n", {**short, "z" * 3000: ""}, text) == "1c3" * 100
 
