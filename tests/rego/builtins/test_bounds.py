@@ -15,7 +15,7 @@ from doorward.rego import Engine
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.operands import MAX_BITS
 from doorward.rego.errors import BuiltinError
-from doorward.rego.values import UNDEFINED, Value, make_set
+from doorward.rego.values import UNDEFINED, Key, Value, make_set
 
 SOON = 5 if sys.gettrace() is None else 60
 """Seconds; who measures coverage waits longer."""
