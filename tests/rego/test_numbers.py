@@ -17,6 +17,12 @@ def test_a_number_keeps_its_text_when_copied() -> None:
         assert found.text == "1.50"
 
 
+def test_numbers_differ_by_their_values() -> None:
+    differ = [a != b for a, b in ((Number("1.50"), Number("1.5")), (Number("1.5"), 2))]
+    assert differ == [False, True]
+    assert Number("2.0") == 2
+
+
 @pytest.mark.parametrize("text", ["", "1a", "-", "0x10", "1e", "1_000", "١"])
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a number"):

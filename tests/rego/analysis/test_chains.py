@@ -76,6 +76,12 @@ def test_a_chain_is_computed_from_the_left() -> None:
     assert answer("p := 1" + " / 2 * 2" * (LONG // 2)) == 1
 
 
+@pytest.mark.parametrize(("given", "want"), [({"x": 1}, UNDEFINED), ({"x": 2}, True), ({}, True)])
+def test_a_chain_is_negated_as_a_whole(given: Any, want: Any) -> None:
+    module = f"package a\n\np if not {chain()} == {LONG}\n"
+    assert Engine({"a.rego": module}).prepare("data.a.p").value(given) is want
+
+
 def test_a_chain_in_print_stays_where_it_is() -> None:
     body = f"package a\n\np if print({chain(length=LINKS + 5)})\n"
     module = parse_module(Source("a.rego", body))

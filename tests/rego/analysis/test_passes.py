@@ -143,6 +143,30 @@ def errors(error: CompileError) -> str:
             "3: var x is unsafe\n3: var y is unsafe",
         ),
         (
+            ['p if {"a": y, input.k: 2} = {"a": 1, input.j: 2}'],
+            None,
+            "3: var y is unsafe",
+        ),
+        (
+            ["p := {xs[i], j} if {\n\ti > 0\n\tsome j in [1]\n}", "xs := [1, 2]"],
+            None,
+            "4: var i is unsafe",
+        ),
+        (
+            ["f(x) := 1", "p := f()"],
+            None,
+            "5: expression is unsafe",
+        ),
+        (
+            ['q["a"] := 1', "p := data.a.q[s]", "s := 1"],
+            None,
+            "5: undefined ref: data.a.q[__local1__]\n"
+            "  data.a.q[__local1__]\n"
+            "           ^\n"
+            "           have (type): number\n"
+            '           want (one of): ["a"]',
+        ),
+        (
             ["f() := 1", "p if f(1)"],
             None,
             "5: undefined function data.a.f",

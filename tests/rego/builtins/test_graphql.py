@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.rego.builtins.calls import asked
 
+from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.graphql_ast import query_text, schema_text
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 
 parse_query = partial(asked, "graphql.parse_query")
 parse_schema = partial(asked, "graphql.parse_schema")
@@ -112,6 +114,14 @@ def test_a_schema_that_contradicts_itself_is_none(schema: str) -> None:
     assert asked("graphql.schema_is_valid", schema) is False
     with pytest.raises(BuiltinError, match="SchemaDocument to Schema conversion"):
         asked("graphql.parse", "{ a }", schema)
+
+
+def test_the_deadline_is_no_answer() -> None:
+    past = Context(Environment(), deadline=time.monotonic() - 1)
+    query = "{ " + "a " * 2000 + "}"
+    for name in ("graphql.parse_and_verify", "graphql.is_valid"):
+        with pytest.raises(HaltError, match="caller cancelled"):
+            asked(name, query, "type Query { a: Int }", context=past)
 
 
 def test_fragments_that_nest_too_deeply_are_no_query() -> None:

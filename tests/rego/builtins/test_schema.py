@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.rego.builtins.calls import asked
 
+from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.schema_formats import FORMATS
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, HaltError
 from doorward.rego.values import Value, make_set
 
 match = partial(asked, "json.match_schema")
@@ -124,6 +125,23 @@ def test_a_schema_that_is_none_says_why(schema: Any, text: str) -> None:
     with pytest.raises(BuiltinError) as caught:
         match({}, schema)
     assert text in str(caught.value)
+
+
+def test_the_deadline_is_no_answer() -> None:
+    past = Context(Environment(), deadline=time.monotonic() - 1)
+    schema: Any = {"properties": {f"deadline{n}": {"type": "string"} for n in range(3000)}}
+    for name, operands in (("json.verify_schema", [schema]), ("json.match_schema", [{}, schema])):
+        with pytest.raises(HaltError, match="caller cancelled"):
+            asked(name, *operands, context=past)
+
+
+def test_what_is_wrong_is_said_within_the_deadline() -> None:
+    later = Context(Environment(), deadline=time.monotonic() + 60)
+    schema: Any = {"properties": {f"wrong{n}": {"pattern": "("} for n in range(500)}}
+    assert asked("json.verify_schema", schema, context=later) == [
+        False,
+        "jsonschema: pattern must be a valid regex",
+    ]
 
 
 def test_a_schema_that_nests_too_deeply_is_refused() -> None:

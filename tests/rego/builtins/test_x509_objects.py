@@ -23,6 +23,7 @@ from tests.rego.builtins.test_certificates import (
     verify,
 )
 
+from doorward.rego.builtins.certificates import MAX_KEY
 from doorward.rego.builtins.der import Element, read
 from doorward.rego.errors import BuiltinError
 
@@ -225,6 +226,24 @@ def test_a_key_for_exchange_is_none_for_signatures_even_with_the_same_octets() -
     text = builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
     with pytest.raises(BuiltinError, match="found unknown private key type"):
         asked("crypto.x509.parse_keypair", text, private_pem(key))
+
+
+def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> None:
+    numbers = rsa.generate_private_key(65537, 2048).private_numbers()
+    wrong = rsa.RSAPrivateNumbers(
+        numbers.p,
+        numbers.q,
+        numbers.d + 2,
+        numbers.dmp1,
+        numbers.dmq1,
+        numbers.iqmp,
+        numbers.public_numbers,
+    )
+    lines = b64encode(tlv(0x30, b"\0" * MAX_KEY)).decode()
+    long = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+    for text in (private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)), long):
+        with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
+            asked("crypto.parse_private_keys", text)
 
 
 def test_texts_too_long_are_refused() -> None:

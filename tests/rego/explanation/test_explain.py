@@ -408,6 +408,11 @@ def test_keys_written_in_a_policy_are_not_shown_in_the_name_of_a_value() -> None
     assert "hunter2" not in json.dumps(found.to_document())
 
 
+def test_a_value_without_a_name_is_masked_by_its_looks_alone() -> None:
+    assert Mask().value("plain") == "plain"
+    assert Mask().value("plain", "input.password") == "[masked]"
+
+
 def test_members_of_sets_are_secrets_as_well() -> None:
     assert Mask({"secrets": frozenset({"hush-hush"})}).text("say hush-hush") == "say [masked]"
     assert Mask({"names": frozenset({"hush-hush"})}).text("say hush-hush") == "say hush-hush"

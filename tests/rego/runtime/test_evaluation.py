@@ -119,6 +119,16 @@ def test_what_several_rules_read_may_be_of_any_kind(document: Any, want: Any) ->
     assert answer(rules, {"o": document}) == want
 
 
+@pytest.mark.parametrize(
+    ("document", "want"),
+    [("[7]", [[0, 7]]), ("{7}", [[7, 7]]), ("3", []), ('{"b": 1, "a": 2}', [["a", 2], ["b", 1]])],
+)
+def test_a_document_of_open_rules_may_be_replaced_by_anything(document: str, want: Any) -> None:
+    rules = "o[x].y := 1 if some x in input\n\nq := [[k, v] | v := o[k]]\n\n"
+    found = answer(f"{rules}p := x if x := q with o as {document}", ["b", "a"])
+    assert sorted(found) == want
+
+
 def test_one_decision_draws_once_also_where_something_is_replaced() -> None:
     rules = 'p contains x if x := uuid.rfc4122("k")\n\np contains x if x := q with input as 1\n\n'
     assert len(answer(rules + 'q := uuid.rfc4122("k") if input == 1', 2)) == 1

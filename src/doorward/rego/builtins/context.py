@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from doorward.rego.builtins.http_cache import ResponseCache
 from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.resolver import resolve
-from doorward.rego.errors import CANCEL_ERROR, HaltError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
 
 if TYPE_CHECKING:
     from doorward.rego.errors import EvalError
@@ -135,8 +135,13 @@ class Context:
         sys.setprofile(look)
         try:
             yield
+        except BuiltinError:
+            # What stopped the code may have been taken for an error of its own on the way.
+            self.check_deadline()
+            raise
         finally:
             sys.setprofile(None)
+        self.check_deadline()
 
     @property
     def now_ns(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from doorward.rego.builtins.calendar import days_before_month, days_in_month, is_leap, seconds_of
@@ -170,22 +171,25 @@ def parse_time(layout: str, value: str) -> tuple[int, int]:
     """The (seconds since the epoch, nanoseconds) that `value` stands for, written as `layout`."""
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
-    elements = chunks(layout)
     whole = f"parsing time {quote_bytes(reader.rest)}"
-    for place, (before, element) in enumerate(elements):
+
+    def skip(text: str) -> None:
         try:
-            reader.skip(before)
+            reader.skip(text)
         except _BadValueError:
-            raise _cannot(whole, layout, reader.rest, before) from None
-        if not element:
-            break
+            raise _cannot(whole, layout, reader.rest, text) from None
+
+    elements = chunks(layout)
+    for (before, element), following in pairwise(elements):
+        skip(before)
         held = reader.rest
         try:
-            reader.read(element, elements[place + 1])
+            reader.read(element, following)
         except _RangeError as error:
             raise BuiltinError(f"{whole}: {error} out of range") from None
         except _BadValueError:
             raise _cannot(whole, layout, held, element) from None
+    skip(elements[-1][0])
     if reader.rest:
         raise BuiltinError(f"{whole}: extra text: {quote_bytes(reader.rest)}")
     try:

@@ -15,7 +15,7 @@ import re
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from math import copysign, inf, isinf, isnan
+from math import isinf, isnan
 from typing import Any, Final
 
 from doorward.rego.builtins.go_json import marshal as json_text
@@ -265,10 +265,8 @@ def _shortest(value: float, *, single: bool) -> str:
 
 
 def _single(value: float) -> float:
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return copysign(inf, value)
+    # Of the machine's own kind, which makes infinity of what is too large.
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def _positional(digits: str, exponent: int) -> str:
