@@ -37,12 +37,17 @@ def test_a_name_is_declared_once() -> None:
         (lambda a, b: 1, {}),
         (lambda a: 1, {"context": True}),
         (lambda *a: 1, {}),
-        (lambda a: 1, {"variadic": number}),
+        (lambda a: 1, {"variadic": number, "returns": None}),
     ],
 )
 def test_a_body_takes_the_operands_that_are_declared(body: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"built-in `a` takes \d parameters, its body \d"):
-        Registry().builtin("a", number, returns=number, **options)(body)
+        Registry().builtin("a", number, **{"returns": number, **options})(body)
+
+
+def test_what_takes_any_number_of_operands_returns_nothing() -> None:
+    with pytest.raises(ValueError, match="takes any number of operands and returns one"):
+        Registry().builtin("a", variadic=number, returns=number)(lambda *a: 1)
 
 
 @pytest.mark.parametrize("count", range(5))

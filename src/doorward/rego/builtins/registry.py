@@ -76,12 +76,16 @@ class Registry:
         `checked=False`: the body takes operands of any kind (the `is_valid` family).
         `looks`: the clock is looked at before each call, since one may take a while: rounds of a
         loop that call it must not add up before the evaluation looks itself.
+        `variadic`: any number of operands more, of this type; such a built-in returns nothing.
         ValueError for a name that is taken or a body whose parameters do not fit the operands.
         """
 
         def register(body: Body) -> Body:
             if name in self._builtins:
                 raise ValueError(f"built-in `{name}` is declared twice")
+            if variadic is not None and returns is not None:
+                # Which operand would be the output of `f(1, x)`?
+                raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
             _check_parameters(name, body, len(args) + context, variadic is not None)
             signature = Function(args, returns, variadic)
             asked = _looking(body) if looks else body
