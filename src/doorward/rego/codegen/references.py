@@ -30,7 +30,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
-from doorward.rego.syntax.walk import Node, children
+from doorward.rego.syntax.walk import Node, children, walk
 from doorward.rego.values import Key, to_key
 
 __all__ = ["References", "plain_references", "references_of"]
@@ -97,11 +97,14 @@ class References(Lookups):
     def read_ahead(self, body: Body) -> None:
         """Read, before `body` walks, the paths that it will read on every round.
 
-        All of a body must hold, so a path that is not there may as well fail it here.
+        All of a body must hold, so a path that is not there may as well fail it here, if nothing
+        before it can be an error.
         """
         for expr in body:
             term = expr.term.domain if isinstance(expr.term, SomeIn) else expr.term
-            if expr.negated or expr.withs or not isinstance(term, get_args(Term)):
+            if not self._never_fails(expr):
+                break
+            if expr.negated or not isinstance(term, get_args(Term)):
                 continue
             for ref in plain_references(term):
                 document, *names = self._plain_path(ref) or ("",)
@@ -113,6 +116,18 @@ class References(Lookups):
                 for ref in references_of(expr):
                     with self.at(ref.span):
                         self._read_quietly(self._plain_path(ref))
+
+    def _never_fails(self, expr: Expr) -> bool:
+        """Whether asking `expr` cannot be an error: it calls nothing, and asks no rule."""
+        if expr.withs:
+            return False
+        for node in walk(expr):
+            match node:
+                case Call() if node.name not in _QUIET:
+                    return False
+                case Ref(Var("data")) if not self._plain_path(node):
+                    return False
+        return True
 
     def _read_quietly(self, path: tuple[str, ...]) -> None:
         """Read a path that is needed only if something else holds: it may be UNDEFINED."""
@@ -233,6 +248,13 @@ class References(Lookups):
         held = self.hold(call(document, place))
         self.defined(held)
         return Operand(held)
+
+
+_QUIET: Final = frozenset(
+    {"assign", "eq", "equal", "neq", "lt", "lte", "gt", "gte"}
+    | {"internal.member_2", "internal.member_3"}
+)
+"""Calls that are never an error."""
 
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
