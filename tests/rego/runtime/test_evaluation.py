@@ -120,6 +120,16 @@ def test_what_several_rules_read_may_be_of_any_kind(document: Any, want: Any) ->
 
 
 @pytest.mark.parametrize(
+    "read", ["input", "input.x", "input[0]", "q", "q.x", "f(input)", "input[k]"]
+)
+def test_what_several_definitions_begin_with_is_the_same_for_each(read: str) -> None:
+    rules = f"p := 1 if {read} == 1\n\np := 2 if {read} == 2\n\nq := input\n\nf(x) := x\n\nk := 0"
+    inside = {"input.x": {"x": 2}, "q.x": {"x": 2}, "input[0]": [2], "input[k]": [2]}
+    assert answer(rules, inside.get(read, 2)) == 2
+    assert answer(rules, 3) is UNDEFINED
+
+
+@pytest.mark.parametrize(
     ("document", "want"),
     [("[7]", [[0, 7]]), ("{7}", [[7, 7]]), ("3", []), ('{"b": 1, "a": 2}', [["a", 2], ["b", 1]])],
 )
