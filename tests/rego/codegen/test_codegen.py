@@ -167,6 +167,13 @@ def test_functions_have_no_value_among_partial_rules() -> None:
     }
 
 
+def test_rules_with_a_default_among_open_ones() -> None:
+    text = "package a\n\nb[x].z := 1 if some x in input\n\ndefault b.d.e := 7\n"
+    query = Engine({"p.rego": text}).prepare("data.a.b")
+    assert query.value(["k"]) == {"k": {"z": 1}, "d": {"e": 7}}
+    assert query.value(["d"]) == {"d": {"z": 1, "e": 7}}
+
+
 def test_partial_rules_hold_the_rules_below_them() -> None:
     text = "package a\n\nb[x] := 1 if some x in input\n\nb.c.d := 2\n"
     query = Engine({"p.rego": text}).prepare("data.a.b")

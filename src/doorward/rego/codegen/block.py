@@ -20,11 +20,14 @@ from doorward.rego.source import NOWHERE, Span
 __all__ = [
     "Block",
     "Constants",
+    "all_of",
+    "attribute",
     "call",
     "finish",
     "load",
     "make_function",
     "method",
+    "method_of",
     "name_of",
     "runtime",
     "store",
@@ -59,7 +62,21 @@ def call(function: ast.expr, *args: ast.expr) -> ast.Call:
 
 def method(name: str, *args: ast.expr) -> ast.Call:
     """A call of a method of the evaluation."""
-    return call(ast.Attribute(value=load("ctx"), attr=name, ctx=ast.Load()), *args)
+    return method_of(load("ctx"), name, *args)
+
+
+def attribute(value: ast.expr, name: str) -> ast.Attribute:
+    return ast.Attribute(value=value, attr=name, ctx=ast.Load())
+
+
+def method_of(value: ast.expr, name: str, *args: ast.expr) -> ast.Call:
+    """`value.name(args)`"""
+    return call(attribute(value, name), *args)
+
+
+def all_of(tests: Sequence[ast.expr]) -> ast.expr:
+    """A test for whether all of `tests`, at least one, hold."""
+    return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
 
 
 def name_of(node: ast.expr) -> str | None:
@@ -195,7 +212,7 @@ class Block:
         if _implies(condition, tests[-1]):
             tests = tests[:-1]
         joined = [*tests, condition]
-        opened.test = joined[0] if len(joined) == 1 else ast.BoolOp(op=ast.And(), values=joined)
+        opened.test = all_of(joined)
         ast.copy_location(opened.test, opened)
         return True
 

@@ -14,11 +14,19 @@ from typing import Any, Final
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.signature import AnyOf, ArrayType, ScalarType, SetType, Type
-from doorward.rego.codegen.block import call, load, method, runtime, store
+from doorward.rego.codegen.block import (
+    all_of,
+    attribute,
+    call,
+    load,
+    method,
+    method_of,
+    runtime,
+    store,
+)
 from doorward.rego.codegen.inline import (
     COMPARISONS,
     Inline,
-    all_of,
     arithmetic,
     operand_tests,
     written_out,
@@ -157,7 +165,7 @@ class Calls(References):
 
     def _written(self, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
         if builtin.name == "time.now_ns":
-            return Inline(ast.Attribute(value=load(self.state), attr="now_ns", ctx=ast.Load()))
+            return Inline(attribute(load(self.state), "now_ns"))
         return self._prepared(builtin, values) or written_out(builtin, values)
 
     def _held(self, written: Inline, asked: ast.expr) -> ast.Name:
@@ -176,8 +184,7 @@ class Calls(References):
 
     def _asked(self, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]) -> ast.expr:
         """The built-in's own answer; UNDEFINED when it fails."""
-        asked = ast.Attribute(value=load(self.state), attr="asked", ctx=ast.Load())
-        return call(asked, site, function, *operands)
+        return method_of(load(self.state), "asked", site, function, *operands)
 
     def _mocked_builtin(
         self,
@@ -243,13 +250,11 @@ class Calls(References):
     def _guarded(self, held: str, value: ast.expr, site: ast.expr) -> None:
         """`held = value`, with a built-in's error as the evaluation wants it."""
         error = self.fresh()
-        failed = ast.Attribute(value=load(self.state), attr="failed", ctx=ast.Load())
+        failed = method_of(load(self.state), "failed", load(error), site)
         handler = ast.ExceptHandler(
             type=runtime("BuiltinError"),
             name=error,
-            body=[
-                ast.Assign(targets=[store(held)], value=call(failed, load(error), site)),
-            ],
+            body=[ast.Assign(targets=[store(held)], value=failed)],
         )
         self.add(
             ast.Try(
@@ -280,13 +285,12 @@ class Calls(References):
     def _mock_choice(
         self, name: str, direct: ast.expr, operands: Sequence[ast.expr], term: Call
     ) -> ast.expr:
-        mocks = ast.Attribute(value=load(self.state), attr="mocks", ctx=ast.Load())
-        get = ast.Attribute(value=mocks, attr="get", ctx=ast.Load())
-        mock = self.hold(call(get, ast.Constant(value=name)))
-        use = ast.Attribute(value=load(self.state), attr="mock", ctx=ast.Load())
+        mocks = attribute(load(self.state), "mocks")
+        mock = self.hold(method_of(mocks, "get", ast.Constant(value=name)))
         site = self.constants.add(Site(name, term.span), "at")
+        use = method_of(load(self.state), "mock", mock, site, *operands)
         none = ast.Compare(left=mock, ops=[ast.Is()], comparators=[ast.Constant(value=None)])
-        return ast.IfExp(test=none, body=direct, orelse=call(use, mock, site, *operands))
+        return ast.IfExp(test=none, body=direct, orelse=use)
 
 
 _SMALL: Final = frozenset({"boolean", "null", "number"})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import as_call, equations
 from doorward.rego.analysis.calls import replaced_function
-from doorward.rego.codegen.block import call, load, make_function, method, runtime, store
+from doorward.rego.codegen.block import call, load, make_function, method, method_of, runtime, store
 from doorward.rego.codegen.calls import Calls
 from doorward.rego.codegen.terms import Operand, closure_outer
 from doorward.rego.runtime.mocks import BuiltinMock
@@ -52,9 +52,9 @@ class Expressions(Calls):
         used = dict.fromkeys(v.name for v in walk(node) if isinstance(v, Var))
         known = {name: self.env[name].code for name in used if name in self.env}
         bound = ast.Dict(keys=[ast.Constant(value=n) for n in known], values=[*known.values()])
-        report = ast.Attribute(value=load(self.state), attr="step", ctx=ast.Load())
         with self.at(node.span):
-            self.run(call(report, self.constants.add(node), ast.Constant(value=holds), bound))
+            what = self.constants.add(node), ast.Constant(value=holds), bound
+            self.run(method_of(load(self.state), "step", *what))
 
     def expression(self, expr: Expr) -> None:
         with self.at(expr.span):
@@ -272,10 +272,9 @@ class Expressions(Calls):
             head, path = _target(item)
             path_code = self.constants.add(path)
             (inputs if head == "input" else data).append(_pair(path_code, value))
-        replace = ast.Attribute(value=load(self.state), attr="replace", ctx=ast.Load())
         lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
         place = self.constants.add(self.span)
-        self.state = self.hold(call(replace, *lists, place)).id
+        self.state = self.hold(method_of(load(self.state), "replace", *lists, place)).id
 
     def _mock(self, value: Term) -> ast.expr:
         """What stands in for a replaced function: another one, or a value."""
@@ -299,12 +298,10 @@ class Expressions(Calls):
             self.assign(out, ast.List(elts=[], ctx=ast.Load()))
             saved = dict(self.env)
             with self.nest():
-                append = ast.Attribute(value=load(out), attr="append", ctx=ast.Load())
-                self.run(call(append, self.term(arg).code))
+                self.run(method_of(load(out), "append", self.term(arg).code))
             self.env = saved
             outs.append(load(out))
-        method = ast.Attribute(value=load(self.state), attr="print", ctx=ast.Load())
-        self.run(call(method, self.constants.add(term.span), *outs))
+        self.run(method_of(load(self.state), "print", self.constants.add(term.span), *outs))
 
 
 def _pair(first: ast.expr, second: ast.expr) -> ast.expr:

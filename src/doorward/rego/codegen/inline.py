@@ -13,7 +13,7 @@ from typing import Final
 
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.signature import kinds
-from doorward.rego.codegen.block import call, runtime
+from doorward.rego.codegen.block import all_of, call, method_of, runtime
 from doorward.rego.codegen.patterns import equality, is_class
 from doorward.rego.codegen.terms import Operand
 from doorward.rego.values import compare
@@ -22,7 +22,6 @@ __all__ = [
     "COMPARISONS",
     "WRITTEN",
     "Inline",
-    "all_of",
     "arithmetic",
     "operand_tests",
     "written_out",
@@ -52,10 +51,6 @@ class Inline:
         if not self.tests:
             return self.value
         return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=asked)
-
-
-def all_of(tests: Sequence[ast.expr]) -> ast.expr:
-    return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
 
 
 _LOOK_THEMSELVES: Final = frozenset({"count"})
@@ -106,8 +101,9 @@ def arithmetic(name: str, operands: Sequence[Operand], direct: ast.Call) -> ast.
     if name == "mul" and not any(o.is_constant and abs(o.value) <= MAX_FACTOR for o in operands):
         return direct
     a, b = (o.code for o in operands)
-    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
-    return ast.IfExp(test=test, body=ast.BinOp(left=a, op=operator, right=b), orelse=direct)
+    return ast.IfExp(
+        test=all_of(tests), body=ast.BinOp(left=a, op=operator, right=b), orelse=direct
+    )
 
 
 _ARITHMETIC: Final[Mapping[str, ast.operator]] = {
@@ -138,8 +134,8 @@ def _method(name: str) -> _Writer:
     """A method that no value but a string has, and that takes nothing but strings."""
 
     def write(first: Operand, *rest: Operand) -> Inline:
-        own = ast.Attribute(value=first.code, attr=name, ctx=ast.Load())
-        return Inline(call(own, *[operand.code for operand in rest]), raises=True)
+        found = method_of(first.code, name, *[operand.code for operand in rest])
+        return Inline(found, raises=True)
 
     return write
 
@@ -150,9 +146,7 @@ def _of_ascii(name: str) -> _Writer:
     def write(text: Operand) -> Inline | None:
         if text.is_constant:
             return None
-        is_ascii = call(ast.Attribute(value=text.code, attr="isascii", ctx=ast.Load()))
-        own = ast.Attribute(value=text.code, attr=name, ctx=ast.Load())
-        return Inline(call(own), [is_ascii], raises=True)
+        return Inline(method_of(text.code, name), [method_of(text.code, "isascii")], raises=True)
 
     return write
 
@@ -196,8 +190,7 @@ def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
             comparators=[ast.Constant(value=SHORT_TEXT)],
         )
         tests += [is_class(name, "str"), short]
-    join = ast.Attribute(value=delimiter.code, attr="join", ctx=ast.Load())
-    return Inline(call(join, parts.code), tests)
+    return Inline(method_of(delimiter.code, "join", parts.code), tests)
 
 
 SHORT_TEXT: Final = 1 << 16
@@ -222,9 +215,8 @@ def _marshal(value: Operand) -> Inline | None:
 def _get(of: Operand, key: Operand, default: Operand) -> Inline | None:
     if not (key.is_constant and type(key.value) is str and isinstance(of.code, ast.Name)):
         return None
-    get = ast.Attribute(value=of.code, attr="get", ctx=ast.Load())
     tests = [is_class(of.code, "dict")] if of.kind != "object" else []
-    return Inline(call(get, key.code, default.code), tests)
+    return Inline(method_of(of.code, "get", key.code, default.code), tests)
 
 
 def _keys(of: Operand) -> Inline:
@@ -289,9 +281,8 @@ def _ordered(
         fixed = [o for o in (a, b) if o.is_constant]
         plain = all(type(o.value) is int for o in fixed)
         if tests and plain and len(tests) + len(fixed) == 2:
-            test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
             direct = ast.Compare(left=a.code, ops=[operator], comparators=[b.code])
-            return ast.IfExp(test=test, body=direct, orelse=general(a, b))
+            return ast.IfExp(test=all_of(tests), body=direct, orelse=general(a, b))
         return general(a, b)
 
     def general(a: Operand, b: Operand) -> ast.expr:

@@ -9,7 +9,17 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from doorward.rego.codegen.block import Constants, call, load, method, runtime, store
+from doorward.rego.codegen.block import (
+    Constants,
+    all_of,
+    attribute,
+    call,
+    load,
+    method,
+    method_of,
+    runtime,
+    store,
+)
 from doorward.rego.codegen.patterns import Patterns, is_class
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.terms import Operand
@@ -176,8 +186,7 @@ class Lookups(Patterns):
         held = self._read(base, names)
         self.branches[(base.id, *names)] = self.always[(base.id, *names)] = held
         get = self.fresh()
-        own = ast.Attribute(value=held, attr="get", ctx=ast.Load())
-        other = call(runtime("getter"), held)
+        own, other = attribute(held, "get"), call(runtime("getter"), held)
         self.assign(get, ast.IfExp(test=is_class(held, "dict"), body=own, orelse=other))
         self.getters[held.id] = get
 
@@ -193,8 +202,7 @@ def _member(value: ast.expr, name: str) -> ast.expr:
 
 
 def _got(value: ast.expr, name: str, default: ast.expr) -> ast.expr:
-    get = ast.Attribute(value=value, attr="get", ctx=ast.Load())
-    return call(get, ast.Constant(value=name), default)
+    return method_of(value, "get", ast.Constant(value=name), default)
 
 
 def looked_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
@@ -214,14 +222,10 @@ def looked_up(base: Operand, key: Operand, general: ast.expr) -> ast.expr:
         return ast.IfExp(test=fits, body=item, orelse=general)
     if not isinstance(key.code, ast.Name) or key.kind not in ("", "string"):
         return general
-    get = ast.Attribute(value=base.code, attr="get", ctx=ast.Load())
     tests = [is_class(base.code, "dict")] if base.kind != "object" else []
     tests += [is_class(key.code, "str")] if key.kind != "string" else []
-    member = call(get, key.code, runtime("UNDEFINED"))
-    if not tests:
-        return member
-    test = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
-    return ast.IfExp(test=test, body=member, orelse=general)
+    member = method_of(base.code, "get", key.code, runtime("UNDEFINED"))
+    return ast.IfExp(test=all_of(tests), body=member, orelse=general) if tests else member
 
 
 def constant_names(operands: Sequence[Term]) -> list[str]:

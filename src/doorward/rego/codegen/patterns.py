@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from doorward.rego.codegen.block import call, load, name_of, runtime, store
+from doorward.rego.codegen.block import call, load, method_of, name_of, runtime, store
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
 from doorward.rego.values import equal, to_key
@@ -80,8 +80,7 @@ class Patterns(Terms):
                 code = self.key(self.term(key))
             else:
                 code = self.key(self.constant(constant))
-            get = ast.Attribute(value=held, attr="get", ctx=ast.Load())
-            part = self.hold(call(get, code, runtime("UNDEFINED")))
+            part = self.hold(method_of(held, "get", code, runtime("UNDEFINED")))
             self.defined(part)
             self.match(value, Operand(part))
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import body_vars
-from doorward.rego.codegen.block import Constants, call, load, runtime
+from doorward.rego.codegen.block import Constants, load, method_of, runtime
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import RuleWriter
 from doorward.rego.codegen.terms import Operand
@@ -40,8 +40,7 @@ def query_bindings(
                 writer.env[v].code if v in writer.env else runtime("UNDEFINED") for v in variables
             ]
             row = ast.Tuple(elts=[*held, *values], ctx=ast.Load())
-            append = ast.Attribute(value=load(out), attr="append", ctx=ast.Load())
-            writer.run(call(append, row))
+            writer.run(method_of(load(out), "append", row))
         writer.add(ast.Return(value=load(out)))
     return writer.function(name, ("ctx",))
 

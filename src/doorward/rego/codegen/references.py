@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import call, load, method, runtime, store
+from doorward.rego.codegen.block import call, load, method, method_of, runtime, store
 from doorward.rego.codegen.lookups import Lookups, constant_names
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.syntax.nodes import (
@@ -197,8 +197,7 @@ class References(Lookups):
         cache = self.of_state(store_name)
         slot = ast.Constant(value=self.plan.slot(node))
         held = self.fresh()
-        get = ast.Attribute(value=cache, attr="get", ctx=ast.Load())
-        self.assign(held, call(get, slot, runtime("MISSING")))
+        self.assign(held, method_of(cache, "get", slot, runtime("MISSING")))
         missing = ast.Compare(left=load(held), ops=[ast.Is()], comparators=[runtime("MISSING")])
         compute = ast.Assign(
             targets=[
@@ -224,28 +223,26 @@ class References(Lookups):
                 self.maybe[(held.id, *names)] = self._read(held, names)
 
     def _document(self, node: RuleNode, path: Sequence[Key]) -> Operand:
-        method = ast.Attribute(value=load(self.state), attr="document_at", ctx=ast.Load())
-        held = self.hold(call(method, self.constants.add(tuple(path))))
+        place = self.constants.add(tuple(path))
+        held = self.hold(method_of(load(self.state), "document_at", place))
         self.defined(held)
         return Operand(held)
 
     def _places(self, node: RuleNode, path: Sequence[Key], operands: Sequence[Term]) -> Operand:
         """Follow `operands` through places that are known only at run time."""
-        at = ast.Attribute(value=load(self.state), attr="place", ctx=ast.Load())
-        place: ast.expr = self.hold(call(at, self.constants.add(tuple(path))))
+        state = load(self.state)
+        where = self.constants.add(tuple(path))
+        place: ast.expr = self.hold(method_of(state, "place", where))
         for operand in operands:
             if self.is_open(operand):
                 key, inner = self.fresh(), self.fresh()
                 target = ast.Tuple(elts=[store(key), store(inner)], ctx=ast.Store())
-                children = ast.Attribute(value=load(self.state), attr="children", ctx=ast.Load())
-                self.walk(target, method("walked", call(children, place)))
+                self.walk(target, method("walked", method_of(state, "children", place)))
                 self.match(operand, Operand(load(key)))
                 place = load(inner)
             else:
-                child = ast.Attribute(value=load(self.state), attr="child", ctx=ast.Load())
-                place = self.hold(call(child, place, self.term(operand).code))
-        document = ast.Attribute(value=load(self.state), attr="document_of", ctx=ast.Load())
-        held = self.hold(call(document, place))
+                place = self.hold(method_of(state, "child", place, self.term(operand).code))
+        held = self.hold(method_of(state, "document_of", place))
         self.defined(held)
         return Operand(held)
 

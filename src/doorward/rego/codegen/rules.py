@@ -24,6 +24,7 @@ from doorward.rego.codegen.block import (
     load,
     make_function,
     method,
+    method_of,
     runtime,
     store,
 )
@@ -320,10 +321,9 @@ class RuleWriter(Expressions):
             self._rule_body(rule)
             if _is_set(node):
                 assert rule.head.key is not None
-                add = ast.Attribute(value=load(out), attr="add", ctx=ast.Load())
                 member = self.key(self.term(rule.head.key))
                 self.step(rule, holds=True)
-                self.run(call(add, member))
+                self.run(method_of(load(out), "add", member))
             else:
                 self._insert(out, definition)
             self.count_one()
@@ -332,12 +332,12 @@ class RuleWriter(Expressions):
         result: ast.expr = load(out)
         if _is_set(node):
             result = call(runtime("frozenset"), result)
-        elif any(len(d.tail) > 1 or d.is_set for d in node.definitions):
-            result = call(runtime("freeze"), result)
-        if node.children and not _is_set(node):
-            merge = ast.Attribute(value=load("ctx"), attr="with_children", ctx=ast.Load())
-            place = self.constants.add(node.definitions[0].rule.span)
-            result = call(merge, result, self.constants.add(node.path), place)
+        else:
+            if node.children:
+                place = self.constants.add(node.definitions[0].rule.span)
+                self.run(method("add_children", result, self.constants.add(node.path), place))
+            if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
+                result = call(runtime("freeze"), result)
         self.add(ast.Return(value=result))
 
     def _insert(self, out: str, definition: Definition) -> None:

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from doorward.rego.analysis.bindings import Binding, body_vars, term_vars
-from doorward.rego.codegen.block import Block, Constants, call, load, method, runtime
+from doorward.rego.codegen.block import (
+    Block,
+    Constants,
+    attribute,
+    call,
+    load,
+    method,
+    method_of,
+    runtime,
+)
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -154,12 +163,12 @@ class Terms(Block):
 
     # Names of the evaluation's state
 
-    def of_state(self, attribute: str) -> ast.expr:
+    def of_state(self, part: str) -> ast.expr:
         """`ctx.input` and its like; the function's own `ctx` is read once at its start."""
-        value = ast.Attribute(value=load(self.state), attr=attribute, ctx=ast.Load())
+        value = attribute(load(self.state), part)
         if self.state != "ctx":
             return value
-        name = STATE_NAMES[attribute]
+        name = STATE_NAMES[part]
         self.prelude.setdefault(name, value)
         return load(name)
 
@@ -279,7 +288,7 @@ class Terms(Block):
         return result
 
     def _collect(self, out: str, add: str, value: ast.expr) -> None:
-        self.run(call(ast.Attribute(value=load(out), attr=add, ctx=ast.Load()), value))
+        self.run(method_of(load(out), add, value))
         self.count_one()
 
     def count_one(self) -> None:
@@ -306,8 +315,7 @@ class Terms(Block):
             self.shared.add(held)
             parts.append(call(runtime("template_text"), load(held)))
         joined = ast.Tuple(elts=parts, ctx=ast.Load())
-        join = ast.Attribute(value=ast.Constant(value=""), attr="join", ctx=ast.Load())
-        text = self.hold(call(join, joined))
+        text = self.hold(method_of(ast.Constant(value=""), "join", joined))
         if self.plan.limited:
             self.run(self.counted("sized", text, term.span))
         return Operand(text, "string")

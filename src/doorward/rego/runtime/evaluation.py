@@ -23,11 +23,12 @@ from doorward.rego.errors import (
 )
 from doorward.rego.runtime.operations import (
     MISSING,
-    insert,
+    insert_at,
     items,
     items_as_made,
     lookup,
     lookup_path,
+    open_at,
     put_path,
     values,
 )
@@ -387,15 +388,24 @@ class Evaluation(Context):
                 merged[key] = value
         return merged
 
-    def with_children(self, out: dict[Key, Any], path: Sequence[Key], span: Span) -> Any:
-        """`out`, computed by the partial rules at `path`, with the rules below added."""
+    def add_children(self, out: dict[Key, Any], path: Sequence[Key], span: Span) -> None:
+        """Put what the rules below `path` answer into `out`, which the partial rules there fill."""
         node = self.root.find(path)
         assert node is not None
-        for key, child in node.children.items():
-            value = self.document(child, UNDEFINED)
-            if value is not UNDEFINED:
-                insert(out, from_key(key), value, span)
-        return out
+        self._add_below(out, node, (), span)
+
+    def _add_below(
+        self, out: dict[Key, Any], node: Document, path: tuple[Any, ...], span: Span
+    ) -> None:
+        for key in node.order:
+            child, place = node.children[key], (*path, from_key(key))
+            if child.evaluate is not None:
+                value = self.value_of(child)
+                if value is not UNDEFINED:
+                    insert_at(out, place, value, span)
+            elif not child.is_function:
+                open_at(out, place, span)
+                self._add_below(out, child, place, span)
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""

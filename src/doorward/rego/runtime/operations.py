@@ -47,6 +47,7 @@ __all__ = [
     "lookup_path",
     "one",
     "one_of_function",
+    "open_at",
     "put_path",
     "template_text",
     "values",
@@ -223,6 +224,11 @@ class Building(dict[Key, Any]):
 def insert_at(out: dict[Key, Any], path: Sequence[Any], value: Any, span: Span) -> None:
     """`out[a][b]… = value` for a rule whose reference has several open places."""
     insert(_descend(out, path, span), path[-1], value, span)
+
+
+def open_at(out: dict[Key, Any], path: Sequence[Any], span: Span) -> None:
+    """Make `out[a][b]…` an object, empty if nothing is there yet."""
+    _descend(out, (*path, None), span)
 
 
 def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span: Span) -> None:
