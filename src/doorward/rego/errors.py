@@ -14,6 +14,7 @@ from doorward.rego.source import NOWHERE, Span
 
 __all__ = [
     "BUILTIN_ERROR",
+    "CALL_ERRORS",
     "CANCEL_ERROR",
     "COMPILE_ERROR",
     "CONFLICT_ERROR",
@@ -163,5 +164,14 @@ class OperandError(BuiltinError):
     code = EVAL_TYPE_ERROR
 
 
-class HaltError(BuiltinError):
-    """A built-in error that ends the evaluation, strict or not; its text is the whole text."""
+class HaltError(Exception):
+    """Raised by a built-in's body to end the evaluation, strict or not; its text is the whole text.
+
+    No `BuiltinError`, so that nobody on the way can take it for one and go on.
+    """
+
+    code: str = BUILTIN_ERROR
+
+
+CALL_ERRORS: Final = (BuiltinError, HaltError)
+"""What a call of a built-in may raise."""

@@ -390,6 +390,7 @@ def spent(query: Query, value: Any) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_one_call_ends_at_the_deadline(attack: str) -> None:
     question, make = ATTACKS[attack]
@@ -399,6 +400,7 @@ def test_one_call_ends_at_the_deadline(attack: str) -> None:
     assert any(spent(query, value) < DEADLINE + SLACK for _ in range(3))
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     ("call", "value"),
     [

@@ -19,7 +19,7 @@ from tests.rego.builtins.differences import DIFFERENCES, Difference, Row
 from tests.rego.builtins.differences_core import CORE_DIFFERENCES
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import CALL_ERRORS, HaltError
 from doorward.rego.json_text import from_json
 from doorward.rego.values import UNDEFINED, to_json, to_python, to_rego
 
@@ -86,7 +86,7 @@ def answered(row: Row) -> Answer:
     context = Context(Environment(), now_ns=row.get("now_ns", 0))
     try:
         value = call.answer(row.get("input", UNDEFINED), context)
-    except BuiltinError as error:
+    except CALL_ERRORS as error:
         stops = row.get("strict") or isinstance(error, HaltError)
         return Answer(None, None, error.code, str(error)) if stops else Answer()
     if value is UNDEFINED:

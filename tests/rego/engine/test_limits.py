@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -81,15 +79,6 @@ def prepared(name: str, **options: Any) -> tuple[Query, Any]:
     policy, question, value = ENDLESS[name]
     engine = Engine({"a.rego": policy or HELPER})
     return engine.prepare(question.replace("helper(", "data.a.helper("), **options), value
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """What other tests left behind is not collected on the time of this one."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("quiet")

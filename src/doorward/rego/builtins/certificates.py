@@ -27,7 +27,7 @@ from doorward.rego.builtins.x509_objects import (
     certificate_object,
     request_object,
 )
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, iterate, sorted_keys
 
@@ -131,8 +131,6 @@ def _verified(
     with context.watching(len(certs) // _USUAL):
         try:
             found = _certificates(certs)
-        except HaltError:
-            raise
         except BuiltinError:
             return [False, []]
         wanted = options()

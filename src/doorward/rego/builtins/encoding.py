@@ -27,7 +27,7 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError, HaltError, OperandError
+from doorward.rego.errors import BuiltinError, OperandError
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
 
@@ -339,8 +339,6 @@ def yaml_is_valid(context: Context, x: Value) -> bool:
         return False
     try:
         yaml_unmarshal(context, x)
-    except HaltError:
-        raise
     except BuiltinError:
         return False
     return True

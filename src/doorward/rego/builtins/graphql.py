@@ -25,7 +25,7 @@ from doorward.rego.builtins.graphql_ast import (
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, boolean, object_, string, tuple_
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError
 from doorward.rego.values import Value
 
 MAX_TEXT: Final = 512 * 1024
@@ -72,8 +72,6 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
     try:
         with _watching(context, query, schema):
             return [True, *_verified(query, schema)]
-    except HaltError:
-        raise
     except BuiltinError:
         return [False, {}, {}]
 
@@ -86,8 +84,6 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
     try:
         with _watching(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
-    except HaltError:
-        raise
     except BuiltinError:
         return False
     return True
@@ -99,8 +95,6 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     try:
         with _watching(context, schema):
             _schema(_schema_text(schema))
-    except HaltError:
-        raise
     except BuiltinError:
         return False
     return True

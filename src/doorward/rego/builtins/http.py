@@ -101,7 +101,7 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
             raise BuiltinError(str(error)) from None
         answer = _failure(NETWORK_ERROR, error)
     except BuiltinError as error:
-        if options.get("raise_error") is not False or isinstance(error, HaltError):
+        if options.get("raise_error") is not False:
             raise
         answer = _failure(INTERNAL_ERROR, error)
     context.drawn[key] = answer

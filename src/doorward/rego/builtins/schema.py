@@ -30,7 +30,7 @@ from doorward.rego.builtins.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import Value, equal, to_python
 
@@ -82,8 +82,6 @@ def json_verify_schema(context: Context, schema: Value) -> list[Value]:
     """`[true, null]`, or `[false, why]` for what is no JSON Schema."""
     try:
         _validator(context, schema)
-    except HaltError:
-        raise
     except BuiltinError as error:
         return [False, f"jsonschema: {error}"]
     return [True, None]

@@ -252,7 +252,7 @@ class Calls(References):
         error = self.fresh()
         failed = method_of(load(self.state), "failed", load(error), site)
         handler = ast.ExceptHandler(
-            type=runtime("BuiltinError"),
+            type=runtime("CALL_ERRORS"),
             name=error,
             body=[ast.Assign(targets=[store(held)], value=failed)],
         )

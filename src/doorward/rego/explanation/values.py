@@ -16,7 +16,7 @@ from typing import Any, Final
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import Registry
-from doorward.rego.errors import BuiltinError, EvalError
+from doorward.rego.errors import CALL_ERRORS, EvalError
 from doorward.rego.explanation.recorder import Sample
 from doorward.rego.explanation.secrets import without_secrets
 from doorward.rego.runtime.evaluation import Document, Evaluation, merge
@@ -228,5 +228,5 @@ class _Reader:
             operands = [Context(self.evaluation.environment, deadline=deadline), *operands]
         try:
             return builtin.call(*operands)
-        except BuiltinError as error:
+        except CALL_ERRORS as error:
             return Failed(f"{term.name}: {error}")

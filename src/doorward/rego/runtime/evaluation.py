@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.errors import (
+    CALL_ERRORS,
     CANCEL_ERROR,
     CONFLICT_ERROR,
     LIMIT_ERROR,
@@ -162,7 +163,7 @@ class Evaluation(Context):
         self.root = root
         self.environment = environment
 
-    def failed(self, error: BuiltinError, site: Site) -> Any:
+    def failed(self, error: BuiltinError | HaltError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
         if isinstance(error, HaltError):
             raise EvalError(error.code, str(error), site.span)
@@ -177,7 +178,7 @@ class Evaluation(Context):
         """The answer of the built-in `function` called at `site`; UNDEFINED when it fails."""
         try:
             return function(*operands)
-        except BuiltinError as error:
+        except CALL_ERRORS as error:
             return self.failed(error, site)
 
     # Limits: every round of every walk is counted, and so are the ways to work without walking

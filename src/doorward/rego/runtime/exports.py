@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime import operations as op
 from doorward.rego.runtime.mocks import FunctionMock, ValueMock
 from doorward.rego.values import UNDEFINED, equal, to_key
@@ -16,7 +16,7 @@ from doorward.rego.values import UNDEFINED, equal, to_key
 __all__ = ["EXPORTS"]
 
 EXPORTS: Final[Mapping[str, Any]] = {
-    "rt.BuiltinError": BuiltinError,
+    "rt.CALL_ERRORS": CALL_ERRORS,
     "rt.COUNTED": op.COUNTED,
     "rt.FunctionMock": FunctionMock,
     "rt.KIND_ERRORS": op.KIND_ERRORS,

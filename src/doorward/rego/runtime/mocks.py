@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime.evaluation import Evaluation, Site
 
 __all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
@@ -48,5 +48,5 @@ class BuiltinMock:
             if self.builtin.context:
                 return self.builtin.call(state, *operands)
             return self.builtin.call(*operands)
-        except BuiltinError as error:
+        except CALL_ERRORS as error:
             return state.failed(error, named)
