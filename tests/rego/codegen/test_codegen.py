@@ -99,14 +99,16 @@ def test_deep_nests_of_several_definitions_agree_on_one_answer() -> None:
 
 def test_a_body_that_python_cannot_follow_is_an_error_of_the_policy() -> None:
     lines = "\n".join(f"\tcount(input.x{n}) == {n}" for n in range(3000))
-    with pytest.raises(CompileError) as caught:
-        Engine({"p.rego": f"package a\n\nq := 1\n\np if {{\n{lines}\n}}\n"})
-    [found] = caught.value.diagnostics
-    assert (found.code, found.message) == (
-        "rego_compile_error",
-        "rule is too long to be compiled: part it",
-    )
-    assert (found.span.file, found.span.row, found.span.col) == ("p.rego", 5, 1)
+    try:
+        engine = Engine({"p.rego": f"package a\n\nq := 1\n\np if {{\n{lines}\n}}\n"})
+    except CompileError as error:
+        [found] = error.diagnostics
+        assert found.code == "rego_compile_error"
+        assert found.message == "rule is too long to be compiled: part it"
+        assert (found.span.file, found.span.row, found.span.col) == ("p.rego", 5, 1)
+    else:
+        # Python 3.13 follows it.
+        assert engine.prepare("data.a.p").value({"x0": []}) is UNDEFINED
 
 
 def test_many_conditions_on_one_value() -> None:
