@@ -161,6 +161,13 @@ def test_what_several_definitions_ask_first_is_asked_once() -> None:
     assert [query.value(name) for name in ("x", "y", "z")] == [1, 2, UNDEFINED]
 
 
+def test_open_rules_keep_their_order_until_a_variable_holds_their_answer() -> None:
+    text = 'package a\n\nb[x].k := 1 if some x in ["c", "a", "b"]\n'
+    engine = Engine({"p.rego": text})
+    assert engine.prepare("[k | data.a.b[k]]").value() == ["c", "a", "b"]
+    assert engine.prepare("[k | x := data.a.b; x[k]]").value() == ["a", "b", "c"]
+
+
 def test_functions_have_no_value_among_partial_rules() -> None:
     text = "package a\n\nb[x] := 1 if some x in input\n\nb.c.f(x) := x\n\np := b.c.f(7)\n"
     assert Engine({"p.rego": text}).prepare("data.a").value(["k"]) == {

@@ -56,7 +56,8 @@ class Patterns(Terms):
             self.env[name] = known
             return
         wish = name.partition("@")[0]
-        self.env[name] = replace(known, code=self.hold(known.code, wish))
+        # Bound to a variable it is an object like any other: walked in Rego's order.
+        self.env[name] = replace(known, code=self.hold(known.code, wish), as_made=False)
 
     def _match_array(self, items: tuple[Term, ...], known: Operand) -> None:
         held = self.hold(known.code)
