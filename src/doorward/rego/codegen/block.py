@@ -29,6 +29,7 @@ __all__ = [
     "method",
     "method_of",
     "name_of",
+    "on",
     "runtime",
     "store",
 ]
@@ -72,6 +73,12 @@ def attribute(value: ast.expr, name: str) -> ast.Attribute:
 def method_of(value: ast.expr, name: str, *args: ast.expr) -> ast.Call:
     """`value.name(args)`"""
     return call(attribute(value, name), *args)
+
+
+def on(errors: ast.expr, held: str, value: ast.expr, error: str | None = None) -> ast.ExceptHandler:
+    """`held = value` when one of `errors` is raised, which is then named `error`."""
+    assign = ast.Assign(targets=[store(held)], value=value)
+    return ast.ExceptHandler(type=errors, name=error, body=[assign])
 
 
 def all_of(tests: Sequence[ast.expr]) -> ast.expr:
@@ -125,8 +132,6 @@ class Block:
         self.copies: dict[str, str] = {}
         self.uncounted = 0
         """How many of the walks around, from the innermost on, nobody counts the rounds of."""
-        self.freed = 0
-        """Walks whose rounds nobody counts, so far."""
 
     # Names
 
@@ -170,6 +175,11 @@ class Block:
 
     def assign(self, name: str, value: ast.expr) -> None:
         self.add(ast.Assign(targets=[store(name)], value=value))
+
+    def attempt(self, held: str, value: ast.expr, *handlers: ast.ExceptHandler) -> None:
+        """`held = value`, or what one of `handlers` makes of an error."""
+        assign = ast.Assign(targets=[store(held)], value=value)
+        self.add(ast.Try(body=[assign], handlers=list(handlers), orelse=[], finalbody=[]))
 
     def hold(self, value: ast.expr, wish: str = "") -> ast.Name:
         """`value` under a name, so that it is computed once."""

@@ -7,7 +7,7 @@ fails makes its expression undefined; the evaluation decides whether that is an 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from doorward.rego.codegen.block import (
     load,
     method,
     method_of,
+    on,
     runtime,
     store,
 )
@@ -173,13 +174,7 @@ class Calls(References):
         if not written.raises:
             return self.hold(written.otherwise(asked))
         held = self.fresh()
-        handler = ast.ExceptHandler(
-            type=runtime("KIND_ERRORS"),
-            name=None,
-            body=[ast.Assign(targets=[store(held)], value=asked)],
-        )
-        direct = ast.Assign(targets=[store(held)], value=written.otherwise(asked))
-        self.add(ast.Try(body=[direct], handlers=[handler], orelse=[], finalbody=[]))
+        self.attempt(held, written.otherwise(asked), on(runtime("KIND_ERRORS"), held, asked))
         return load(held)
 
     def _asked(self, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]) -> ast.expr:
@@ -237,11 +232,7 @@ class Calls(References):
     def _made(self, function: Callable[[str], Any], operand: ast.expr) -> ast.expr:
         """The call of a function made now: a comparison where it is the method of one."""
         owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
-        operators: dict[tuple[type, str], ast.cmpop] = {
-            (str, "__eq__"): ast.Eq(),
-            (frozenset, "__contains__"): ast.In(),
-        }
-        operator = operators.get((type(owner), name))
+        operator = _OPERATORS.get((type(owner), name))
         if operator is None:
             return call(self.constants.add(function), operand)
         compared = ast.Constant(value=owner) if type(owner) is str else self.constants.add(owner)
@@ -251,19 +242,7 @@ class Calls(References):
         """`held = value`, with a built-in's error as the evaluation wants it."""
         error = self.fresh()
         failed = method_of(load(self.state), "failed", load(error), site)
-        handler = ast.ExceptHandler(
-            type=runtime("CALL_ERRORS"),
-            name=error,
-            body=[ast.Assign(targets=[store(held)], value=failed)],
-        )
-        self.add(
-            ast.Try(
-                body=[ast.Assign(targets=[store(held)], value=value)],
-                handlers=[handler],
-                orelse=[],
-                finalbody=[],
-            )
-        )
+        self.attempt(held, value, on(runtime("CALL_ERRORS"), held, failed, error))
 
     def _relation(self, direct: ast.expr, site: ast.expr) -> Operand:
         held = self.fresh()
@@ -292,6 +271,12 @@ class Calls(References):
         none = ast.Compare(left=mock, ops=[ast.Is()], comparators=[ast.Constant(value=None)])
         return ast.IfExp(test=none, body=direct, orelse=use)
 
+
+_OPERATORS: Final[Mapping[tuple[type, str], ast.cmpop]] = {
+    (str, "__eq__"): ast.Eq(),
+    (frozenset, "__contains__"): ast.In(),
+}
+"""Comparisons by the class and the name of the method that is one."""
 
 _SMALL: Final = frozenset({"boolean", "null", "number"})
 """Results that need no counting."""

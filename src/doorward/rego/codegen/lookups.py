@@ -17,6 +17,7 @@ from doorward.rego.codegen.block import (
     load,
     method,
     method_of,
+    on,
     runtime,
     store,
 )
@@ -48,6 +49,8 @@ class Lookups(Patterns):
         """Names of what was read from base data."""
         self.asked_once = False
         """Whether this function runs but once in an evaluation."""
+        self.freed = 0
+        """Walks whose rounds nobody counts, so far."""
 
     def _path(self, base: Operand, operands: Sequence[Term], lookup: str = "lookup") -> Operand:
         """`base[a][b]…`, a run of constant names in one step."""
@@ -84,12 +87,12 @@ class Lookups(Patterns):
             return self.hold(call(load(get), ast.Constant(value=names[0]), runtime("UNDEFINED")))
         held = self.fresh()
         slow = call(runtime("lookup_path"), base, self.constants.path(names))
-        handlers = [_on(runtime("LOOKUP_ERRORS"), held, slow)]
+        handlers = [on(runtime("LOOKUP_ERRORS"), held, slow)]
         code: ast.expr = base
         if self.original(base.id) in self.of_data:
             # What a policy asks of its own data is there.
             self.of_data.add(held)
-            handlers.insert(0, _on(runtime("KeyError"), held, runtime("UNDEFINED")))
+            handlers.insert(0, on(runtime("KeyError"), held, runtime("UNDEFINED")))
             for name in names:
                 code = _member(code, name)
         else:
@@ -99,8 +102,7 @@ class Lookups(Patterns):
                 known = base.id == "input"
                 code = _member(code, name) if known else _got(code, name, runtime("NOTHING"))
             code = _got(code, names[-1], runtime("UNDEFINED"))
-        direct = ast.Assign(targets=[store(held)], value=code)
-        self.add(ast.Try(body=[direct], handlers=handlers, orelse=[], finalbody=[]))
+        self.attempt(held, code, *handlers)
         return load(held)
 
     def _step(self, base: Operand, operand: Term, lookup: str) -> Operand:
@@ -174,8 +176,10 @@ class Lookups(Patterns):
         Of walks inside each other one is counted, and so is one of many in a row. In a rule, which
         is asked but once, the outermost two go without.
         """
-        outermost = self.walks == self.uncounted
-        if self.uncounted >= ((2 if self.asked_once else 0) if outermost else 1):
+        allowed = 1
+        if self.walks == self.uncounted:
+            allowed = 2 if self.asked_once else 0
+        if self.uncounted >= allowed:
             return False
         self.freed += 1
         return self.freed % MAX_FREED != 0
@@ -189,12 +193,6 @@ class Lookups(Patterns):
         own, other = attribute(held, "get"), call(runtime("getter"), held)
         self.assign(get, ast.IfExp(test=is_class(held, "dict"), body=own, orelse=other))
         self.getters[held.id] = get
-
-
-def _on(error: ast.expr, held: str, value: ast.expr) -> ast.ExceptHandler:
-    """`held = value` when `error` is raised."""
-    assign = ast.Assign(targets=[store(held)], value=value)
-    return ast.ExceptHandler(type=error, name=None, body=[assign])
 
 
 def _member(value: ast.expr, name: str) -> ast.expr:

@@ -125,8 +125,7 @@ class RuleWriter(Expressions):
         """Whether calls are counted: not of rules, which are asked once in an evaluation."""
         if list(args) == ["ctx"] and "#" not in name:
             return False
-        walks = self.walked or "#" in name
-        return self.called > 1 or (self.called > 0 and bool(walks))
+        return self.called > 1 or (self.called > 0 and (self.walked > 0 or "#" in name))
 
     # Complete rules and functions
 

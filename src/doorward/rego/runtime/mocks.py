@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime.evaluation import Evaluation, Site
 
 __all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
@@ -43,10 +42,5 @@ class BuiltinMock:
     builtin: Builtin
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
-        named = Site(self.builtin.name, site.span)
-        try:
-            if self.builtin.context:
-                return self.builtin.call(state, *operands)
-            return self.builtin.call(*operands)
-        except CALL_ERRORS as error:
-            return state.failed(error, named)
+        given = (state, *operands) if self.builtin.context else operands
+        return state.asked(Site(self.builtin.name, site.span), self.builtin.call, *given)
