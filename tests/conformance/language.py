@@ -6,34 +6,39 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.differences import load
 
 from doorward.rego import UNDEFINED, Engine, from_python, to_json, to_python
 from doorward.rego.errors import RegoError
 from doorward.rego.numbers import parse_number
 
-__all__ = ["DIFFERENCES", "FILE", "Difference", "fault", "rows"]
+__all__ = ["DIFFERENCES", "FOLDER", "SETS", "fault", "rows"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
-FILE: Final = SHARED / "data" / "golden" / "language.jsonl.gz"
+FOLDER: Final = SHARED / "data" / "golden"
+SETS: Final = ("language",)
+"""The recorded sets that are compared; shared/data/golden/README*.md describes each."""
+
+DIFFERENCES: Final = load("language")
 _DECODE = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number).decode
 
 Row = dict[str, Any]
 
 
-def rows() -> dict[str, list[Row]]:
-    """The recorded programs by group; {} where the data is missing."""
-    found: dict[str, list[Row]] = {}
-    if FILE.is_file():
-        with gzip.open(FILE, "rt", encoding="utf-8") as lines:
+def rows(name: str) -> dict[str, list[Row]]:
+    """The recorded programs of a set, by group; {} where the data is missing."""
+    groups: dict[str, list[Row]] = {}
+    file = FOLDER / f"{name}.jsonl.gz"
+    if file.is_file():
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
             for line in lines:
                 row = _DECODE(line)
-                found.setdefault(row["group"], []).append(row)
-    return found
+                groups.setdefault(row["group"], []).append(row)
+    return groups
 
 
 def fault(row: Row) -> str | None:
@@ -73,103 +78,3 @@ def _same_text(want: str, got: str) -> bool:
     return re.sub(r"__local\d+__", "_", first) == re.sub(
         r"__local\d+__", "_", got.partition("\n")[0]
     )
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Rows of `groups` whose `fault` matches may differ, for `reason`."""
-
-    groups: str
-    fault: str
-    reason: str
-    applies: Callable[[Row], bool] = lambda row: True
-
-    def may_concern(self, row: Row) -> bool:
-        return re.fullmatch(self.groups, row["group"]) is not None and self.applies(row)
-
-    def covers(self, row: Row, found: str) -> bool:
-        return self.may_concern(row) and re.search(self.fault, found, re.DOTALL) is not None
-
-
-def _large(row: Row) -> bool:
-    """Numbers past 64 bits in the program or its recorded answer."""
-    return (
-        re.search(r"\d{19}|e(?:[2-9]\d|1\d\d|400)", row["query"] + str(row.get("result")))
-        is not None
-    )
-
-
-def _is_error(code: str) -> Callable[[Row], bool]:
-    return lambda row: row.get("error", {}).get("code") == code
-
-
-def _replaces_by_function(row: Row) -> bool:
-    text = "".join(row.get("modules", {}).values())
-    return re.search(r"with [\w.\[\]]+ as (?:data\.t\.)?(?:f|g|g2)\b", text) is not None
-
-
-DIFFERENCES: Final[tuple[Difference, ...]] = (
-    Difference(
-        "arith",
-        "other result|no error",
-        "integers are exact at any size; OPA rounds them to 64 bits of mantissa",
-        _large,
-    ),
-    Difference(
-        "arith|to_number",
-        "other result|no error",
-        "a number written as `.5` or `01` leaves as valid JSON; OPA cannot encode it",
-        lambda row: "json.marshal" in row["query"],
-    ),
-    Difference(
-        "with",
-        "other message: .*http.send",
-        "what is wrong with a URL is said in the words of httpx, not of Go's client",
-    ),
-    Difference(
-        "random",
-        "other message|other code|no error",
-        "OPA panics on `in` with a composite value bound to a variable",
-        _is_error("panic"),
-    ),
-    Difference(
-        "inputs",
-        "other message: .*conflicting rules",
-        "a rule's open place is named as it was written, not by a generated variable",
-    ),
-    Difference(
-        "random",
-        "other message: .*rego_recursion_error.*rego_recursion_error",
-        "of several ways round a cycle another is named, by the names as written",
-        _is_error("rego_recursion_error"),
-    ),
-    Difference(
-        "random",
-        "other message: .*eval_",
-        "of several errors another comes first: an order of evaluation that OPA does not promise",
-        lambda row: row.get("error", {}).get("code", "").startswith("eval_"),
-    ),
-    Difference(
-        "random",
-        "other result",
-        "OPA takes `if { not true }` for true where the head holds a call",
-        lambda row: "if { not true }" in "".join(row["modules"].values()),
-    ),
-    Difference(
-        "undefined",
-        "other result",
-        "what an operand of a negated call asks for belongs under the negation",
-        lambda row: "not object.get" in "".join(row["modules"].values()),
-    ),
-    Difference(
-        "with",
-        "other result|no error",
-        "a function is no value: it makes a replaced document undefined; OPA puts the name there",
-        _replaces_by_function,
-    ),
-    Difference(
-        "packages",
-        "no error",
-        "data beside a rule of the same path is a matter of whoever loads both (doorward.pdp)",
-    ),
-)

@@ -5,32 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.conformance.language import DIFFERENCES, FILE, fault, rows
+from tests.conformance.language import DIFFERENCES, FOLDER, SETS, fault, rows
+from tests.differences import KINDS
 
 SIZE = 500
-ROWS = rows()
+ROWS = {name: rows(name) for name in SETS}
 PARTS = [
-    pytest.param(found[start : start + SIZE], id=f"{group}-{start // SIZE}")
-    for group, found in ROWS.items()
-    for start in range(0, len(found), SIZE)
+    pytest.param(group_rows[start : start + SIZE], id=f"{name}-{group}-{start // SIZE}")
+    for name, groups in ROWS.items()
+    for group, group_rows in groups.items()
+    for start in range(0, len(group_rows), SIZE)
 ]
 
-pytestmark = pytest.mark.skipif(not ROWS, reason=f"no recorded programs at `{FILE}`")
+pytestmark = pytest.mark.skipif(not PARTS, reason=f"no recorded programs in `{FOLDER}`")
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_answers_are_those_of_opa(part: list[dict[str, Any]]) -> None:
     wrong = []
     for row in part:
-        found = fault(row)
-        if found is not None and not any(d.covers(row, found) for d in DIFFERENCES):
-            wrong.append(f"{row['id']}: {found}")
+        difference = fault(row)
+        if difference and not any(d.covers(row, difference) for d in DIFFERENCES):
+            wrong.append(f"{row['id']}: {difference}")
     assert not wrong, f"{len(wrong)} of {len(part)} differ, the first:\n" + "\n".join(wrong[:10])
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=[d.reason[:60] for d in DIFFERENCES])
 def test_a_stated_difference_is_one(difference: Any) -> None:
     candidates = (
-        row for group, found in ROWS.items() for row in found if difference.may_concern(row)
+        row
+        for groups in ROWS.values()
+        for group_rows in groups.values()
+        for row in group_rows
+        if difference.may_concern(row)
     )
-    assert any((found := fault(row)) and difference.covers(row, found) for row in candidates)
+    assert any((text := fault(row)) and difference.covers(row, text) for row in candidates)
+
+
+def test_every_difference_is_of_an_allowed_kind() -> None:
+    assert {difference.kind for difference in DIFFERENCES} <= KINDS.keys()
