@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 
 from doorward.rego import REGISTRY, CompileError, Diagnostic, ParseError, Source, Span
 from doorward.rego.analysis.passes import Options, check
+from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.signature import signature_text
 from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.format import format_source
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Var
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.walk import walk
+from doorward.rego.values import operand_text
 
 __all__ = ["Completion", "Policies"]
 
@@ -139,7 +141,7 @@ class Policies:
         """Rules as they can be called in `file`: by name, by import, by path."""
         own = self.trees.get(file)
         for tree in self.trees.values():
-            package = ".".join(("data", *tree.package.path))
+            package = path_text(tree.package.path)
             for rule in tree.rules:
                 name = rule.head.ref.head.span.text
                 yield f"{package}.{name}", ""
@@ -158,7 +160,7 @@ class Policies:
             return
         path = self._full(tree, name)
         for other in self.trees.values():
-            package = ".".join(("data", *other.package.path))
+            package = path_text(other.package.path)
             for rule in other.rules:
                 full = f"{package}.{_rule_name(rule)}"
                 if path == full or path.startswith(f"{full}."):
@@ -171,7 +173,7 @@ class Policies:
         for found in tree.imports:
             if _alias(found.alias, found.path) == first:
                 return f"{_path(found.path)}{dot}{rest}"
-        return ".".join(("data", *tree.package.path, name))
+        return f"{path_text(tree.package.path)}.{name}"
 
     def _local(self, tree: Module, name: str, offset: int) -> Iterator[Span]:
         """Where a variable of the rule around `offset` stands first."""
@@ -194,20 +196,23 @@ class Policies:
 
 
 def _rule_name(rule: Rule) -> str:
-    names = [rule.head.ref.head.span.text]
+    name = rule.head.ref.head.span.text
     for arg in rule.head.ref.args:
         if not (isinstance(arg, Scalar) and isinstance(arg.value, str)):
             break
-        names.append(arg.value)
-    return ".".join(names)
+        name += operand_text(arg.value)
+    return name
 
 
 def _path(path: Ref | Var) -> str:
     if isinstance(path, Var):
         return path.name
     head = path.head.name if isinstance(path.head, Var) else ""
-    return ".".join([head, *(str(arg.value) for arg in path.args if isinstance(arg, Scalar))])
+    return head + "".join([operand_text(arg.value) for arg in path.args if isinstance(arg, Scalar)])
 
 
 def _alias(alias: str | None, path: Ref | Var) -> str:
-    return alias or _path(path).rpartition(".")[2]
+    if alias is not None:
+        return alias
+    last = path.args[-1] if isinstance(path, Ref) else path
+    return str(last.value) if isinstance(last, Scalar) else _path(path)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
+from types import FunctionType
 from typing import Any, Final
 
 from doorward.rego.analysis.documents import Documents, read_documents
@@ -302,27 +303,23 @@ class Query:
         return answer
 
     def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
-        name, made, constants = self._generate(single=single)
-        namespace = dict(self._state.linked.namespace)
-        namespace.update(constants.names)
-        exec(made.compile(), namespace)
-        result: Callable[[Evaluation], Any] = namespace[name]
-        return result
+        made, names = self._generate(single=single)
+        (code,) = made.functions()
+        return FunctionType(code, names)
 
-    def _generate(self, *, single: bool) -> tuple[str, Unit, Constants]:
-        """The function's name, its code, and the constants that it names."""
-        state, constants = self._state, Constants()
-        constants.names.update(state.constants.names)
-        name = "query.value" if single else "query"
+    def _generate(self, *, single: bool) -> tuple[Unit, dict[str, Any]]:
+        """The code, and the names that it may use."""
+        state = self._state
+        constants = Constants(dict(state.linked.namespace))
         if single:
-            function = query_value(name, self.body[0], state.plan, constants)
+            function = query_value("query.value", self.body[0], state.plan, constants)
         else:
-            function = query_bindings(name, self.body, self._columns, state.plan, constants)
-        return name, unit(Source("", self.text), [function]), constants
+            function = query_bindings("query", self.body, self._columns, state.plan, constants)
+        return unit(Source("", self.text), [function]), constants.names
 
     def emit(self) -> str:
         """The generated Python of the query, as text."""
-        return self._generate(single=self._value is not None)[1].text()
+        return self._generate(single=self._value is not None)[0].text()
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None

@@ -42,6 +42,7 @@ __all__ = [
     "kind_name",
     "make_object",
     "make_set",
+    "operand_text",
     "order_key",
     "scrub",
     "sorted_keys",
@@ -404,6 +405,14 @@ def to_rego(value: Value) -> str:
     return "".join(out)
 
 
+def operand_text(value: Value) -> str:
+    """How a reference goes on with `value`: `.a`, `["b c"]`, `[0]`. Two values never read alike."""
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return f".{value}"
+    return f"[{to_rego(value)}]"
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Put: TypeAlias = Callable[[str], None]
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 

@@ -32,6 +32,7 @@ STATEMENTS = (
 HOSTILE = [
     *("__import__", "__class__", "__builtins__", "__globals__", "__dict__", "__name__", "__code__"),
     *("lambda", "class", "def", "return", "yield", "None", "True", "False", "nonlocal", "async"),
+    "__debug__",
     *("ctx", "out", "found", "rule", "place", "arg0", "rest", "chain", "_0", "_5", "k", "at"),
     *("eval", "exec", "open", "getattr", "type", "len", "str", "rt", "fn", "body", "self"),
     *("_cache", "_constants", "globals", "format", "path", "table"),

@@ -28,6 +28,7 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     TemplateString,
     Term,
+    Var,
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
@@ -79,7 +80,7 @@ def check_calls(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
 
 def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Iterator[Diagnostic]:
     callee = callees.find(call)
-    name = ".".join(source_name(part) for part in call.name.split("."))
+    name = _written_name(call)
     if callee is None:
         hint = _similar(name, callees)
         yield Diagnostic(TYPE_ERROR, f"undefined function {name}", span, hint=hint)
@@ -96,6 +97,13 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
     elif given or not is_value:
         counted = f"{given} argument{'' if given == 1 else 's'}"
         yield Diagnostic(TYPE_ERROR, f"function {name} has arity {arity}, got {counted}", span)
+
+
+def _written_name(call: Call) -> str:
+    """The name of what is called, a local variable's as its author wrote it."""
+    head = call.operator.head
+    unique = head.name if isinstance(head, Var) else ""
+    return source_name(unique) + call.name[len(unique) :] if unique else call.name
 
 
 def _similar(name: str, callees: Callees) -> str | None:

@@ -7,6 +7,7 @@ error counts as `any`, so that one mistake is reported once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches
@@ -25,7 +26,7 @@ from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Body, Head, Module, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
-from doorward.rego.values import Key, to_key
+from doorward.rego.values import Boxed, Key, to_key
 
 __all__ = ["check_body_types", "check_types"]
 
@@ -109,8 +110,11 @@ def _check_rule(flat: FlatRule, known: Globals, documents: tuple[Place, ...]) ->
 
 def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
     """The place of a rule in the tree of types. Open places have keys that no policy can write."""
-    rest = (to_key(t.value) if isinstance(t, Scalar) else to_key([None, "open"]) for t in tail)
+    rest = (to_key(t.value) if isinstance(t, Scalar) else _OPEN for t in tail)
     return ("data", *path, *rest)
+
+
+_OPEN: Final = Boxed(("open",))  # type: ignore[arg-type]  # a tuple: equal to no value of a policy
 
 
 def _given(

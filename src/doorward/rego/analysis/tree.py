@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var
-from doorward.rego.values import UNDEFINED, Key, Undefined, Value, from_key, to_key
+from doorward.rego.values import (
+    UNDEFINED,
+    Key,
+    Undefined,
+    Value,
+    from_key,
+    operand_text,
+    to_key,
+)
 
 __all__ = [
     "Definition",
@@ -88,13 +96,7 @@ class RuleNode:
 
 def path_text(path: Sequence[Key]) -> str:
     """`data.a["b c"]`: a path below `data` as a reference."""
-    parts = ["data"]
-    for key in path:
-        if isinstance(key, str) and key.isidentifier() and key.isascii():
-            parts.append(f".{key}")
-        else:
-            parts.append(f"[{key!r}]" if not isinstance(key, str) else f'["{key}"]')
-    return "".join(parts)
+    return "data" + "".join([operand_text(from_key(key)) for key in path])
 
 
 def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:

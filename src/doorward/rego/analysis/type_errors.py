@@ -7,10 +7,8 @@ could not be inferred at all: then it follows from an error reported elsewhere.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
@@ -25,7 +23,7 @@ from doorward.rego.builtins.signature import (
 from doorward.rego.errors import TYPE_ERROR, Details, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
-from doorward.rego.values import Key, from_key, sorted_keys, to_json, to_rego
+from doorward.rego.values import Key, from_key, operand_text, sorted_keys, to_json, to_rego
 
 __all__ = [
     "Finding",
@@ -38,8 +36,6 @@ __all__ = [
     "type_text",
     "undefined_function",
 ]
-
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +120,7 @@ def ref_text(ref: Ref | Var) -> str:
 
 
 def _operand_text(term: Term) -> str:
-    if isinstance(term, Scalar) and isinstance(term.value, str) and _NAME.fullmatch(term.value):
-        return f".{term.value}"
-    return f"[{term_text(term)}]"
+    return operand_text(term.value) if isinstance(term, Scalar) else f"[{term_text(term)}]"
 
 
 def term_text(term: Term) -> str:

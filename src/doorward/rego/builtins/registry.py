@@ -8,6 +8,7 @@ for their outermost kind.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -47,6 +48,10 @@ class Builtin:
         return inspect.getdoc(self.body) or ""
 
 
+_PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
+_NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
+
+
 class Registry:
     """Built-ins by name. A copy can be extended with one's own: `Registry(REGISTRY)`."""
 
@@ -77,10 +82,14 @@ class Registry:
         `looks`: the clock is looked at before each call, since one may take a while: rounds of a
         loop that call it must not add up before the evaluation looks itself.
         `variadic`: any number of operands more, of this type; such a built-in returns nothing.
-        ValueError for a name that is taken or a body whose parameters do not fit the operands.
+        ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
+        `data` or `input`), and for a body whose parameters do not fit the operands.
         """
 
         def register(body: Body) -> Body:
+            if not _NAME.fullmatch(name):
+                # Generated code tells built-ins from rules (`data.a.p`) by name.
+                raise ValueError(f"`{name}` is not a name for a built-in")
             if name in self._builtins:
                 raise ValueError(f"built-in `{name}` is declared twice")
             if variadic is not None and returns is not None:

@@ -15,13 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from doorward.rego.errors import COMPILE_ERROR, Diagnostic, InternalError
 from doorward.rego.source import NOWHERE, Span
+from doorward.rego.values import operand_text
 
 __all__ = [
     "Block",
     "Constants",
     "all_of",
     "attribute",
+    "bind",
     "call",
     "finish",
     "load",
@@ -42,6 +45,11 @@ MAX_TESTS: Final = 8
 
 MAX_DEPTH: Final = 60
 """Blocks nested in one Python function, below what Python's compiler can follow."""
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether Python lets nobody assign `name`."""
+    return keyword.iskeyword(name) or name == "__debug__"
 
 
 def load(name: str) -> ast.Name:
@@ -97,19 +105,30 @@ class Constants:
     names: dict[str, Any] = field(default_factory=dict)
 
     def add(self, value: Any, prefix: str = "k") -> ast.Name:
-        name = f"{prefix}.{len(self.names)}"
-        self.names[name] = value
-        return load(name)
+        return self.named(f"{prefix}.{len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:
         """A path of names; equal ones are one object."""
-        key = tuple(names)
-        return self.named(f"path.{'.'.join(names)}", key)
+        path = tuple(names)
+        name = f"path{''.join(map(operand_text, names))}"
+        known = self.names.get(name)
+        return self.named(name, known if known == path else path)
 
     def named(self, name: str, value: Any) -> ast.Name:
         """An object under a name of its own, such as a built-in."""
-        self.names[name] = value
+        bind(self.names, name, value)
         return load(name)
+
+
+def bind(names: dict[str, Any], name: str, value: Any) -> None:
+    """Let `name` stand for `value` in generated code.
+
+    InternalError where it stands for another object: one policy would then run with a part of
+    another.
+    """
+    if names.setdefault(name, value) is not value:
+        message = f"`{name}` stands for two things in generated code"
+        raise InternalError([Diagnostic(COMPILE_ERROR, message)])
 
 
 class Block:
@@ -138,7 +157,7 @@ class Block:
     def fresh(self, wish: str = "") -> str:
         """A local name not used yet in this function: `wish`, or numbered."""
         base = wish or "_"
-        if wish and wish not in self.taken and not keyword.iskeyword(wish):
+        if wish and wish not in self.taken and not _is_reserved(wish):
             self.taken.add(wish)
             return wish
         number = len(self.taken)

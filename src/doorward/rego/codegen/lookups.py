@@ -32,6 +32,9 @@ __all__ = ["Lookups", "constant_names"]
 SHORT: Final = 8
 """Items of a list that may be walked without counting."""
 
+MAX_STEPS: Final = 16
+"""Names of a path that are looked up in one Python expression, which nests as deep."""
+
 MAX_FREED: Final = 16
 """One in so many walks of a function is always counted."""
 
@@ -85,8 +88,10 @@ class Lookups(Patterns):
         get = self.getters.get(base.id)
         if get is not None and len(names) == 1:
             return self.hold(call(load(get), ast.Constant(value=names[0]), runtime("UNDEFINED")))
-        held = self.fresh()
         slow = call(runtime("lookup_path"), base, self.constants.path(names))
+        if len(names) > MAX_STEPS:
+            return self.hold(slow)
+        held = self.fresh()
         handlers = [on(runtime("LOOKUP_ERRORS"), held, slow)]
         code: ast.expr = base
         if self.original(base.id) in self.of_data:

@@ -96,4 +96,6 @@ class Plan:
 
     def add_table(self, node: RuleNode, choice: Choice, definitions: Sequence[Definition]) -> None:
         spans = [d.rule.span for d in definitions]
-        self.tables[self.table_name(node)] = (node, choice, spans)
+        name = self.table_name(node)
+        assert name not in self.tables
+        self.tables[name] = (node, choice, spans)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.block import Constants, bind
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import rule_functions
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
@@ -35,30 +35,49 @@ class Unit:
     def file(self) -> str:
         return self.source.name
 
-    def compile(self) -> CodeType:
-        """The code; CompileError for a body that is longer than Python can follow."""
+    def functions(self) -> Iterator[CodeType]:
+        """The code of each function; CompileError where Python's compiler refuses one."""
         try:
-            return self._compiled(self.tree)
-        except RecursionError:
-            errors = [d for d in map(self._too_long, self.tree.body) if d is not None]
-        raise CompileError(errors)
+            module = self._compiled(self.tree)
+        except _REFUSALS as refusal:
+            errors = [d for d in map(self._refused, self.tree.body) if d is not None]
+            raise CompileError(errors or [self._diagnostic(self.tree.body[0], refusal)]) from None
+        # Taken from the module's constants, not by executing it: to tools that trace lines, a
+        # rule's head is reached when it is asked.
+        return (code for code in module.co_consts if isinstance(code, CodeType))
 
     def _compiled(self, tree: ast.Module) -> CodeType:
-        return compile(tree, self.file or "<query>", "exec", dont_inherit=True, optimize=0)
+        # No file name of a system holds a NUL; the name of a policy given as text may.
+        name = self.file.replace("\0", "\ufffd") or "<query>"
+        return compile(tree, name, "exec", dont_inherit=True, optimize=0)
 
-    def _too_long(self, function: ast.stmt) -> Diagnostic | None:
+    def _refused(self, function: ast.stmt) -> Diagnostic | None:
         try:
             self._compiled(ast.Module(body=[function], type_ignores=[]))
-        except RecursionError:
-            row, col = function.lineno, function.col_offset
-            start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
-            place = Span(self.source, start, start, row, col + 1)
-            return Diagnostic(COMPILE_ERROR, "rule is too long to be compiled: part it", place)
+        except _REFUSALS as refusal:
+            return self._diagnostic(function, refusal)
         return None
 
+    def _diagnostic(self, function: ast.stmt, refusal: Exception) -> Diagnostic:
+        row, col = function.lineno, function.col_offset
+        start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
+        place = Span(self.source, start, start, row, col + 1)
+        message = "rule is too long to be compiled: part it"
+        if not isinstance(refusal, (RecursionError, MemoryError)):
+            message = f"rule cannot be compiled: {refusal}"
+        return Diagnostic(COMPILE_ERROR, message, place)
+
     def text(self) -> str:
-        """The functions as Python text, for reading."""
-        return ast.unparse(self.tree)
+        """The functions as Python text, for reading; CompileError where that nests too deeply."""
+        try:
+            return ast.unparse(self.tree)
+        except RecursionError:
+            message = "the code nests too deeply to be printed"
+            raise CompileError([Diagnostic(COMPILE_ERROR, message)]) from None
+
+
+_REFUSALS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError)
+"""What Python's compiler raises: blocks or terms nested deeper than it follows, above all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +106,22 @@ def unit(source: Source, body: list[ast.stmt]) -> Unit:
 
 def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     """The functions of the units, in a namespace that holds nothing but what they may use."""
-    namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS, **constants.names}
+    namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
+    for name, value in constants.names.items():
+        bind(namespace, name, value)
+    rules = {node.name for node in plan.root.walk() if node.definitions} if plan.traced else ()
     for item in units:
-        # Made, not executed: to tools that trace lines, a rule's head is reached when it is asked.
-        for code in item.compile().co_consts:
-            if isinstance(code, CodeType):
-                namespace[code.co_name] = FunctionType(code, namespace)
-    if plan.traced:
-        for node in plan.root.walk():
-            if node.definitions:
-                namespace[node.name] = traced(node.name, namespace[node.name])
+        for code in item.functions():
+            function = FunctionType(code, namespace)
+            reports = code.co_name in rules
+            bind(namespace, code.co_name, traced(code.co_name, function) if reports else function)
     for name, (node, choice, spans) in plan.tables.items():
         made = [(namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)]
-        namespace[name] = Candidates(
+        table = Candidates(
             {key: tuple(made[n] for n in found) for key, found in choice.candidates.items()},
             tuple(made[n] for n in choice.others),
         )
+        bind(namespace, name, table)
     return Linked(namespace, _document(plan.root, plan, namespace))
 
 

@@ -183,7 +183,7 @@ class References(Lookups):
 
     def rule_value(self, node: RuleNode) -> Operand:
         """The answer of the rules at `node`, computed once in an evaluation."""
-        key = (self.state, node.name)
+        key = (self.state, self.plan.slot(node))
         known = self.recall(key)
         if known is None:
             known = self.ask(node)
@@ -217,7 +217,7 @@ class References(Lookups):
             self._read_quietly(path)
         elif node is not None:
             held = self.ask(node)
-            self.maybe[(self.state, node.name)] = held
+            self.maybe[(self.state, self.plan.slot(node))] = held
             names = constant_names(rest)
             if names:
                 self.maybe[(held.id, *names)] = self._read(held, names)

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from doorward.rego.analysis.bindings import Binding, body_vars, term_vars
 from doorward.rego.codegen.block import (
@@ -55,6 +55,9 @@ STATE_NAMES: Final = {
 }
 """Local names for parts of `ctx`."""
 
+
+Read: TypeAlias = tuple[str | int, ...]
+"""What was read: a path below a name, or under the name of a state the slot of rules."""
 
 _LITERAL: Final = frozenset({bool, str, int})
 
@@ -114,11 +117,11 @@ class Terms(Block):
         self.state = "ctx"
         self.taken.update(("ctx", *STATE_NAMES.values()))
         self.outer: frozenset[str] = frozenset()
-        self.seen: dict[tuple[str, ...], ast.Name] = {}
-        """What was read where the nest still stands: paths below a name, rules by slot."""
-        self.maybe: dict[tuple[str, ...], ast.Name] = {}
+        self.seen: dict[Read, ast.Name] = {}
+        """What was read where the nest still stands."""
+        self.maybe: dict[Read, ast.Name] = {}
         """What was read but may be UNDEFINED: the nest has not tested it yet."""
-        self.always: dict[tuple[str, ...], ast.Name] = {}
+        self.always: dict[Read, ast.Name] = {}
         """What the function reads in any case, before whatever is written next: the same."""
 
     @contextmanager
@@ -130,7 +133,7 @@ class Terms(Block):
             yield
         self.seen, self.maybe = seen, maybe
 
-    def recall(self, key: tuple[str, ...]) -> ast.Name | None:
+    def recall(self, key: Read) -> ast.Name | None:
         """What was read under `key` before, tested to be defined."""
         found = self.seen.get(key)
         if found is None:
@@ -140,7 +143,7 @@ class Terms(Block):
                 self.defined(found)
         return found
 
-    def remember(self, key: tuple[str, ...], found: ast.Name) -> None:
+    def remember(self, key: Read, found: ast.Name) -> None:
         """`found`, which may be UNDEFINED, was just read under `key`; from here on it is not."""
         if self.block is self.statements:
             self.always[key] = found

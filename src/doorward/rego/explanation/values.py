@@ -136,7 +136,8 @@ class _Reader:
         for item in expr.withs:
             call = as_call(item.target)
             assert call is not None  # anything else is refused when compiling
-            first, operands = call.name.partition(".")[0], call.operator.args
+            head, operands = call.operator.head, call.operator.args
+            first = head.name if isinstance(head, Var) else ""
             if first not in ("input", "data"):
                 functions.append((call.name, _UNKNOWN))
                 continue

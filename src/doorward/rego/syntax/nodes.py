@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from doorward.rego.numbers import Number
 from doorward.rego.source import NOWHERE, Span
+from doorward.rego.values import operand_text
 
 __all__ = [
     "And",
@@ -116,11 +117,13 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The operator's dotted name: `io.jwt.decode`; only for ground operators."""
-        head = self.operator.head
+        """The operator as text: `io.jwt.decode`, `io["jwt.decode"]`; only for ground operators."""
+        head, args = self.operator.head, self.operator.args
         first = head.name if isinstance(head, Var) else "?"
-        return ".".join(
-            [first, *(str(a.value) if isinstance(a, Scalar) else "?" for a in self.operator.args)]
+        if not args:
+            return first
+        return first + "".join(
+            [operand_text(a.value) if isinstance(a, Scalar) else "[?]" for a in args]
         )
 
 
