@@ -42,11 +42,17 @@ def asking(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Priva
         (("--pid", "host"), True),
         (("--cap-add", "SYS_ADMIN"), True),
         (("--device", "/dev/null"), True),
+        (("--security-opt", "seccomp=unconfined"), True),
+        (("--security-opt", "systempaths=unconfined"), True),
+        (("-v", "outside:/h"), True),
+        (("-v", "inside:/h"), False),
     ],
 )
 def test_exec_needs_what_the_container_may(
     asking: PrivateDaemon, options: tuple[str, ...], reaches: bool
 ) -> None:
+    bound = ("-o", "type=none", "-o", "o=bind", "-o", "device=/etc")
+    assert asking.docker("volume", "create", *bound, "outside", user="carol").returncode == 0
     arguments = ("--network", "none", *options, "img:1", "sleep", "60")
     created = asking.docker("create", *arguments, user="carol")
     assert created.returncode == 0, created.stderr
@@ -69,4 +75,4 @@ def test_only_our_own_questions_are_allowed() -> None:
     facts = ContainerFacts("/nonexistent", resolve_path)
     for headers in ({}, {"X-Doorward-Self": ""}, {"X-Doorward-Self": "x" * 64}):
         assert not facts.is_own(AuthzRequest("GET", "/containers/x/json", headers=headers))
-    assert facts.view("x") == {"asked": True, "known": False, "missing": False}
+    assert facts.container("x") == {"asked": True, "known": False, "missing": False}

@@ -189,10 +189,7 @@ def test_bodies_with_two_readings_are_refused(body: bytes, reason: str) -> None:
         "http://x/v1.41/containers/create",
         "http:/v1.41/containers/create",
         "http:///v1.41/containers/create",
-        "/v1.41./containers/create",
-        "/v01.041/containers/create",
         "/%761.41/containers/create",
-        "/v1.41.0/containers/create",
         "/v1.41/containers/create?name=c",
     ],
 )

@@ -75,7 +75,7 @@ VOLUMES = [
     ("local", {"type": "none", "o": "bind", "device": "/etc"}, [("bind", "/etc", False)]),
     ("", {"type": "none", "o": "rw,rbind", "device": "/etc"}, [("bind", "/etc", False)]),
     ("local", {"o": "bind", "device": "etc"}, [("bind", "etc", True)]),
-    ("local", {"type": "ext4", "device": "/dev/sda1"}, [("device", "/dev/sda1", False)]),
+    ("local", {"type": "ext4", "device": "/dev/sda1"}, [("device", "/dev/sda1", True)]),
     ("local", {"type": "nfs", "o": "addr=x", "device": ":/x"}, [("filesystem", "", True)]),
     ("local", {"type": "tmpfs", "device": "tmpfs"}, [("tmpfs", "", False)]),
     (

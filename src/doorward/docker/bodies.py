@@ -25,6 +25,7 @@ from doorward.docker.schema import (
 __all__ = [
     "ANY",
     "AUTH",
+    "CHECKPOINT",
     "CONFIG",
     "CONTAINER_CREATE",
     "CONTAINER_UPDATE",
@@ -187,6 +188,9 @@ EXEC_CREATE: Final = struct(
     lists="Env",
     Cmd=WORDS,
     ConsoleSize=Array(INTEGER),
+)
+CHECKPOINT: Final = struct(
+    "CheckpointCreate", strings="CheckpointID CheckpointDir", booleans="Exit"
 )
 EXEC_START: Final = struct("ExecStart", booleans="Detach Tty", ConsoleSize=Array(INTEGER))
 

@@ -1,9 +1,10 @@
-"""What only the daemon knows about a container, asked while a request for it is decided.
+"""What only the daemon knows, asked while a request is decided: containers, volumes, networks.
 
-Who may start a program in a container has the power that the container was given when it was
-created, by whoever that was. With this, a policy sees it. The daemon asks the plugin about the
-question too: it is known by a header that nobody else can guess, and allowed. The questions have a
-deadline, and what cannot be found out is said to be unknown.
+A user who may start a program in a container has the power that the container was given when it was
+created, by any user. A named volume may be a folder of the host, and a part of an identifier may be
+the host's network. With this, a policy sees them. The daemon asks the plugin about each question
+too: a header that nobody else can guess identifies it, and it is allowed. Questions have a deadline
+and a number; what they do not answer stays unknown.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from doorward.docker.images import parse_image
-from doorward.docker.mounts import Mount, Resolve, host_mount
+from doorward.docker.limits import after_update, create_resources
+from doorward.docker.mounts import Mount, Resolve, host_mount, volume_mounts
 from doorward.docker.requests import AuthzRequest
-from doorward.docker.security import create_security, device_view
+from doorward.docker.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
 from doorward.rego.json_text import from_json
 
@@ -39,6 +41,9 @@ ENTERING: Final = frozenset(
 """Actions on a container that is there already, whose power matters."""
 
 NO_CONTAINER: Final[dict[str, Any]] = {"asked": False, "known": False, "missing": False}
+_CREATING: Final = frozenset({"container.create", "service.create", "service.update"})
+_MAX_QUESTIONS: Final = 32
+"""Volumes and networks asked about for one request; what is beyond them stays unresolved."""
 _HEADER: Final = "X-Doorward-Self"
 _TIMEOUT: Final = 2.0
 _MAX_ANSWER: Final = 4 << 20
@@ -51,6 +56,7 @@ class ContainerFacts:
         self._socket = socket
         self._resolve = resolve
         self._nonce = secrets.token_hex(32)
+        self._root = ""
 
     def is_own(self, request: AuthzRequest) -> bool:
         """Whether the daemon asks about a question of ours."""
@@ -59,19 +65,90 @@ class ContainerFacts:
             given.encode(errors="replace"), self._nonce.encode()
         )
 
-    def view(self, name: str) -> dict[str, Any]:
+    def join(self, view: dict[str, Any]) -> None:
+        """Put what the daemon says about the subjects of a request into its input."""
+        action = view["action"]
+        if action in ENTERING:
+            container = self.container(view["target"])
+            view["container"] = container
+            if action == "container.update" and container["known"]:
+                view["resources"] = after_update(container["resources"], view["resources"])
+        elif action in _CREATING or action == "volume.create":
+            # Before the first container the daemon may still be starting, and not answer.
+            self._root = self._root or self._data_root()
+            if self._root:
+                view["protected"] = [*view["protected"], self._root]
+            view["mounts"] = self._with_volumes(view["mounts"])
+            view["network"] = self._with_networks(view["network"])
+            shared = view["security"]["host_namespaces"]
+            if "host" in view["network"]["names"] and "network" not in shared:
+                view["security"] = {**view["security"], "host_namespaces": [*shared, "network"]}
+
+    def container(self, name: str) -> dict[str, Any]:
         """The container `name` as a policy sees it."""
-        asked = {**NO_CONTAINER, "asked": True}
+        view: dict[str, Any] = {**NO_CONTAINER, "asked": True}
+        answer = self._question("containers", name, "/json")
+        if answer is None or answer is _MISSING:
+            return {**view, "missing": answer is _MISSING}
         try:
-            status, content = self._ask(f"/containers/{quote(name, safe='')}/json")
+            view |= _view(answer, self._resolve)
+        except (LookupError, TypeError, AttributeError):
+            return view
+        return {**view, "known": True, "mounts": self._with_volumes(view["mounts"])}
+
+    def _with_volumes(self, mounts: list[Mount]) -> list[Mount]:
+        """The mounts, and what the named volumes among them are made of."""
+        joined: list[Mount] = []
+        names: set[str] = set()
+        for mount in mounts:
+            joined.append(mount)
+            if mount["type"] == "volume" and mount["source"] and mount["origin"] != "VolumesFrom":
+                names.add(mount["source"])
+        for name in sorted(names)[:_MAX_QUESTIONS]:
+            answer = self._question("volumes", name)
+            if answer is None or answer is _MISSING:
+                continue
+            options = answer.get("Options") or {}
+            joined += volume_mounts(answer.get("Driver") or "", options, "", self._resolve)
+        return joined
+
+    def _with_networks(self, network: dict[str, Any]) -> dict[str, Any]:
+        """The networks by the names that the daemon has for what may be their identifiers."""
+        names, unknown = set(network["names"]), []
+        for name in network["identifiers"][:_MAX_QUESTIONS]:
+            answer = self._question("networks", name)
+            if answer is None or answer is _MISSING or not answer.get("Name"):
+                unknown.append(name)
+                continue
+            names.discard(name)
+            names.add(answer["Name"])
+        unknown += network["identifiers"][_MAX_QUESTIONS:]
+        return {
+            **network,
+            "names": sorted(names),
+            "mode": "host" if "host" in names else network["mode"],
+            "identifiers": unknown,
+            "unresolved": bool(unknown) or bool(network["container"]),
+        }
+
+    def _data_root(self) -> str:
+        """The folder in which the daemon keeps everything; "" while it does not say."""
+        answer = self._question("info", "")
+        root = answer.get("DockerRootDir") if type(answer) is dict else None
+        return root if type(root) is str and root.startswith("/") and root != "/" else ""
+
+    def _question(self, kind: str, name: str, rest: str = "") -> Any:
+        """The daemon's JSON object about `name`; _MISSING, or None where there is no answer."""
+        try:
+            status, content = self._ask(
+                f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
+            )
             if status == 404:
-                return {**asked, "missing": True}
-            if status != 200:
-                return asked
-            found = from_json(content)
-            return {**asked, "known": True, **_view(found, self._resolve)}  # type: ignore[arg-type]  # the daemon's own JSON; anything else is a LookupError or TypeError
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-            return asked
+                return _MISSING
+            answer = from_json(content) if status == 200 else None
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+        return answer if type(answer) is dict else None
 
     def _ask(self, target: str) -> tuple[int, bytes]:
         connection = UnixConnection(self._socket, _TIMEOUT)
@@ -86,6 +163,9 @@ class ContainerFacts:
             connection.close()
 
 
+_MISSING: Final = object()
+
+
 def _view(found: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
     host, config = found["HostConfig"], found["Config"]
     return {
@@ -95,15 +175,19 @@ def _view(found: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
         "labels": config.get("Labels") or {},
         "security": create_security(host, config),
         "devices": device_view(host),
+        "cgroup": cgroup_view(host),
+        "resources": create_resources(host),
         "mounts": [_mount(each, resolve) for each in found.get("Mounts") or ()],
     }
 
 
 def _mount(item: Mapping[str, Any], resolve: Resolve) -> Mount:
     kind = item.get("Type") or "other"
+    # Where the data of a volume lie is the daemon's; its name says which volume it is.
+    source = item.get("Name") if kind == "volume" else item.get("Source")
     return host_mount(
         "Container",
-        item.get("Source") or "",
+        source or "",
         item.get("Destination") or "",
         resolve,
         type_=kind,

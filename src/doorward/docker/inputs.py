@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from doorward.docker import limits, mounts, networks, secrets, security
-from doorward.docker.errors import (
-    InvisibleBodyError,
-    OldVersionError,
-)
+from doorward.docker.errors import AmbiguousRequestError, InvisibleBodyError, OldVersionError
 from doorward.docker.facts import NO_CONTAINER
 from doorward.docker.images import NO_IMAGE, Image, parse_image
 from doorward.docker.mounts import Mount, Resolve
@@ -39,9 +37,12 @@ class InputOptions:
     """API versions below are refused: a start could carry a HostConfig there."""
     mask_env: bool = False
     """Whether values of environment variables are kept from the policy."""
+    protected: tuple[str, ...] = ()
+    """What this daemon and this plugin really use on the host: their data, sockets, policies."""
 
 
 _MAX_STEPS: Final = 4096
+_VERSION: Final = re.compile(r"[1-9][0-9]?\.(?:0|[1-9][0-9]{0,3})")
 
 
 def resolve_path(path: str) -> str | None:
@@ -93,7 +94,7 @@ def to_input(
     options = options or InputOptions()
     target = parse_target(request.uri)
     route, name = find_route(request.method, target.route)
-    if route.action == "image.pull" and target.query.get("fromSrc", [""])[0]:
+    if route.action == "image.pull" and _is_import(target.query):
         route = IMPORT
     _check_version(target.version, options.minimum_version)
     visible, trusted = _check_body(request, route)
@@ -125,15 +126,24 @@ def to_input(
         "body": masked,
         "body_visible": visible,
         "query_trusted": trusted,
+        "protected": list(options.protected),
         "unknown_fields": unknown,
         **views,
     }
 
 
+def _is_import(query: Mapping[str, list[str]]) -> bool:
+    """Whether a creation of an image reads an archive: where `fromImage` is given, it pulls."""
+    return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
+
+
 def _check_version(text: str, minimum: tuple[int, ...]) -> None:
+    """The daemon reads `1.0000000023` as 1.23: only the one spelling of a version passes."""
     if not text:
         return
-    parts = tuple(int(part) if len(part) < 9 else 10**9 for part in text.split(".") if part)
+    if not _VERSION.fullmatch(text):
+        raise AmbiguousRequestError("API version is not written as the daemon writes it")
+    parts = tuple(int(part) for part in text.split("."))
     if parts < minimum:
         shown = ".".join(map(str, minimum))
         raise OldVersionError(f"API version is below the minimum of {shown}")
@@ -157,9 +167,17 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
     )
     if route.kind == "json" and not shown:
         raise InvisibleBodyError("body is not visible to the policy")
+    if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
+        raise InvisibleBodyError("body is a form, which would replace the query")
     if route.kind in ("none", "optional") and not trusted:
         raise InvisibleBodyError("body is not visible to the policy, and may replace the query")
     return shown or empty or route.kind != "stream", trusted
+
+
+def _is_form(content_type: str) -> bool:
+    """Whether the daemon reads a body of this type as parameters."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/x-www-form-urlencoded" or kind.startswith("multipart/")
 
 
 _Views: TypeAlias = dict[str, Any]
@@ -174,6 +192,8 @@ _NO_VIEWS: Final[_Views] = {
     "network": networks.NO_NETWORK,
     "devices": security.device_view({}),
     "cgroup": security.cgroup_view({}),
+    "logging": limits.NO_LOGGING,
+    "checkpoint": {"directory": ""},
     "container": NO_CONTAINER,
     "unresolved": [],
 }
@@ -221,16 +241,24 @@ def _host_views(
         "network": networks.create_network(host, config, net),
         "devices": security.device_view(host),
         "cgroup": security.cgroup_view(host),
+        "logging": limits.logging_view(host.get("LogConfig"), driver="Type", options="Config"),
     }
 
 
-def _start(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
-    return _host_views(body, {}, {}, resolve) if body else {}
+def _start(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
+    views = _host_views(body, {}, {}, resolve) if body else {}
+    directory = target.query.get("checkpoint-dir", [""])[0]
+    return {**views, "checkpoint": {"directory": directory}}
+
+
+def _checkpoint(body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    directory = body.get("CheckpointDir") or target.query.get("dir", [""])[0]
+    return {"checkpoint": {"directory": directory}}
 
 
 def _update(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
     return {
-        "resources": limits.create_resources(body),
+        "resources": limits.update_resources(body),
         "devices": security.device_view(body),
         "cgroup": security.cgroup_view(body),
     }
@@ -253,7 +281,7 @@ def _named(query: Mapping[str, list[str]], name: str, tag: str) -> Image:
 
 def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     query = target.query
-    if query.get("fromSrc", [""])[0]:
+    if _is_import(query):
         image = _named(query, "repo", "tag")
         return {"image": image, "target": image["reference"]}
     image = _named(query, "fromImage", "tag")
@@ -348,6 +376,7 @@ def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
         "mounts": found,
         "security": security.service_security(spec, network["names"]),
         "resources": limits.service_resources(task),
+        "logging": limits.logging_view(task.get("LogDriver"), driver="Name", options="Options"),
         "ports": networks.service_ports((body.get("EndpointSpec") or {}).get("Ports") or ()),
         "image": parse_image(spec.get("Image") or ""),
         "network": network,
@@ -370,6 +399,9 @@ _BY_ACTION: Final[Mapping[str, Callable[[Any, Target, str, Resolve], _Views]]] =
     "container.update": _update,
     "container.exec": _exec,
     "container.commit": _commit,
+    "checkpoint.create": _checkpoint,
+    "checkpoint.delete": _checkpoint,
+    "checkpoint.list": _checkpoint,
     "image.import": _pull,
     "image.pull": _pull,
     "image.push": _push,

@@ -11,7 +11,17 @@ from typing import Any, Final, TypeAlias
 
 from doorward.rego.numbers import from_fraction
 
-__all__ = ["NO_RESOURCES", "Resources", "build_resources", "create_resources", "service_resources"]
+__all__ = [
+    "NO_LOGGING",
+    "NO_RESOURCES",
+    "Resources",
+    "after_update",
+    "build_resources",
+    "create_resources",
+    "logging_view",
+    "service_resources",
+    "update_resources",
+]
 
 Resources: TypeAlias = dict[str, Any]
 
@@ -39,7 +49,9 @@ NO_RESOURCES: Final[Resources] = {
     "storage": {},
     "restart": "",
     "log_driver": "",
+    "changed": [],
 }
+NO_LOGGING: Final[dict[str, Any]] = {"driver": "", "options": []}
 _DEFAULT_PERIOD: Final = 100_000
 _BILLION: Final = 1_000_000_000
 
@@ -58,6 +70,34 @@ def create_resources(host: Mapping[str, Any]) -> Resources:
     found["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
     found["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
     return found
+
+
+def update_resources(body: Mapping[str, Any]) -> Resources:
+    """Of an update; `changed` names what it sets.
+
+    To the daemon 0 means "as before", but for the number of processes, where 0 and -1 lift the
+    limit and only an absent one stays.
+    """
+    resources = create_resources(body)
+    changed = {name for name in _FIELDS if resources[name]}
+    if body.get("PidsLimit") is not None:
+        changed.add("pids")
+    changed |= {name for name in ("cpuset_cpus", "cpuset_mems", "restart") if resources[name]}
+    return {**resources, "changed": sorted(changed)}
+
+
+def after_update(before: Resources, update: Resources) -> Resources:
+    """The resources of a container once an update has been made."""
+    kept = [name for name in (*_FIELDS, "cpuset_cpus", "cpuset_mems", "restart")]
+    values = {name: (update if name in update["changed"] else before)[name] for name in kept}
+    cpus = _cpus(values["nano_cpus"], values["cpu_quota"], values["cpu_period"])
+    return {**before, **values, "cpus": cpus, "changed": update["changed"]}
+
+
+def logging_view(config: Mapping[str, Any] | None, *, driver: str, options: str) -> dict[str, Any]:
+    """The log driver and the names of its options, from the fields that are called so."""
+    config = config or {}
+    return {"driver": config.get(driver) or "", "options": sorted(config.get(options) or ())}
 
 
 def _cpus(nano: int, quota: int, period: int) -> Any:

@@ -27,9 +27,24 @@ __all__ = [
 Resolve: TypeAlias = Callable[[str], str | None]
 """A host path with its links followed; None where that cannot be known."""
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _MODES: Final = re.compile(r"(?:[a-zA-Z-]+)(?:,[a-zA-Z-]+)*")
 _PROPAGATION: Final = ("shared", "slave", "private")
 _OVERLAY: Final = ("lowerdir", "upperdir", "workdir")
+_BIND: Final = frozenset({"bind", "rbind"})
+_VOLUME_OPTIONS: Final = frozenset({"type", "o", "device", "size"})
+"""What the local driver reads; newer drivers may read more, and then it is not known what."""
+_TMPFS_FLAGS: Final = _words("""
+    async atime defaults dev diratime dirsync exec mand noatime nodev nodiratime noexec nomand
+    norelatime nostrictatime nosuid relatime ro rw strictatime suid sync
+""")
+_TMPFS_VALUES: Final = _words("size mode uid gid nr_inodes nr_blocks mpol")
+"""Options of a tmpfs that cannot reach anything on the host. A list of what is harmless, because
+mount(2) obeys flags before it looks at the type: `bind` with `type=tmpfs` mounts the device."""
 
 
 class Mount(TypedDict):
@@ -116,8 +131,8 @@ def create_mounts(
         name, _, mode = source.partition(":")
         readonly = "ro" in mode.split(",")
         found.append(_mount("VolumesFrom", "volume", name, "", readonly=readonly, unresolved=True))
-    for target in host.get("Tmpfs") or ():
-        found.append(_mount("Tmpfs", "tmpfs", "", target))
+    for target, options in (host.get("Tmpfs") or {}).items():
+        found.append(_tmpfs("Tmpfs", "", target, (options or "").split(",")))
     for target in config.get("Volumes") or ():
         found.append(
             _mount("Volumes", "volume", "", target, driver=host.get("VolumeDriver") or "local")
@@ -188,9 +203,26 @@ def _of_mounts(item: Mapping[str, Any], resolve: Resolve) -> list[Mount]:
             unresolved=bool(source),
         )
         return [volume, *volume_mounts(name, driver.get("Options") or {}, target, resolve)]
-    known = kind if kind in ("tmpfs", "image", "cluster", "npipe") else "other"
+    if kind == "tmpfs":
+        return [_tmpfs("Mounts", source, target, _tmpfs_flags(item.get("TmpfsOptions") or {}))]
+    known = kind if kind in ("image", "cluster", "npipe") else "other"
     unresolved = known in ("other", "cluster")
     return [_mount("Mounts", known, source, target, readonly=readonly, unresolved=unresolved)]
+
+
+def _tmpfs(origin: str, source: str, target: str, flags: Sequence[str]) -> Mount:
+    """A file system in memory, unless its options say something else as well."""
+    harmless = _is_harmless([flag.strip() for flag in flags])
+    kind = "tmpfs" if harmless else "other"
+    return _mount(origin, kind, source, target, unresolved=not harmless)
+
+
+def _tmpfs_flags(options: Mapping[str, Any]) -> list[str]:
+    """`TmpfsOptions.Options`: lists of a name or of a name and a value."""
+    given = options.get("Options") or ()
+    if type(given) is not list or not all(type(each) is list for each in given):
+        return ["?"]
+    return ["=".join(map(str, each)) for each in given]
 
 
 def volume_mounts(
@@ -201,29 +233,42 @@ def volume_mounts(
         return []
     if driver not in ("", "local"):
         return [_mount("DriverOpts", "other", "", target, driver=driver, unresolved=True)]
+    if not options.keys() <= _VOLUME_OPTIONS:
+        return [_mount("DriverOpts", "other", "", target, driver="local", unresolved=True)]
     kind = (options.get("type") or "").lower()
     device = options.get("device") or ""
     flags = [flag.strip() for flag in (options.get("o") or "").split(",")]
-    found = []
-    if kind == "tmpfs" and not device.startswith("/"):
-        return [_mount("DriverOpts", "tmpfs", device, target, driver="local")]
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        if equals and name.strip().lower() in _OVERLAY:
-            found += [
-                host_mount("DriverOpts", path, target, resolve, driver="local")
-                for path in value.split(":")
-            ]
-    binds = {"bind", "rbind"} & set(flags) or kind in ("none", "bind", "")
-    if device.startswith("/") or (device and binds):
-        type_ = "bind" if binds else "device"
-        found.append(host_mount("DriverOpts", device, target, resolve, type_=type_, driver="local"))
-    elif not (found and kind == "overlay"):
-        # A file system of the network, or one of the kernel's own, or nothing that we know.
-        found.append(
-            _mount("DriverOpts", "filesystem", device, target, driver="local", unresolved=True)
-        )
-    return found
+    # The kernel ignores the type of a bind mount, and resolves a relative device against the
+    # working directory of the daemon, which is not known here: such a mount stays unresolved.
+    if _BIND & {flag.lower() for flag in flags} or kind in ("none", "bind", ""):
+        return [host_mount("DriverOpts", device, target, resolve, driver="local")]
+    if kind == "tmpfs":
+        if _is_harmless(flags):
+            return [_mount("DriverOpts", "tmpfs", device, target, driver="local")]
+        return [_mount("DriverOpts", "other", device, target, driver="local", unresolved=True)]
+    layers = [
+        host_mount("DriverOpts", path, target, resolve, driver="local")
+        for name, equals, value in (flag.partition("=") for flag in flags)
+        if equals and name.strip().lower().rstrip("+") in _OVERLAY
+        for path in value.split(":")
+    ]
+    if kind == "overlay" and layers:
+        return layers
+    if device.startswith("/"):
+        # A device node in an allowed folder may be any disk: its path says nothing.
+        node = host_mount("DriverOpts", device, target, resolve, type_="device", driver="local")
+        return [*layers, Mount(**{**node, "unresolved": True})]
+    unknown = _mount("DriverOpts", "filesystem", device, target, driver="local", unresolved=True)
+    return [*layers, unknown]
+
+
+def _is_harmless(flags: Sequence[str]) -> bool:
+    """Whether the options of a tmpfs are all known and reach nothing outside of it."""
+    return all(
+        flag in _TMPFS_FLAGS or not flag or (equals and name in _TMPFS_VALUES)
+        for flag in flags
+        for name, equals, _ in [flag.partition("=")]
+    )
 
 
 def bind_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:

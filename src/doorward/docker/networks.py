@@ -14,10 +14,12 @@ __all__ = [
     "service_ports",
 ]
 
-_IDENTIFIER: Final = re.compile(r"[0-9a-z]{25}|[0-9a-f]{64}")
+_IDENTIFIER: Final = re.compile(r"[0-9a-z]{1,64}")
+"""A whole identifier of a network, or a prefix of one: the daemon takes both, after names."""
 NO_NETWORK: Final[dict[str, Any]] = {
     "mode": "",
     "names": [],
+    "identifiers": [],
     "container": "",
     "driver": "",
     "addresses": [],
@@ -67,15 +69,20 @@ def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
 
 
 def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a swarm service: networks by name or identifier."""
+    """Of a swarm service: networks by name or identifier.
+
+    Whatever could be the prefix of an identifier is unresolved: the host's network has one, too.
+    """
     task = spec.get("TaskTemplate") or {}
     wanted = [*(task.get("Networks") or ()), *(spec.get("Networks") or ())]
     names = sorted({(item or {}).get("Target") or "" for item in wanted})
+    identifiers = [name for name in names if name != "host" and _IDENTIFIER.fullmatch(name)]
     return {
         **NO_NETWORK,
         "names": names,
+        "identifiers": identifiers,
         "mode": "host" if "host" in names else "",
-        "unresolved": any(_IDENTIFIER.fullmatch(name) for name in names),
+        "unresolved": bool(identifiers),
     }
 
 

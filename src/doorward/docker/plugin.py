@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.errors import RequestError
-from doorward.docker.facts import ENTERING, ContainerFacts
+from doorward.docker.facts import ContainerFacts
 from doorward.docker.inputs import Input, InputOptions, resolve_path, to_input
 from doorward.docker.mounts import Resolve
 from doorward.docker.remote import Answer, PdpError
@@ -126,8 +126,8 @@ class Plugin:
             if phase == "response":
                 found["phase"] = "response"
                 found["status"] = request.status
-            if self._facts is not None and found["action"] in ENTERING:
-                found["container"] = self._facts.view(found["target"])
+            if self._facts is not None:
+                self._facts.join(found)
             verdict, decision_id = self._ask(found, decision_id)
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)

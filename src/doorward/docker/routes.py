@@ -60,7 +60,9 @@ ROUTES: Final = (
     _route("GET", "/debug/.+", "system.debug"),
     # containers
     _route("GET", "/containers/{name}/checkpoints", "checkpoint.list"),
-    _route("POST", "/containers/{name}/checkpoints", "checkpoint.create", "json"),
+    _route(
+        "POST", "/containers/{name}/checkpoints", "checkpoint.create", "json", bodies.CHECKPOINT
+    ),
     _route("DELETE", "/containers/{name}/checkpoints/{other}", "checkpoint.delete"),
     _route("GET", "/containers/json", "container.list"),
     _route("GET", "/containers/ps", "container.list"),

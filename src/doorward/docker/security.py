@@ -21,6 +21,17 @@ __all__ = [
 
 Security: TypeAlias = dict[str, Any]
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# What the daemon hides and protects by itself, in every version from 20.10 on.
+_MASKED: Final = _words("""
+    /proc/acpi /proc/asound /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug
+    /proc/scsi /proc/timer_list /proc/timer_stats /sys/firmware
+""")
+_READONLY: Final = _words("/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger")
 _LABEL: Final = ("User", "Role", "Type", "Level")
 _NAMESPACES: Final = {
     "NetworkMode": "network",
@@ -51,6 +62,7 @@ def _security(**found: Any) -> Security:
         "readonly_rootfs": False,
         "runtime": "",
         "sysctls": {},
+        "annotations": {},
         "unresolved": False,
         **found,
     }
@@ -76,8 +88,9 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
         readonly_rootfs=bool(host.get("ReadonlyRootfs")),
         runtime=host.get("Runtime") or "",
         sysctls=host.get("Sysctls") or {},
-        masked_paths=_paths(host.get("MaskedPaths")),
-        readonly_paths=_paths(host.get("ReadonlyPaths")),
+        annotations=host.get("Annotations") or {},
+        masked_paths=_paths(host.get("MaskedPaths"), _MASKED),
+        readonly_paths=_paths(host.get("ReadonlyPaths"), _READONLY),
         unresolved=bool(joined),
     )
     for key, value in options:
@@ -109,8 +122,9 @@ def _capabilities(names: Iterable[str]) -> list[str]:
     return sorted({name.strip().upper().removeprefix("CAP_") for name in names})
 
 
-def _paths(value: list[str] | None) -> str:
-    if value is None:
+def _paths(value: list[str] | None, usual: frozenset[str]) -> str:
+    """`default`, too, for a list that has all of the daemon's: an inspected container shows it."""
+    if value is None or usual <= set(value):
         return "default"
     return "custom" if value else "none"
 

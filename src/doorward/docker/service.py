@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from doorward.docker.audit import AuditLog
@@ -16,6 +16,7 @@ from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.facts import ContainerFacts
 from doorward.docker.inputs import resolve_path, resolver
 from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.protected import daemon_paths, protected_paths
 from doorward.docker.remote import DEADLINE, RemotePdp
 from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
 
@@ -68,7 +69,7 @@ class Service:
         resolve = resolver(options.host_root) if options.host_root else resolve_path
         facts = ContainerFacts(options.inspect, resolve) if options.inspect else None
         self.plugin = Plugin(
-            self._decider, options.plugin, audit=self._audit, resolve=resolve, facts=facts
+            self._decider, _protecting(options), audit=self._audit, resolve=resolve, facts=facts
         )
         listener, context, ours = _listener(options)
         self._server = PluginServer(
@@ -98,6 +99,18 @@ class Service:
         self._server.close()
         self._decider.close()
         self._audit.close()
+
+
+def _protecting(options: ServiceOptions) -> PluginOptions:
+    """The plugin's options, which know what this service and its daemon use on the host."""
+    used = [
+        *(options.policies if not options.url else ()),
+        *(options.certificate, options.key, options.authority),
+        *(options.audit_log, options.socket, options.inspect),
+        *daemon_paths(),
+    ]
+    inputs = replace(options.plugin.inputs, protected=protected_paths(used))
+    return replace(options.plugin, inputs=inputs)
 
 
 def _listener(options: ServiceOptions) -> tuple[socket.socket, ssl.SSLContext | None, bool]:

@@ -1,48 +1,129 @@
 # What a request may not have, whatever its action, unless an admin makes it. Each objection names
-# its rule and says what was wrong in a few words.
+# its rule and says what was wrong in a few words. A setting that the data lacks is the strictest.
 package policy.docker.guards
 
-import data.docker.capabilities
-import data.docker.images
-import data.docker.limits
-import data.docker.mounts
-import data.docker.networks
-import data.docker.ports
-import data.docker.runtimes
-import data.docker.sysctls
+defaults := {
+	"capabilities": {"allow": []},
+	"images": {"allow": [], "require_digest": true},
+	"limits": {"memory": 0, "cpus": 0, "pids": 0},
+	"logging": {"drivers": [], "options": []},
+	"mounts": {"allow": [], "volume_drivers": [], "volumes_from": false},
+	"networks": {"drivers": [], "join_containers": false, "services": [], "services_by_identifier": false},
+	"ports": {"first": 1024, "last": 65535},
+	"queries": {"unverified": []},
+	"runtimes": {"allow": []},
+	"sysctls": {"allow": []},
+}
 
-# Whoever can write here is the daemon, or can turn the plugin off.
-protected := [
-	"/boot", "/dev", "/etc/docker", "/etc/doorward", "/proc", "/run/containerd", "/run/docker",
-	"/run/docker.sock", "/sys", "/var/lib/containerd", "/var/lib/docker", "/var/run/docker.sock",
-]
+setting(section, name) := value if value := data.docker[section][name]
+
+else := defaults[section][name]
+
+# Write access here means control of the daemon or of the plugin. The plugin adds what this daemon
+# and the plugin itself really use.
+protected := array.concat(
+	[
+		"/boot", "/dev", "/etc/docker", "/etc/doorward", "/proc", "/run/containerd", "/run/docker",
+		"/run/docker.sock", "/sys", "/var/lib/containerd", "/var/lib/docker",
+		"/var/run/docker.sock",
+	],
+	object.get(input, "protected", []),
+)
+
+# Every view has to be there: what is missing could not be judged.
+objections contains {"rule": "input", "message": message} if {
+	some view in [
+		"cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
+		"network", "ports", "query_trusted", "resources", "security", "unknown_fields",
+	]
+	object.get(input, view, null) == null
+	message := sprintf("%s is missing in the input", [view])
+}
 
 objections contains {"rule": "fields", "message": "field unknown to the policy"} if {
 	count(input.unknown_fields) > 0
 }
 
+objections contains {"rule": "query", "message": "a form in the body could replace the query"} if {
+	input.query_trusted == false
+	not input.action in setting("queries", "unverified")
+}
+
+# What reaches out of its box: the request, and the container it is for, where the plugin was told
+# to ask the daemon about it. One set of rules judges both.
+
+subjects["request"] := input
+
+subjects["container"] := input.container if {
+	input.action in entering
+	input.container.known == true
+}
+
+entering := {
+	"container.archive.get", "container.archive.put", "container.attach", "container.commit",
+	"container.exec", "container.export", "container.update",
+}
+
+objections contains {"rule": fault.rule, "message": fault.message} if {
+	some fault in faults
+	fault.of == "request"
+}
+
+objections contains {"rule": "container", "message": "container reaches the host"} if {
+	some fault in faults
+	fault.of == "container"
+	not filled_in_by_the_daemon(fault)
+}
+
+objections contains {"rule": "container", "message": "container cannot be judged"} if {
+	input.action in entering
+	input.container.asked == true
+	input.container.known == false
+	input.container.missing == false
+}
+
+# On older kernels every container has the host's namespace of control groups; the name of the
+# runtime is the daemon's, and volumes of others were judged when they were given.
+filled_in_by_the_daemon(fault) if fault.rule == "runtime"
+
+filled_in_by_the_daemon(fault) if fault.message == "cgroup namespace of the host may not be used"
+
+faults contains {"of": of, "rule": "input", "message": message} if {
+	some of, subject in subjects
+	some field in [
+		"annotations", "apparmor", "cap_add", "host_namespaces", "joined_containers",
+		"label_disabled", "masked_paths", "options", "privileged", "readonly_paths", "runtime",
+		"seccomp", "sysctls",
+	]
+	object.get(subject, ["security", field], null) == null
+	message := sprintf("security.%s is missing in the input", [field])
+}
+
 # mounts
 
-objections contains {"rule": "mounts", "message": message} if {
-	some mount in input.mounts
+faults contains {"of": of, "rule": "mounts", "message": message} if {
+	some of, subject in subjects
+	some mount in subject.mounts
 	mount.type in {"bind", "device"}
 	not allowed_source(mount)
 	message := sprintf("host path %s may not be mounted", [mount.clean])
 }
 
-objections contains {"rule": "mounts", "message": "mount may not propagate to the host"} if {
-	some mount in input.mounts
+faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate to the host"} if {
+	some of, subject in subjects
+	some mount in subject.mounts
 	mount.propagation in {"shared", "rshared"}
 }
 
-objections contains {"rule": "mounts", "message": message} if {
-	some mount in input.mounts
-	mount.type in {"filesystem", "npipe", "other", "cluster"}
+faults contains {"of": of, "rule": "mounts", "message": message} if {
+	some of, subject in subjects
+	some mount in subject.mounts
+	not mount.type in {"bind", "device", "image", "tmpfs", "volume"}
 	message := sprintf("mount of %s cannot be judged", [mount.origin])
 }
 
 objections contains {"rule": "mounts", "message": "volumes of another container may not be used"} if {
-	not mounts.volumes_from
+	not setting("mounts", "volumes_from") == true
 	some mount in input.mounts
 	mount.origin == "VolumesFrom"
 }
@@ -50,20 +131,22 @@ objections contains {"rule": "mounts", "message": "volumes of another container 
 objections contains {"rule": "mounts", "message": message} if {
 	some mount in input.mounts
 	mount.type == "volume"
-	not mount.origin == "VolumesFrom"
-	not mount.driver in mounts.volume_drivers
+	mount.origin != "VolumesFrom"
+	not mount.driver in setting("mounts", "volume_drivers")
 	message := sprintf("volume driver %s may not be used", [mount.driver])
 }
 
+# A device node is not a path: in an allowed folder it may be any disk.
 allowed_source(mount) if {
-	not mount.unresolved
+	mount.type == "bind"
+	mount.unresolved == false
 	below_allowed(mount.clean)
 	below_allowed(mount.resolved)
 	not touches_protected(mount.resolved)
 }
 
 below_allowed(path) if {
-	some allowed in mounts.allow
+	some allowed in setting("mounts", "allow")
 	below(path, allowed)
 }
 
@@ -83,105 +166,101 @@ below(path, folder) if startswith(path, concat("", [trim_right(folder, "/"), "/"
 
 # security
 
-objections contains {"rule": "privileged", "message": "privileged is not allowed"} if {
-	input.security.privileged
+faults contains {"of": of, "rule": "privileged", "message": "privileged is not allowed"} if {
+	some of, subject in subjects
+	subject.security.privileged == true
 }
 
-objections contains {"rule": "capabilities", "message": message} if {
-	some capability in input.security.cap_add
-	not capability in capabilities.allow
+faults contains {"of": of, "rule": "capabilities", "message": message} if {
+	some of, subject in subjects
+	some capability in subject.security.cap_add
+	not capability in setting("capabilities", "allow")
 	message := sprintf("capability %s is not allowed", [capability])
 }
 
-objections contains {"rule": "profiles", "message": message} if {
+faults contains {"of": of, "rule": "profiles", "message": message} if {
+	some of, subject in subjects
 	some name in ["seccomp", "apparmor"]
-	not input.security[name] in {"default", "builtin", "docker-default"}
+	not subject.security[name] in {"default", "builtin", "docker-default"}
 	message := sprintf("%s profile may not be changed", [name])
 }
 
-objections contains {"rule": "profiles", "message": "SELinux label may not be disabled"} if {
-	input.security.label_disabled
+faults contains {"of": of, "rule": "profiles", "message": "SELinux label may not be disabled"} if {
+	some of, subject in subjects
+	subject.security.label_disabled == true
 }
 
-objections contains {"rule": "profiles", "message": message} if {
-	some option in input.security.options
+faults contains {"of": of, "rule": "profiles", "message": message} if {
+	some of, subject in subjects
+	some option in subject.security.options
 	key := split(option, "=")[0]
 	not key in {"apparmor", "no-new-privileges", "seccomp", "systempaths"}
 	message := sprintf("security option %s is not allowed", [key])
 }
 
-objections contains {"rule": "profiles", "message": "paths of the system may not be unmasked"} if {
+faults contains {"of": of, "rule": "profiles", "message": "paths of the system may not be unmasked"} if {
+	some of, subject in subjects
 	some name in ["masked_paths", "readonly_paths"]
-	input.security[name] != "default"
+	subject.security[name] != "default"
 }
 
-objections contains {"rule": "namespaces", "message": message} if {
-	some namespace in input.security.host_namespaces
+faults contains {"of": of, "rule": "namespaces", "message": message} if {
+	some of, subject in subjects
+	some namespace in subject.security.host_namespaces
 	message := sprintf("%s namespace of the host may not be used", [namespace])
 }
 
-objections contains {"rule": "namespaces", "message": "namespace of a container may not be joined"} if {
-	not networks.join_containers
-	count(input.security.joined_containers) > 0
+faults contains {"of": of, "rule": "namespaces", "message": "namespace of a container may not be joined"} if {
+	some of, subject in subjects
+	not setting("networks", "join_containers") == true
+	count(subject.security.joined_containers) > 0
 }
 
-objections contains {"rule": "devices", "message": "devices are not allowed"} if input.devices.any
+faults contains {"of": of, "rule": "devices", "message": "devices are not allowed"} if {
+	some of, subject in subjects
+	subject.devices.any == true
+}
+
+faults contains {"of": of, "rule": "sysctls", "message": message} if {
+	some of, subject in subjects
+	some name, _ in subject.security.sysctls
+	not name in setting("sysctls", "allow")
+	message := sprintf("sysctl %s is not allowed", [name])
+}
+
+faults contains {"of": of, "rule": "runtime", "message": message} if {
+	some of, subject in subjects
+	subject.security.runtime != ""
+	not subject.security.runtime in setting("runtimes", "allow")
+	message := sprintf("runtime %s is not allowed", [subject.security.runtime])
+}
+
+faults contains {"of": of, "rule": "annotations", "message": message} if {
+	some of, subject in subjects
+	some name, _ in subject.security.annotations
+	message := sprintf("annotation %s for the runtime is not allowed", [name])
+}
 
 objections contains {"rule": "cgroup", "message": "parent of the control group may not be chosen"} if {
 	input.cgroup.parent != ""
 }
 
-objections contains {"rule": "sysctls", "message": message} if {
-	some name, _ in input.security.sysctls
-	not name in sysctls.allow
-	message := sprintf("sysctl %s is not allowed", [name])
+objections contains {"rule": "checkpoint", "message": "folder of the checkpoint may not be chosen"} if {
+	input.checkpoint.directory != ""
 }
 
-objections contains {"rule": "runtime", "message": message} if {
-	input.security.runtime != ""
-	not input.security.runtime in runtimes.allow
-	message := sprintf("runtime %s is not allowed", [input.security.runtime])
+# logs: a driver sends what a container writes from the host's network, and opens host sockets
+
+objections contains {"rule": "logging", "message": message} if {
+	input.logging.driver != ""
+	not input.logging.driver in setting("logging", "drivers")
+	message := sprintf("log driver %s is not allowed", [input.logging.driver])
 }
 
-# containers that are there already, where the plugin was told to ask the daemon about them
-
-entering := {
-	"container.archive.get", "container.archive.put", "container.attach", "container.commit",
-	"container.exec", "container.export", "container.update",
-}
-
-objections contains {"rule": "container", "message": "container reaches the host"} if {
-	input.action in entering
-	input.container.known
-	reaches_host(input.container)
-}
-
-objections contains {"rule": "container", "message": "container cannot be judged"} if {
-	input.action in entering
-	input.container.asked
-	not input.container.known
-	not input.container.missing
-}
-
-reaches_host(container) if container.security.privileged
-
-reaches_host(container) if container.devices.any
-
-# On older kernels the host's namespace of control groups is every container's.
-reaches_host(container) if {
-	some namespace in container.security.host_namespaces
-	namespace != "cgroup"
-}
-
-reaches_host(container) if {
-	some capability in container.security.cap_add
-	not capability in capabilities.allow
-}
-
-reaches_host(container) if {
-	some mount in container.mounts
-	mount.type in {"bind", "npipe", "other"}
-	not allowed_source(mount)
+objections contains {"rule": "logging", "message": message} if {
+	some option in input.logging.options
+	not option in setting("logging", "options")
+	message := sprintf("log option %s is not allowed", [option])
 }
 
 # services
@@ -200,8 +279,9 @@ runs_containers if {
 
 objections contains {"rule": "services", "message": "network of a service cannot be judged"} if {
 	input.action in {"service.create", "service.update"}
-	input.network.unresolved
-	not networks.services_by_identifier
+	some name in input.network.identifiers
+	not name in setting("networks", "services")
+	not setting("networks", "services_by_identifier") == true
 }
 
 # images
@@ -213,7 +293,7 @@ objections contains {"rule": "images", "message": message} if {
 }
 
 objections contains {"rule": "images", "message": "image must be named by its digest"} if {
-	images.require_digest
+	setting("images", "require_digest") == true
 	input.action in {"container.create", "service.create", "service.update", "image.pull"}
 	input.image.digest == ""
 }
@@ -231,40 +311,74 @@ asked_images contains image if {
 	some image in input.images
 }
 
-allowed_image(_) if "**" in images.allow
+allowed_image(_) if "**" in setting("images", "allow")
 
 allowed_image(image) if {
-	not image.unresolved
-	some pattern in images.allow
+	image.unresolved == false
+	some pattern in setting("images", "allow")
 	glob.match(pattern, ["/"], image.name)
 }
 
-# limits
+# limits: of what is there after the request. To the daemon 0 and -1 are "no limit".
 
-objections contains {"rule": "limits", "message": message} if {
-	input.action in {"container.create", "service.create", "service.update"}
-	some name, ceiling in limits
+ceilings[name] := ceiling if {
+	some name, _ in defaults.limits
+	ceiling := setting("limits", name)
 	ceiling > 0
-	not within(name, ceiling)
-	message := sprintf("%s must be limited to %v", [name, ceiling])
 }
 
 objections contains {"rule": "limits", "message": message} if {
+	some name, ceiling in ceilings
+	limited(name)
+	not within(input.resources[name], ceiling)
+	message := sprintf("%s must be limited to %v", [name, ceiling])
+}
+
+# Without a limit of its own, swap is as much again as memory.
+objections contains {"rule": "limits", "message": message} if {
+	limited("memory")
+	swap := input.resources.memory_swap
+	swap != 0
+	not within(swap, 2 * ceilings.memory)
+	message := sprintf("memory and swap must be limited to %v", [2 * ceilings.memory])
+}
+
+limited(_) if input.action in {"container.create", "service.create", "service.update"}
+
+# A build has no limit of processes.
+limited(name) if {
+	input.action == "image.build"
+	name in {"cpus", "memory"}
+}
+
+# An update is judged by what it makes of the container; where the plugin does not ask the daemon,
+# by itself, and then it has to say all that the limit is made of.
+limited(name) if {
 	input.action == "container.update"
-	some name, ceiling in limits
-	ceiling > 0
-	input.resources[name] != 0
-	not within(name, ceiling)
-	message := sprintf("%s must be limited to %v", [name, ceiling])
+	some field in parts[name]
+	field in input.resources.changed
 }
 
-within(name, ceiling) if {
-	input.resources[name] > 0
-	input.resources[name] <= ceiling
+parts := {
+	"cpus": {"cpu_period", "cpu_quota", "nano_cpus"},
+	"memory": {"memory", "memory_swap"},
+	"pids": {"pids"},
+}
+
+objections contains {"rule": "limits", "message": "a limit must be set as a whole"} if {
+	input.action == "container.update"
+	input.container.known == false
+	ceilings.cpus
+	count({"cpu_period", "cpu_quota"} & {field | some field in input.resources.changed}) == 1
+}
+
+within(value, ceiling) if {
+	value > 0
+	value <= ceiling
 }
 
 objections contains {"rule": "limits", "message": "the host must be able to end the container"} if {
-	input.resources.oom_kill_disable
+	input.resources.oom_kill_disable == true
 }
 
 objections contains {"rule": "limits", "message": "the host must be able to end the container"} if {
@@ -282,13 +396,13 @@ objections contains {"rule": "ports", "message": message} if {
 allowed_port(port) if port.host in {"", "0"}
 
 allowed_port(port) if {
-	port.first >= ports.first
-	port.last <= ports.last
+	port.first >= setting("ports", "first")
+	port.last <= setting("ports", "last")
 	port.first <= port.last
 }
 
 objections contains {"rule": "networks", "message": message} if {
 	input.action == "network.create"
-	not input.network.driver in networks.drivers
+	not input.network.driver in setting("networks", "drivers")
 	message := sprintf("network driver %s is not allowed", [input.network.driver])
 }

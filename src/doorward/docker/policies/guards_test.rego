@@ -6,6 +6,7 @@ import data.policy.docker.guards
 plain := {
 	"identified": false,
 	"User": "",
+	"AuthMethod": "",
 	"action": "container.create",
 	"unknown_fields": [],
 	"mounts": [],
@@ -13,14 +14,18 @@ plain := {
 		"privileged": false, "cap_add": [], "options": [], "seccomp": "default", "apparmor": "default",
 		"label_disabled": false, "masked_paths": "default", "readonly_paths": "default",
 		"host_namespaces": [], "joined_containers": [], "runtime": "", "sysctls": {},
+		"annotations": {},
 	},
-	"resources": {"memory": 0, "cpus": 0, "pids": 0, "oom_kill_disable": false, "oom_score_adj": 0},
+	"resources": {"memory": 0, "memory_swap": 0, "cpus": 0, "pids": 0, "changed": [], "oom_kill_disable": false, "oom_score_adj": 0},
 	"ports": {"published": []},
 	"image": image("docker.io/library/busybox"),
 	"images": [],
-	"network": {"driver": "", "unresolved": false},
+	"network": {"driver": "", "names": [], "identifiers": [], "unresolved": false},
 	"devices": {"any": false},
 	"cgroup": {"parent": ""},
+	"checkpoint": {"directory": ""},
+	"logging": {"driver": "", "options": []},
+	"query_trusted": true,
 	"container": {"asked": false, "known": false, "missing": false},
 }
 
@@ -135,7 +140,9 @@ test_service_that_installs_a_plugin if {
 
 test_service_in_a_network_by_its_identifier if {
 	service := object.union(plain, {"action": "service.create", "body": {}})
-	objected(object.union(service, {"network": {"unresolved": true}})) == {"services"}
+	request := object.union(service, {"network": {"names": ["a1"], "identifiers": ["a1"]}})
+	objected(request) == {"services"}
+	count(guards.objections) == 0 with input as request with data.docker.networks.services as ["a1"]
 }
 
 entered(container) := objected(object.union(plain, {
@@ -146,13 +153,15 @@ entered(container) := objected(object.union(plain, {
 test_exec_into_a_container_that_reaches_the_host if {
 	harmless := {
 		"asked": true, "known": true, "missing": false, "mounts": [], "devices": {"any": false},
-		"security": {"privileged": false, "host_namespaces": [], "cap_add": []},
+		"security": object.union(plain.security, {"runtime": "sysbox", "host_namespaces": ["cgroup"]}),
 	}
 	entered(harmless) == set()
 	every changed in [
 		{"security": {"privileged": true}}, {"security": {"host_namespaces": ["pid"]}},
-		{"security": {"cap_add": ["SYS_ADMIN"]}}, {"devices": {"any": true}},
-		{"mounts": [bind("/etc", "/etc")]}, {"known": false},
+		{"security": {"cap_add": ["SYS_ADMIN"]}}, {"security": {"masked_paths": "none"}},
+		{"security": {"seccomp": "unconfined"}}, {"security": {"apparmor": "unconfined"}},
+		{"security": {"options": ["label=type:x"]}}, {"security": {"seccomp": null}},
+		{"devices": {"any": true}}, {"mounts": [bind("/etc", "/etc")]}, {"known": false},
 	] {
 		entered(object.union(harmless, changed)) == {"container"}
 	}
@@ -227,4 +236,92 @@ test_admin_is_not_guarded if {
 	)
 	authz.allow with input as request with data.docker.users as {"carol": ["admin"]}
 	not authz.allow with input as request with data.docker.users as {"carol": ["operator"]}
+}
+
+update_objections(changed, resources, known) := objections if {
+	update := object.union(plain, {
+		"action": "container.update",
+		"resources": object.union(resources, {"changed": changed}),
+		"container": {"asked": known, "known": known, "mounts": [], "security": plain.security},
+	})
+	objections := guards.objections with input as update
+		with data.docker.limits as {"memory": 1000, "cpus": 2, "pids": 10}
+}
+
+test_update_that_leaves_the_limits_alone if {
+	count(update_objections(["restart"], {}, false)) == 0
+	count(update_objections(["memory"], {"memory": 900}, false)) == 0
+	count(update_objections(["cpu_period", "cpu_quota"], {"cpus": 2}, false)) == 0
+}
+
+test_update_that_lifts_a_limit if {
+	every case in [
+		[["pids"], {"pids": 0}], [["pids"], {"pids": -1}], [["cpu_quota"], {"cpus": 0}],
+		[["cpu_period"], {"cpus": 0}], [["cpu_quota"], {"cpus": 1}],
+		[["memory_swap"], {"memory": 0, "memory_swap": -1}],
+		[["memory", "memory_swap"], {"memory": 900, "memory_swap": -1}],
+		[["memory", "memory_swap"], {"memory": 900, "memory_swap": 2001}],
+		[["nano_cpus"], {"cpus": 3}],
+	] {
+		count(update_objections(case[0], case[1], false)) > 0
+	}
+}
+
+test_update_of_a_known_container_may_set_a_part if {
+	count(update_objections(["cpu_quota"], {"cpus": 2}, true)) == 0
+	count(update_objections(["cpu_period"], {"cpus": 50}, true)) > 0
+}
+
+test_build_has_limits_too if {
+	config := {"memory": 1000, "cpus": 0, "pids": 10}
+	build := object.union(plain, {"action": "image.build"})
+	count(guards.objections) == 1 with input as build with data.docker.limits as config
+	small := object.union(build, {"resources": {"memory": 500}})
+	count(guards.objections) == 0 with input as small with data.docker.limits as config
+}
+
+test_device_node_below_an_allowed_folder if {
+	node := object.union(bind("/srv/data/x", "/srv/data/x"), {"type": "device"})
+	objected_to_mount(node)
+}
+
+test_query_that_a_form_could_replace if {
+	request := object.union(plain, {"action": "image.build", "query_trusted": false})
+	objected(request) == {"query"}
+	count(guards.objections) == 0 with input as request
+		with data.docker.queries as {"unverified": ["image.build"]}
+}
+
+test_logging if {
+	objected(object.union(plain, {"logging": {"driver": "splunk"}})) == {"logging"}
+	objected(object.union(plain, {"logging": {"options": ["fluentd-address"]}})) == {"logging"}
+	objected(object.union(plain, {"logging": {"driver": "json-file", "options": ["max-size"]}})) == set()
+}
+
+test_annotation if {
+	objected(with_security({"annotations": {"org.systemd.property.X": "1"}})) == {"annotations"}
+}
+
+test_folder_of_a_checkpoint if {
+	objected(object.union(plain, {"checkpoint": {"directory": "/etc"}})) == {"checkpoint"}
+}
+
+test_missing_view_is_an_objection if {
+	every view, _ in object.remove(plain, ["action", "AuthMethod", "User", "identified"]) {
+		"input" in objected(object.remove(plain, [view]))
+	}
+}
+
+test_settings_that_are_missing_are_the_strictest if {
+	objections := guards.objections with input as plain with data.docker as {}
+	{objection.rule | some objection in objections} == {"images"}
+	drivers := object.union(plain, {"mounts": [{"type": "volume", "origin": "Mounts", "driver": "local"}]})
+	found := guards.objections with input as drivers with data.docker as {}
+	"mounts" in {objection.rule | some objection in found}
+}
+
+test_what_the_plugin_itself_uses_is_protected if {
+	request := object.union(with_mounts([bind("/opt/audit/x", "/opt/audit/x")]), {"protected": ["/opt/audit"]})
+	count(guards.objections) > 0 with input as request
+		with data.docker.mounts as object.union(allowed_mounts, {"allow": ["/opt"]})
 }

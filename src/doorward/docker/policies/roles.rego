@@ -1,5 +1,5 @@
-# Which actions each role may ask for. Only a user whom a client certificate names is somebody;
-# everyone on the Unix socket has the roles of `local_roles`, whatever their name.
+# Which actions each role may ask for. A client certificate names a user; everyone on the Unix socket
+# has the roles of `local_roles`. A certificate without a name is nobody and has no role.
 package policy.docker.roles
 
 viewer_actions := {
@@ -33,13 +33,19 @@ operator_actions := developer_actions | {
 actions := {"viewer": viewer_actions, "developer": developer_actions, "operator": operator_actions}
 
 held contains role if {
-	input.identified
+	input.identified == true
 	some role in data.docker.users[input.User]
 }
 
 held contains role if {
-	not input.identified
+	local
 	some role in data.docker.local_roles
+}
+
+# Only the Unix socket has no authentication.
+local if {
+	input.identified == false
+	input.AuthMethod == ""
 }
 
 admin if "admin" in held
@@ -55,6 +61,8 @@ permitted if {
 	input.action in actions[role]
 }
 
-name := sprintf("user %s", [input.User]) if input.identified
+default name := "a client without a name"
 
-name := "a local user" if not input.identified
+name := sprintf("user %s", [input.User]) if input.identified == true
+
+name := "a local user" if local

@@ -9,7 +9,9 @@ config := {
 }
 
 allowed(user, action) if {
-	roles.permitted with input as {"identified": user != "", "User": user, "action": action}
+	method := {true: "TLS", false: ""}[user != ""]
+	request := {"identified": user != "", "User": user, "AuthMethod": method, "action": action}
+	roles.permitted with input as request
 		with data.docker.users as config.users
 		with data.docker.local_roles as config.local_roles
 }
@@ -17,7 +19,7 @@ allowed(user, action) if {
 test_viewer_looks if allowed("bob", "container.list")
 
 test_viewer_changes_nothing if {
-	every action in (roles.operator_actions - roles.viewer_actions) {
+	every action in roles.operator_actions - roles.viewer_actions {
 		not allowed("bob", action)
 	}
 }
@@ -76,4 +78,11 @@ test_denial_names_user_and_action if {
 		"action": "image.build",
 	}
 		with data.docker.users as config.users
+}
+
+test_certificate_without_a_name_is_nobody if {
+	every action in {"container.list", "container.create"} {
+		request := {"identified": false, "User": "", "AuthMethod": "TLS", "action": action}
+		not roles.permitted with input as request with data.docker.local_roles as ["admin"]
+	}
 }

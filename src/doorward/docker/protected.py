@@ -1,0 +1,46 @@
+"""The folders and files of this host that control the daemon or the plugin, wherever they are.
+
+The shipped policies protect the usual ones by name. What was put elsewhere (another data-root, a
+folder of policies, an audit log, the environment that the plugin runs from) is in the input as
+`protected`, so that no mount of a folder that users may otherwise use reaches it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["DAEMON_CONFIG", "daemon_paths", "protected_paths"]
+
+DAEMON_CONFIG: Final = "/etc/docker/daemon.json"
+_KEYS: Final = ("data-root", "graph", "exec-root", "containerd", "pidfile", "tlskey", "tlscacert")
+_MAX_CONFIG: Final = 1 << 20
+
+
+def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
+    """`used` (`""` and `-` are skipped) and the plugin's own program, as given and with links
+    followed."""
+    own = [sys.prefix, str(Path(__file__).parents[1]), sys.executable]
+    paths: set[str] = set()
+    for path in (*used, *own):
+        if path and path != "-":
+            absolute = os.path.abspath(path.removeprefix("unix://"))
+            paths |= {absolute, os.path.realpath(absolute)}
+    # The root itself would protect everything: an interpreter that lives there is not ours alone.
+    return tuple(sorted(paths - {"/", "/usr", "/usr/local"}))
+
+
+def daemon_paths(config: str = DAEMON_CONFIG) -> list[str]:
+    """What daemon.json puts elsewhere; [] for a file that cannot be read."""
+    try:
+        content = Path(config).read_bytes()[:_MAX_CONFIG]
+        document = json.loads(content or b"{}")
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(document, dict):
+        return []
+    return [config, *(document[key] for key in _KEYS if isinstance(document.get(key), str))]
