@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -20,6 +21,9 @@ def pytest_configure() -> None:
     ignores it too: what tests start must not."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes is the machine's business.
+    settings.register_profile("doorward", deadline=None)
+    settings.load_profile("doorward")
 
 
 @pytest.fixture(scope="session")

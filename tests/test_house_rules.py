@@ -112,12 +112,82 @@ def test_every_package_has_its_tests() -> None:
     assert not untested
 
 
-@pytest.mark.parametrize("path", MODULES, ids=named)
-def test_nothing_catches_everything(path: Path) -> None:
+EDGES = {
+    "docker/plugin.py": {"_decide"},
+    "docker/server.py": {"_reply", "_serve"},
+    "envoy/check.py": {"_deny", "check"},
+    "pdp/decision_log.py": {"_line_of"},
+    "pdp/pdp.py": {"decide", "decide_query"},
+    "pdp/reload.py": {"reload"},
+    "rest/app.py": {"__call__"},
+    "rest/server.py": {"_run"},
+}
+"""The functions that catch what nobody expected, by file: the edges of the house."""
+
+LOOPS = {
+    "cli/sidecar.py": {"run"},
+    "docker/server.py": {"__init__"},
+    "pdp/decision_log.py": {"__init__"},
+    "pdp/reload.py": {"__init__"},
+}
+"""The functions that hand a loop to `edge.repeat`, by file."""
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ExceptHandler):
-            caught = node.type and ast.unparse(node.type)
-            assert caught not in {None, "Exception", "BaseException"}, f"line {node.lineno}"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def caught(node: ast.AST) -> set[str]:
+    handlers = [each for each in ast.walk(node) if isinstance(each, ast.ExceptHandler)]
+    return {
+        name for each in handlers for name in re.findall(r"\w+", ast.unparse(each.type or each))
+    }
+
+
+def naming(path: Path, name: str) -> set[str]:
+    """The functions of a file that name `name` of the edge."""
+    if "from doorward.edge import" not in path.read_text():
+        return set()
+    return {
+        function.name
+        for function in functions(path)
+        if any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(function))
+    }
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_only_the_edges_catch_everything(path: Path) -> None:
+    inside = str(path.relative_to(SOURCE / "doorward"))
+    if inside == "edge.py":
+        return
+    tree = ast.parse(path.read_text())
+    assert caught(tree).isdisjoint({"except", "Exception", "BaseException"})
+    assert naming(path, "FAULTS") == EDGES.get(inside, set())
+    assert naming(path, "repeat") == LOOPS.get(inside, set())
+    # What is caught is reported: an edge counts and logs, and nothing is lost in silence.
+    handlers = [each for each in ast.walk(tree) if isinstance(each, ast.ExceptHandler)]
+    guards = [each for each in handlers if each.type and ast.unparse(each.type) == "FAULTS"]
+    assert all(".report(" in ast.unparse(guard) for guard in guards)
+    # Nor has it another name, or company.
+    names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == "FAULTS"]
+    assert len(names) == len(guards)
+
+
+def test_every_edge_is_there() -> None:
+    for name in {*EDGES, *LOOPS}:
+        assert (SOURCE / "doorward" / name).is_file(), name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_every_thread_runs_a_guarded_loop(path: Path) -> None:
+    """A thread that dies of an exception takes its work with it, and nobody knows."""
+    guarded = {"repeat", *EDGES.get(str(path.relative_to(SOURCE / "doorward")), ())}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
+            target = next(ast.unparse(each.value) for each in node.keywords if each.arg == "target")
+            assert target.removeprefix("self.") in guarded, f"line {node.lineno}"
 
 
 def test_the_language_alone_brings_no_server_and_no_cryptography() -> None:

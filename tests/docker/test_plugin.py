@@ -89,7 +89,13 @@ def test_failing_policy_server_denies_and_can_be_told_to_allow() -> None:
     assert answered(Plugin(pdp, PluginOptions(allow_on_failure=True)), call())[0] is True
 
 
-@pytest.mark.parametrize("error", [RecursionError(), ValueError("secret"), MemoryError()])
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError(), ValueError("secret"), MemoryError(), UnknownError("secret")]
+)
 def test_fault_of_ours_denies_without_its_text(error: Exception) -> None:
     allow, reason = answered(Plugin(Pdp(error=error)), call())
     assert allow is False

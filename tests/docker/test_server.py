@@ -84,6 +84,37 @@ def test_call_that_cannot_be_read_is_an_error(path: str, call: bytes, status: by
     assert ask(path, call).split(b" ")[1] == status
 
 
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+UPGRADE = (
+    b"POST /x HTTP/1.1\r\nHost: \r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    b"Content-Length: 2\r\n\r\n{}"
+)
+
+
+@pytest.mark.parametrize(
+    "error", [UnknownError("secret"), ValueError(), MemoryError(), RecursionError(), SystemExit()]
+)
+def test_a_call_that_fails_ends_no_worker(path: str, error: BaseException) -> None:
+    def answer(_path: str, body: bytes) -> Response:
+        if body == b"{}":
+            raise error
+        return Response(200, body)
+
+    server = PluginServer(bind_unix(path), answer, threads=1)
+    server.start()
+    for _ in range(3):
+        failed = ask(path, CALL)
+        assert failed.startswith(b"HTTP/1.1 500 ")
+        assert b'"Allow":true' not in failed
+        assert b"secret" not in failed
+    assert ask(path, UPGRADE).startswith(b"HTTP/1.1 400 ")
+    assert ask(path, CALL.replace(b"{}", b"ok")).endswith(b"\r\n\r\nok")
+    server.close(grace=2.0)
+
+
 @pytest.mark.usefixtures("server")
 def test_calls_are_answered_at_the_same_time(path: str) -> None:
     slow = CALL.replace(b"{}", b"zz")

@@ -34,6 +34,8 @@ class Load:
     lock: threading.Lock = field(default_factory=threading.Lock)
     row: int = 0
     """How many good requests in a row were served, up to now."""
+    refused: int = 0
+    """How many good requests in a row were denied, up to now."""
 
     def count(self, *, is_good: bool, outcome: int | str) -> None:
         """One answer more."""
@@ -41,6 +43,7 @@ class Load:
             (self.good if is_good else self.forbidden)[outcome] += 1
             if is_good:
                 self.row = self.row + 1 if outcome == 200 else 0
+                self.refused = self.refused + 1 if outcome == 403 else 0
 
     def wait_for_service(self, within: float) -> float:
         """The seconds until twenty good requests in a row were served. AssertionError when late."""
@@ -49,6 +52,16 @@ class Load:
             self.row = 0
         while self.row < 20:
             assert time.monotonic() < begin + within, f"not served again: {self.good}"
+            time.sleep(0.01)
+        return time.monotonic() - begin
+
+    def wait_for_denials(self, within: float) -> float:
+        """The seconds until twenty good requests in a row were denied. AssertionError when late."""
+        begin = time.monotonic()
+        with self.lock:
+            self.refused = 0
+        while self.refused < 20:
+            assert time.monotonic() < begin + within, f"not denied: {self.good}"
             time.sleep(0.01)
         return time.monotonic() - begin
 

@@ -16,6 +16,7 @@ from doorward.envoy.check import make_check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.metrics import Metrics
 from doorward.envoy.options import Options
+from doorward.pdp.decision import Decision
 from doorward.rego.errors import EvalError
 from doorward.rego.json_text import from_json
 from doorward.rego.values import UNDEFINED, Undefined, Value
@@ -104,6 +105,36 @@ def test_a_fault_of_ours_is_denied() -> None:
     response = answer(Broken())
     assert response.status.code == 7
     assert "secret" not in str(response)
+
+
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+@pytest.mark.parametrize("error", [UnknownError("secret"), MemoryError(), StopIteration()])
+def test_whatever_is_raised_is_denied_and_recorded(error: Exception) -> None:
+    class Broken(Fixed):
+        def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
+            raise error
+
+    pdp = Broken()
+    response = answer(pdp)
+    assert response.status.code == 7
+    assert "secret" not in str(response)
+    ((decision, _),) = pdp.logged
+    assert str(decision.error) == f"internal error ({type(error).__name__})"
+    assert decision.decision_id == response.dynamic_metadata["decision_id"]
+    with pytest.raises(CallFailedError):
+        make_check(pdp, Options(on_error="fail-call"))(request())
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_a_log_that_fails_denies_as_well(version: str) -> None:
+    class Broken(Fixed):
+        def record(self, *_: object, **__: object) -> None:
+            raise UnknownError
+
+    assert answer(Broken(True), version=version).status.code == 7
 
 
 @pytest.mark.parametrize(

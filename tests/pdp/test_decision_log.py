@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from doorward.edge import Parts
+from doorward.pdp import decision_log
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.decision_log import DecisionLog
@@ -209,6 +213,85 @@ def test_what_cannot_be_written_is_lost_and_counted() -> None:
     log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
     log.close()
     assert log.lost == {"write": 1}
+
+
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+@pytest.mark.parametrize("error", [UnknownError(), MemoryError(), RecursionError(), SystemExit()])
+def test_an_event_that_fails_is_lost_and_the_next_is_written(error: BaseException) -> None:
+    lines, parts, failing = Lines(), Parts(), [True]
+
+    def line(fields: Mapping[str, Any]) -> bytes:
+        if failing:
+            raise error
+        return line_for("json")(fields)
+
+    log = DecisionLog(lines.write, line, labels={}, options=DecisionLogs(console=True), parts=parts)
+    snapshot = snapshot_of()
+    for number in range(5):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+    assert until(lambda: log.lost == {"event": 5})
+    failing.clear()
+    log.record(Decision("last", "a"), UNDEFINED, snapshot)
+    assert until(lambda: bool(lines.content))
+    assert parts.problems == {"decision-log": None}
+    log.close()
+    assert [event["decision_id"] for event in lines.events] == ["last"]
+    assert parts.problems == {}
+
+
+@pytest.mark.parametrize("error", [UnknownError(), MemoryError(), SystemExit()])
+def test_a_writer_that_fails_in_any_way_is_counted_and_asked_again(error: BaseException) -> None:
+    content, parts, failing = [], Parts(), [True]
+
+    def write(lines: bytes) -> None:
+        if failing:
+            raise error
+        content.append(lines)
+
+    log = DecisionLog(
+        write, line_for("json"), labels={}, options=DecisionLogs(console=True), parts=parts
+    )
+    snapshot = snapshot_of()
+    number = 0
+    while parts.problems["decision-log"] is None:
+        log.record(Decision(f"{number}", "a"), UNDEFINED, snapshot)
+        number += 1
+        lost = number
+        assert until(lambda wanted=lost: sum(log.lost.values()) == wanted)  # type: ignore[misc]  # the stubs' lambda has no default
+    assert parts.problems == {"decision-log": "failing"}
+    assert set(log.lost) == {"fault"}
+    failing.clear()
+    log.record(Decision("last", "a"), UNDEFINED, snapshot)
+    assert until(lambda: parts.problems["decision-log"] is None)
+    log.close()
+    assert b'"decision_id":"last"' in b"".join(content)
+    assert log.lost == {"fault": number}
+
+
+def test_a_writer_that_hangs_is_known_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "STUCK_AFTER", 0.05)
+    lines, parts = Lines(), Parts()
+    lines.open.clear()
+    log = DecisionLog(
+        lines.write, line_for("json"), labels={}, options=DecisionLogs(console=True), parts=parts
+    )
+    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    assert until(lambda: parts.problems == {"decision-log": "stuck"})
+    lines.open.set()
+    assert until(lambda: parts.problems == {"decision-log": None})
+    log.close()
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
 
 
 def test_nothing_is_taken_after_the_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -101,6 +102,44 @@ def test_a_fault_of_ours_is_a_decision_with_an_error_and_no_secret_in_the_log(
     assert decision.result is UNDEFINED
     assert isinstance(decision.error, DecisionError)
     assert "secret" not in str(decision.error) + str([vars(r) for r in caplog.records])
+
+
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+def raising(error: BaseException) -> PDP:
+    """A decision point whose policy calls a built-in that raises `error`."""
+    registry = Registry(REGISTRY)
+
+    @registry.builtin("test.raising", any_, returns=any_)
+    def test_raising(value: Any) -> Any:
+        """Raises what it was made for."""
+        raise error
+
+    policy = "package a\n\ndefault allow := true\n\nallow := test.raising(input)\n"
+    return PDP(Snapshot(Engine(modules={"a.rego": policy}, registry=registry), "r"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UnknownError("secret"), MemoryError(), RecursionError(), StopIteration(), OSError("secret")],
+)
+def test_whatever_a_builtin_raises_is_a_decision_with_an_error(error: BaseException) -> None:
+    pdp = raising(error)
+    for decision in (pdp.decide("a/allow", 1), pdp.decide_query("data.a.allow", 1)):
+        assert decision.result is UNDEFINED
+        assert decision.error is not None
+        assert "secret" not in str(decision.error)
+
+
+def test_a_builtin_cannot_end_a_worker_and_a_signal_can_end_the_process() -> None:
+    pdp = raising(SystemExit())
+    with ThreadPoolExecutor(1) as workers:
+        decision = workers.submit(pdp.decide, "a/allow", 1).result(10)
+    assert str(decision.error) == "internal error (SystemExit)"
+    with pytest.raises(SystemExit):
+        pdp.decide("a/allow", 1)
 
 
 def test_a_decision_ends_at_its_deadline() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from doorward import edge
+from doorward.pdp import reload
 from doorward.pdp.health import Health
+from doorward.pdp.loader import LoadError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Snapshot, read
@@ -152,3 +157,205 @@ def test_data_in_the_place_of_a_rule_leaves_the_old_snapshot(tmp_path: Path, pol
         assert watched.allow == 1
     finally:
         watched.watcher.close()
+
+
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+FAULTS = [UnknownError("secret"), MemoryError(), RecursionError(), SystemExit(), LoadError(["no"])]
+
+
+@pytest.mark.parametrize("error", FAULTS)
+def test_a_reload_that_fails_in_any_way_keeps_the_old_and_is_tried_again(
+    watched: Watched, policy: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    failing = [True]
+
+    def read() -> Snapshot:
+        if failing:
+            raise error
+        return Watched.read(watched)
+
+    monkeypatch.setattr(reload, "FIRST_RETRY", 0.01)
+    monkeypatch.setattr(watched.watcher, "_read", read)
+    rename_over(policy, SECOND)
+    assert until(lambda: watched.health.reload_error is not None)
+    assert watched.allow == 1
+    assert "secret" not in (watched.health.reload_error or "")
+    failing.clear()  # and the files stay as they are
+    assert until(lambda: watched.allow == 2)
+    assert until(lambda: watched.health.reload_error is None)
+    assert watched.health.stopped == ()
+
+
+@pytest.mark.parametrize("error", [UnknownError(), MemoryError(), OSError()])
+def test_a_watcher_that_cannot_look_says_so_and_looks_again(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(edge, "FIRST_PAUSE", 0.001)
+    watched, failing = Watched(str(policy)), [True]
+    look = reload.look
+
+    def fail(files: reload.Files) -> reload.Signature:
+        if failing:
+            raise error
+        return look(files)
+
+    monkeypatch.setattr(reload, "look", fail)
+    watched.watcher.start()
+    try:
+        assert until(lambda: watched.health.stopped == (("policy-watch", "failing"),))
+        write_over(policy, SECOND)
+        failing.clear()
+        assert until(lambda: watched.allow == 2)
+        assert until(lambda: watched.health.stopped == ())
+    finally:
+        watched.watcher.close()
+
+
+def test_a_watcher_that_is_stuck_or_dead_is_known_to_be(
+    policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "STUCK_AFTER", 0.05)
+    watched, go_on = Watched(str(policy)), threading.Event()
+
+    def read() -> Snapshot:
+        go_on.wait(20)
+        return Watched.read(watched)
+
+    monkeypatch.setattr(watched.watcher, "_read", read)
+    watched.watcher.start()
+    write_over(policy, SECOND)
+    assert until(lambda: watched.health.stopped == (("policy-watch", "stuck"),))
+    assert watched.allow == 1
+    go_on.set()
+    assert until(lambda: watched.allow == 2)
+    assert until(lambda: watched.health.stopped == ())
+    watched.watcher._stop.set()  # not told to: it ends by itself
+    assert until(lambda: watched.health.stopped == (("policy-watch", "dead"),))
+    watched.watcher.close()
+    assert watched.health.stopped == ()
+
+
+def test_a_failure_is_said_once_and_counted_each_time(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read() -> Snapshot:
+        raise LoadError(["no"])
+
+    monkeypatch.setattr(reload, "FIRST_RETRY", 0.001)
+    monkeypatch.setattr(reload, "LAST_RETRY", 0.001)
+    monkeypatch.setattr(watched.watcher, "_read", read)
+    watched.watcher.reload()
+    assert until(lambda: len(watched.failures) > 5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Reload failed; the policies in force stay in force."
+    ]
+
+
+@contextmanager
+def changing(folder: Path, change: Callable[[int], None]) -> Iterator[list[int]]:
+    """`change(n)` for n = 1, 2, … without a rest; the numbers that were written."""
+    written: list[int] = []
+    end = threading.Event()
+
+    def work() -> None:
+        while not end.wait(0.001):
+            change(len(written) + 1)
+            written.append(len(written) + 1)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield written
+    finally:
+        end.set()
+        worker.join(20)
+
+
+@pytest.mark.parametrize("write", [write_over, rename_over])
+def test_files_that_go_on_changing_come_into_force_meanwhile(
+    watched: Watched, policy: Path, write: Callable[[Path, str], None]
+) -> None:
+    def change(number: int) -> None:
+        write(policy, f"package a\n\nallow := {number}\n")
+
+    with changing(policy.parent, change) as written:
+        assert until(lambda: len(written) > 3)
+        for _ in range(3):
+            seen, least = watched.allow, len(written)
+            assert until(lambda seen=seen, least=least: newer(watched.allow, seen, least))  # type: ignore[misc]  # the stubs' lambda has no default
+    assert until(lambda: watched.allow == len(written))
+    assert until(lambda: watched.health.reload_error is None)
+
+
+def newer(allow: object, seen: object, least: int) -> bool:
+    return isinstance(allow, int) and allow != seen and allow >= least
+
+
+def test_a_policy_is_withdrawn_while_its_neighbours_change(tmp_path: Path, policy: Path) -> None:
+    watched = Watched(str(tmp_path))
+    watched.watcher.start()
+    try:
+        with changing(tmp_path, lambda n: write_over(tmp_path / "data.json", f'{{"n": {n}}}')):
+            rename_over(policy, SECOND)
+            assert until(lambda: watched.allow == 2)
+    finally:
+        watched.watcher.close()
+
+
+class Files:
+    """What the files are like, and the time, as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, interval: float = 0.25) -> None:
+        self.number = 0
+        self.now = self.spent = 0.0
+        monkeypatch.setattr(reload, "look", self.look)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "thread_time", lambda: self.spent)
+        self.looks = reload._Looks(lambda: [], self.look(lambda: []), interval)
+
+    def look(self, _files: reload.Files) -> reload.Signature:
+        return (("f", 1, 1, 1, 1, self.number),)
+
+    def wait(self) -> bool:
+        """Until the next look; whether the files are to be read then."""
+        self.now += self.looks.pause
+        return self.looks.is_due()
+
+
+def test_a_change_is_read_when_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(monkeypatch)
+    assert not files.wait()
+    files.number += 1
+    assert [files.wait() for _ in range(4)] == [False, True, False, False]
+    assert files.now <= 4 * 0.25 + reload.SETTLE
+
+
+def test_a_change_among_changes_is_read_within_a_second_and_once_more_at_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = Files(monkeypatch)
+    for _ in range(3):
+        begin, due = files.now, False
+        while not due:
+            files.number += 1
+            due = files.wait()
+        assert files.now - begin <= 1.1
+    # Back to what it was when it began, as a link may be: even that is read.
+    files.number = 0
+    assert [files.wait() for _ in range(3)] == [False, True, False]
+
+
+def test_the_time_that_a_read_waits_for_the_processor_is_no_time_to_look_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = Files(monkeypatch)
+    with files.looks.reading():
+        files.now += 0.75
+        files.spent += 0.05
+    assert files.looks.pause == 0.25
+    with files.looks.reading():
+        files.spent += 5.0  # half of the processor's time, at most
+    assert files.looks.pause == 5.0

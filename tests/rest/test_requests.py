@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from tests.rest.asgi import Answer, ask
 
+from doorward.edge import Part
 from doorward.pdp.config import Config, Server
+from doorward.pdp.decision import Decision
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -133,3 +136,44 @@ def test_a_method_that_nobody_knows_cannot_fill_the_metrics() -> None:
     text = ask(app, "GET", "/metrics").body
     assert 'method="x1"' not in text
     assert 'method="other"' in text
+
+
+def test_health_fails_when_a_thread_is_not_at_work() -> None:
+    health = Health()
+    app = api(health)
+    part = Part("policy-watch", within=1)
+    health.parts.add(part)
+    assert ask(app, "GET", "/health").body == "{}\n"
+    for _ in range(3):
+        part.failed()
+    for path in ("/health", "/health?plugins", "/health?policies"):
+        answer = ask(app, "GET", path)
+        assert answer.status == 500
+        assert "policy-watch is failing" in answer.body
+    metrics = ask(app, "GET", "/metrics").body
+    assert 'part_healthy{part="policy-watch"} 0.0' in metrics
+
+
+class UnknownError(Exception):
+    """What a library raises that nobody thought of."""
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/v1/data/a", "/v0/data/a", "/", "/health/x"])
+@pytest.mark.parametrize("error", [UnknownError("secret"), MemoryError(), SystemExit()])
+def test_a_request_that_fails_gets_an_answer_without_the_reason(
+    monkeypatch: pytest.MonkeyPatch, method: str, path: str, error: BaseException
+) -> None:
+    def fail(*_: object, **__: object) -> Decision:
+        raise error
+
+    monkeypatch.setattr(PDP, "decide", fail)
+    with ThreadPoolExecutor(1) as thread:  # as the server does: not in the main thread
+        answer = thread.submit(ask, api(), method, path).result(20)
+    if (method, path) in {("GET", "/"), ("GET", "/v0/data/a"), ("POST", "/health/x")}:
+        assert answer.status in (200, 405)
+        return
+    assert answer.status == 500
+    assert f'"message": "internal error ({type(error).__name__})"' in answer.body
+    assert "secret" not in answer.body
+    assert 'faults_total{edge="http"}' in ask(api(), "GET", "/metrics").body

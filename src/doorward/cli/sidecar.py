@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from doorward import __version__
+from doorward.edge import Edge, repeat
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
@@ -39,6 +40,9 @@ from doorward.rest.server import BindError, HttpServer, Listener, bind
 __all__ = ["Sidecar", "SidecarOptions", "StartupError"]
 
 _log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("supervisor", "watching over the parts failed")
+_ROUND: Final = 0.5
+"""Seconds between two looks at the parts."""
 
 
 class StartupError(Exception):
@@ -82,9 +86,11 @@ class Sidecar:
         self._envoy_options = None if block is None else _envoy_options(block)
         # Looks at the files before they are read, so that no change falls between the two.
         self._watcher = self._watch() if options.watch and options.sources else None
+        started = time.monotonic()
         self.pdp = PDP(self._read(), self._decision_log())
+        self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
-        self._http = HttpServer(self._listeners(), grace=options.grace)
+        self._http = HttpServer(self._listeners(), grace=options.grace, parts=self.health.parts)
 
     def _read(self) -> Snapshot:
         """The policies and data as they are now, with the questions to come prepared."""
@@ -114,6 +120,7 @@ class Sidecar:
             labels=labels,
             options=options,
             on_lost=self.metrics.lost,
+            parts=self.health.parts,
         )
 
     def _envoy_server(self) -> Server | None:
@@ -180,7 +187,7 @@ class Sidecar:
             self.close()
             raise StartupError(str(error)) from None
         if self._watcher is not None:
-            self._watcher.start()
+            self._watcher.start(reading=self._reading)
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
@@ -192,17 +199,22 @@ class Sidecar:
 
     def run(self) -> int:
         """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
-        while not self._stop.wait(0.5):
-            if not self._http.alive:
-                _log.error("The HTTP server ended by itself.")
-                self.close()
-                return 1
+        repeat(self._look, _EDGE, stop=self._stop)
+        if not self._stop.is_set():
+            _log.error("The HTTP server ended by itself.")
+            self.close()
+            return 1
         _log.info("Shutting down...", extra={"grace": self._options.grace})
         if self._options.wait > 0:
             time.sleep(self._options.wait)
         self.close()
         _log.info("Server shutdown.")
         return 0
+
+    def _look(self) -> bool:
+        """Wait a moment; whether the part is alive without which nothing can be asked."""
+        self._stop.wait(_ROUND)
+        return self._http.alive
 
     def close(self) -> None:
         """End every part, the decision log last, so that no answer is missing in it."""

@@ -24,11 +24,13 @@ from doorward.docker.mounts import Resolve
 from doorward.docker.remote import Answer, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
 from doorward.docker.requests import AuthzRequest, parse_request
-from doorward.pdp.decision import FAULTS, new_decision_id
+from doorward.edge import FAULTS, Edge
+from doorward.pdp.decision import new_decision_id
 
 __all__ = ["PROBE_HEADER", "Decider", "Plugin", "PluginOptions", "Response"]
 
 _log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("docker-decision", "Decision failed: denied")
 
 PROBE_HEADER: Final = "X-Doorward-Probe"
 """A request with this header is remembered, so that the installer can tell whether one arrived."""
@@ -131,8 +133,9 @@ class Plugin:
             verdict, decision_id = self._ask(found, decision_id)
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)
-        except FAULTS as error:
-            verdict = _fault(error, decision_id)
+        except FAULTS as fault:
+            _EDGE.report(fault, **{"decision-id": decision_id})
+            verdict = Verdict(False, f"internal error ({decision_id})", "doorward:fault")
         if self._audit is not None:
             seconds = perf_counter() - started
             self._audit.write(Entry(verdict, found, decision_id, phase, method, user, seconds))
@@ -156,9 +159,3 @@ class Plugin:
                 return Verdict(True, str(error), "doorward:allow-on-failure"), decision_id
             return Verdict(False, str(error), "doorward:pdp"), decision_id
         return to_verdict(answer.result), answer.decision_id or decision_id
-
-
-def _fault(error: BaseException, decision_id: str) -> Verdict:
-    extra = {"decision-id": decision_id, "fault": type(error).__name__}
-    _log.error("Decision failed: denied", extra=extra, exc_info=error)
-    return Verdict(False, f"internal error ({decision_id})", "doorward:fault")

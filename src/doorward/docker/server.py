@@ -21,6 +21,7 @@ from typing import Final
 import httptools
 
 from doorward.docker.plugin import Response
+from doorward.edge import FAULTS, Edge, repeat
 from doorward.pdp import unix_sockets
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError
@@ -39,6 +40,8 @@ ACCEPT_QUIET: Final = 10.0
 _FIRST_INHERITED: Final = 3
 
 _log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("docker-call", "a call failed: denied")
+_WORKER: Final = Edge("docker-worker", "waiting for calls failed")
 
 
 class BindError(Exception):
@@ -105,7 +108,13 @@ class PluginServer:
         self._quiet = Quiet(ACCEPT_QUIET)
         self._waiting = 0
         self._threads = [
-            threading.Thread(target=self._run, name=f"plugin-{n}", daemon=True)
+            threading.Thread(
+                target=repeat,
+                args=(self._serve_next, _WORKER),
+                kwargs={"stop": self._stop},
+                name=f"plugin-{n}",
+                daemon=True,
+            )
             for n in range(threads)
         ]
         name = listener.getsockname()
@@ -167,23 +176,24 @@ class PluginServer:
             except OSError:
                 return
             connection.setblocking(True)
-            with contextlib.suppress(OSError):
-                self._serve(connection)
+            self._serve(connection)
 
-    def _run(self) -> None:
-        while self._waits():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError as error:
-                if (more := self._quiet.left_out("accept")) is not None:
-                    _log.error("accept failed", extra={"error": error.strerror, "more": more})
-                self._stop.wait(0.1)  # out of descriptors: others are about to end
-                continue
-            finally:
-                with self._lock:
-                    self._waiting -= 1
-            with contextlib.suppress(OSError):
-                self._serve(connection)
+    def _serve_next(self) -> bool:
+        """Wait for a connection and serve it; False at the end."""
+        if not self._waits():
+            return False
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if (more := self._quiet.left_out("accept")) is not None:
+                _log.error("accept failed", extra={"error": error.strerror, "more": more})
+            self._stop.wait(0.1)  # out of descriptors: others are about to end
+            return True
+        finally:
+            with self._lock:
+                self._waiting -= 1
+        self._serve(connection)
+        return True
 
     def _waits(self) -> bool:
         """Count this thread among those that wait, unless there is nothing to wait for."""
@@ -194,6 +204,15 @@ class PluginServer:
             return True
 
     def _serve(self, connection: socket.socket) -> None:
+        """Answer the call on a connection, and close it. Without an answer the daemon denies."""
+        try:
+            self._exchange(connection)
+        except OSError:
+            return  # the other side has gone, or is too slow
+        except FAULTS as fault:
+            _EDGE.report(fault)
+
+    def _exchange(self, connection: socket.socket) -> None:
         with contextlib.ExitStack() as stack:
             stack.enter_context(connection)
             connection.settimeout(READ_TIMEOUT)
@@ -211,7 +230,11 @@ class PluginServer:
             return Response(call.problem, b'{"Err":"the call cannot be read"}')
         if call.method != b"POST":
             return Response(405, b'{"Err":"only POST is answered"}')
-        return self._answer(call.path, bytes(call.body))
+        try:
+            return self._answer(call.path, bytes(call.body))
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            return Response(500, b'{"Err":"internal error"}')
 
 
 class _Call:
@@ -251,7 +274,7 @@ def _read(connection: socket.socket) -> _Call | None:
             return _broken(call, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
             parser.feed_data(data)
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return _broken(call, HTTPStatus.BAD_REQUEST)
     call.method = parser.get_method()
     return call

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
-from google.protobuf import message
-
+from doorward.edge import FAULTS, Edge
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import CallFailedError, RequestError, RequestParseError
 from doorward.envoy.options import Options
 from doorward.envoy.requests import Input, MalformedRequestError, Version, to_input
 from doorward.envoy.responses import ResultError, to_denial, to_refusal, to_response
-from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.quiet import Quiet
 from doorward.rego.errors import RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
@@ -31,9 +30,8 @@ Check: TypeAlias = Callable[[bytes], bytes]
 
 _log: Final = logging.getLogger(__name__)
 
-# A fault of ours. Caught at this one edge, because gRPC would make a failed call of it, which a
-# proxy may be told to let through.
-_FAULTS: Final = (*FAULTS, RegoError, message.Error)
+# Without it gRPC would make a failed call of a fault, which a proxy may be told to let through.
+_EDGE: Final = Edge("check", "Check failed")
 
 
 class Decider(Protocol):
@@ -97,21 +95,39 @@ class _Checker:
         self._subject = options.query or options.path
         self._is_timed = pdp.logs_decisions or observer is not None
         self._quiet = Quiet()
+        self._denial = to_denial("internal_error", "", version)
 
     def check(self, request: bytes) -> bytes:
         """The answer to a serialized CheckRequest."""
-        try:
-            return self._check(request)
-        except _FAULTS as error:
-            decision_id = new_decision_id()
-            self._complain("Check failed", type(error).__name__, decision_id)
-            self._count("internal_error")
-            if self._fails_calls:
-                raise CallFailedError("UNKNOWN", "internal error") from None
-            return to_denial("internal_error", decision_id, self._version)
-
-    def _check(self, request: bytes) -> bytes:
         started = perf_counter_ns() if self._is_timed else 0
+        try:
+            return self._check(request, started)
+        except CallFailedError:
+            raise
+        except FAULTS as fault:
+            decision_id = new_decision_id()
+            said = _EDGE.report(fault, **{"decision-id": decision_id})
+            return self._deny(decision_id, DecisionError(said), started)
+
+    def _deny(self, decision_id: str, error: DecisionError, started: int) -> bytes:
+        """What is answered where nothing else can be, whatever fails besides."""
+        denial = self._denial
+        try:
+            self._count("internal_error")
+            self._record(self._undecided(decision_id, error), UNDEFINED, started)
+            denial = to_denial("internal_error", decision_id, self._version)
+        except FAULTS as another:
+            _EDGE.report(another, **{"decision-id": decision_id})
+        if self._fails_calls:
+            raise CallFailedError("UNKNOWN", "internal error") from None
+        return denial
+
+    def _undecided(self, decision_id: str, error: DecisionError) -> Decision:
+        """What the log is told of a request that no policy decided."""
+        query = self._options.query or None
+        return Decision(decision_id, "" if query else self._path, error=error, query=query)
+
+    def _check(self, request: bytes, started: int) -> bytes:
         try:
             found = to_input(request, self._options, self._services, self._version)
         except RequestError as error:
@@ -156,12 +172,7 @@ class _Checker:
     def _refuse(self, error: RequestError, started: int) -> bytes:
         """What was never decided on: unreadable or ambiguous."""
         self._count(error.code)
-        decision = Decision(
-            new_decision_id(),
-            "" if self._options.query else self._path,
-            error=DecisionError(str(error)),
-            query=self._options.query or None,
-        )
+        decision = self._undecided(new_decision_id(), DecisionError(str(error)))
         if isinstance(error, MalformedRequestError):
             self._complain("Malformed CheckRequest", error.code, decision.decision_id)
             if self._fails_calls:

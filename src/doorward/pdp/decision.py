@@ -17,27 +17,11 @@ from doorward.rego.values import UNDEFINED, Undefined, Value
 if TYPE_CHECKING:
     from doorward.rego.explanation import Explanation
 
-__all__ = ["FAULTS", "Decision", "DecisionError", "error_document", "new_decision_id"]
+__all__ = ["Decision", "DecisionError", "error_document", "new_decision_id"]
 
 
 class DecisionError(Exception):
     """A decision that failed before or after the policy: no code, only a message."""
-
-
-FAULTS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What a fault of ours (or of a built-in that a user brought) may raise: named one by one, so that
-an interrupt still ends the process."""
 
 
 class Decision(NamedTuple):

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
+from doorward.edge import FAULTS, Edge, Part, Parts, repeat
 from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision import FAULTS, Decision, error_document
+from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.log import Line, now, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks, secrets_of
 from doorward.pdp.snapshot import Snapshot
@@ -32,10 +33,15 @@ __all__ = ["DecisionLog", "event_of"]
 WAIT: Final = 0.02
 """Seconds that a request waits for a place in the queue before its event counts as lost."""
 
+STUCK_AFTER: Final = 60.0
+"""Seconds, and eight deadlines of the policies that mask and drop, in which a line is written."""
+
 _BATCH: Final = 200
 _REPORT_EVERY: Final = 1.0
 _TYPE: Final = "openpolicyagent.org/decision_logs"
 _log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("decision-log", "writing decision log events failed")
+_EVENT: Final = Edge("decision-log-event", "making a decision log event failed")
 
 
 class _LogError(Exception):
@@ -62,6 +68,7 @@ class DecisionLog:
         labels: Mapping[str, str],
         options: DecisionLogs,
         on_lost: Callable[[str], object] = lambda _reason: None,
+        parts: Parts | None = None,
     ) -> None:
         self._write = write
         self._line = line
@@ -75,9 +82,21 @@ class DecisionLog:
         self._lock = threading.Lock()
         self._reported = 0.0
         self._closed = False
-        self._writing = 0
-        self._thread = threading.Thread(target=self._run, name="decision-log", daemon=True)
+        self._open = 0
+        """Events that were taken from the queue, and are neither written nor lost yet."""
+        self._ended = threading.Event()
+        self._parts = parts or Parts()
+        self._part = Part("decision-log", within=STUCK_AFTER)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._step, _EDGE),
+            kwargs={"stop": self._ended, "part": self._part},
+            name="decision-log",
+            daemon=True,
+        )
         self._thread.start()
+        self._part.thread = self._thread
+        self._parts.add(self._part)
 
     @property
     def lost(self) -> Mapping[str, int]:
@@ -116,11 +135,12 @@ class DecisionLog:
         if self._closed:
             return
         self._closed = True
+        self._parts.remove(self._part)
         self._queue.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
             # What is being written may still get through; the mark for the end is no event.
-            for _ in range(self._writing + self._queue.qsize() - 1):
+            for _ in range(self._open + self._queue.qsize() - 1):
                 self._lose("shutdown")
         self._report(at_once=True)
 
@@ -142,50 +162,64 @@ class DecisionLog:
             "Decision log events lost", extra={"plugin": "decision_logs", "lost": dict(lost)}
         )
 
-    def _run(self) -> None:
-        while True:
-            try:
-                entry = self._queue.get(timeout=_REPORT_EVERY)
-            except Empty:
-                self._report()
-                continue
-            lines: list[bytes] = []
-            while entry is not None:
-                line = self._line_of(entry)
-                if line is not None:
-                    lines.append(line)
-                if len(lines) >= _BATCH or self._queue.empty():
-                    break
-                entry = self._queue.get()
-            self._put_out(lines)
+    def _step(self) -> bool:
+        """Write what waits, or wait a moment for something; False at the end."""
+        self._part.rest()
+        try:
+            entry = self._queue.get(timeout=_REPORT_EVERY)
+        except Empty:
             self._report()
-            if entry is None:
-                return
+            return True
+        try:
+            return self._write_from(entry)
+        finally:
+            # None is left but after a fault.
+            for _ in range(self._open):
+                self._lose("fault")
+            self._open = 0
+            self._report()
+
+    def _write_from(self, entry: _Entry | None) -> bool:
+        """Write the events from `entry` on; whether there will be more."""
+        lines: list[bytes] = []
+        while entry is not None:
+            self._part.beat()
+            self._open += 1
+            line = self._line_of(entry)
+            if line is not None:
+                lines.append(line)
+            if len(lines) >= _BATCH or self._queue.empty():
+                break
+            entry = self._queue.get()
+        self._put_out(lines)
+        return entry is not None
 
     def _put_out(self, lines: list[bytes]) -> None:
         if not lines:
             return
-        self._writing = len(lines)
+        self._part.beat()
         try:
             self._write(b"".join(lines))
         except (OSError, ValueError):
             for _ in lines:
                 self._lose("write")
-        self._writing = 0
+        self._open -= len(lines)
 
     def _line_of(self, entry: _Entry) -> bytes | None:
+        """The line of an event; None for one that is dropped, or lost."""
         try:
             event = self._event(entry)
             if event is None:
+                self._open -= 1
                 return None
             event["time"] = now()
             return self._line(event)
         except _LogError as error:
-            message = str(error)
-        except FAULTS as error:
-            message = f"Log event failed: {type(error).__name__}."
+            _log.error(str(error), extra={"plugin": "decision_logs"})
+        except FAULTS as fault:
+            _EVENT.report(fault, plugin="decision_logs")
+        self._open -= 1
         self._lose("event")
-        _log.error(message, extra={"plugin": "decision_logs"})
         return None
 
     def _event(self, entry: _Entry) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """What is up: the state of each part that serves, and whether the policies in force are the newest.
 
-States and their names are OPA's plugin states. Who asks, and how the answer looks on a wire, is not
-known here.
+States and their names are OPA's plugin states. Threads say by themselves that they are alive
+(`parts`). Who asks, and how the answer looks on a wire, is not known here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from enum import Enum
+from time import monotonic
+from typing import Final
 
-__all__ = ["Health", "State"]
+from doorward.edge import Parts
+
+__all__ = ["POLICIES", "Health", "State"]
+
+POLICIES: Final = "policies"
+"""The name under which policies are down that are older than they may be."""
+PATIENCE: Final = 300.0
+"""Seconds that older policies may stay in force while reloads fail."""
 
 
 class State(Enum):
@@ -25,10 +34,14 @@ class State(Enum):
 class Health:
     """States by part, from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float = PATIENCE) -> None:
         self._lock = threading.Lock()
         self._states: dict[str, State] = {}
         self._reload_error: str | None = None
+        self._failing_since: float | None = None
+        self._patience = patience
+        self.parts = Parts()
+        """The threads that must be at work."""
 
     def set(self, part: str, state: State) -> None:
         with self._lock:
@@ -40,18 +53,35 @@ class Health:
             return dict(self._states)
 
     def down(self, exclude: Collection[str] = ()) -> tuple[str, ...]:
-        """The parts that are not up, less those in `exclude`."""
-        return tuple(
-            part
-            for part, state in sorted(self.states.items())
-            if state is not State.OK and part not in exclude
-        )
+        """What is not up, less what is in `exclude`: parts, threads, and policies too old."""
+        down = {part for part, state in self.states.items() if state is not State.OK}
+        down.update(name for name, _ in self.stopped)
+        if self.is_outdated:
+            down.add(POLICIES)
+        return tuple(sorted(down.difference(exclude)))
+
+    @property
+    def stopped(self) -> tuple[tuple[str, str], ...]:
+        """The threads that are dead, stuck or failing, each with which of these."""
+        problems = self.parts.problems.items()
+        return tuple((name, problem) for name, problem in sorted(problems) if problem is not None)
 
     @property
     def reload_error(self) -> str | None:
         """Why the newest policies are not in force; None when they are."""
         return self._reload_error
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether reloads have failed for so long that what is in force may be long withdrawn."""
+        since = self._failing_since
+        return since is not None and monotonic() - since > self._patience
+
     def reloaded(self, error: str | None) -> None:
         """Say how the last attempt to read the policies ended."""
-        self._reload_error = error
+        with self._lock:
+            self._reload_error = error
+            if error is None:
+                self._failing_since = None
+            elif self._failing_since is None:
+                self._failing_since = monotonic()

@@ -5,6 +5,8 @@ Nothing here is counted on the path of a decision: what an adapter measures is i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -15,13 +17,28 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
+from doorward.edge import counts
 from doorward.pdp.health import Health, State
 
 __all__ = ["Metrics"]
 
 # OPA's buckets for HTTP requests, in seconds.
 _BUCKETS = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
+
+
+class _Faults(Collector):
+    """What the edges count, read when it is asked for."""
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "faults", "Faults that were caught at an edge: defects, not denials.", labels=("edge",)
+        )
+        for name, count in counts().items():
+            family.add_metric((name,), count)
+        return [family]
 
 
 class Metrics:
@@ -31,6 +48,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        self.registry.register(_Faults())
         Info("doorward", "The running program", registry=self.registry).info({"version": version})
         self.http_request_duration_seconds = Histogram(
             "http_request_duration_seconds",
@@ -56,6 +74,12 @@ class Metrics:
             "1 while the newest policies are in force; 0 after a reload that failed.",
             registry=self.registry,
         )
+        self.part_healthy = Gauge(
+            "part_healthy",
+            "1 for each thread that is at work; 0 for one that is dead, stuck or failing.",
+            ("part",),
+            registry=self.registry,
+        )
         self.plugin_status = Gauge(
             "plugin_status_gauge",
             "1 for the state that each plugin is in.",
@@ -78,4 +102,6 @@ class Metrics:
         for name, state in (health.states if health else {}).items():
             for each in State:
                 self.plugin_status.labels(name, each.value).set(each is state)
+        for part, problem in (health.parts.problems if health else {}).items():
+            self.part_healthy.labels(part).set(problem is None)
         return generate_latest(self.registry)

@@ -1,28 +1,26 @@
 """The decision point: path and input in, `Decision` out, by one snapshot.
 
-`decide` never raises for a policy or an input: what fails is a Decision with an error, and its
-result is `UNDEFINED`, which no adapter may take for "allow". Wires, and what to answer on them,
-are not known here.
+`decide` never raises for a policy, an input or a built-in: what fails is a Decision with an error,
+and its result is `UNDEFINED`, which no adapter may take for "allow". Wires, and what to answer on
+them, are not known here.
 """
 
 from __future__ import annotations
 
-import logging
-import traceback
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
 
-from doorward.pdp.decision import FAULTS, Decision, DecisionError, new_decision_id
+from doorward.edge import FAULTS, Edge
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
 from doorward.rego import Query
 from doorward.rego.errors import RegoError
-from doorward.rego.source import NOWHERE
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
 __all__ = ["PDP", "DecisionSink"]
 
-_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("decide", "evaluation failed")
 
 # What `Decision(…)` does, without the function in between: every decision makes one.
 _to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
@@ -77,8 +75,8 @@ class PDP:
             result = snapshot.document(path, strict=strict).value(input)
         except RegoError as raised:
             error = raised
-        except FAULTS as raised:
-            error = _fault(raised)
+        except FAULTS as fault:
+            error = DecisionError(_EDGE.report(fault))
         elapsed = perf_counter_ns() - started
         shown = path if type(path) is str else "/".join(path)
         found = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
@@ -96,8 +94,8 @@ class PDP:
             result = _only_value(snapshot.query(text, strict=strict), input)
         except (RegoError, DecisionError) as raised:
             error = raised
-        except FAULTS as raised:
-            error = _fault(raised)
+        except FAULTS as fault:
+            error = DecisionError(_EDGE.report(fault))
         elapsed = perf_counter_ns() - started
         return Decision(new_decision_id(), "", result, error, snapshot.revision, elapsed, text)
 
@@ -138,12 +136,3 @@ def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
     if len(found) > 1:
         raise DecisionError("multiple evaluation results")
     return found[0] if found else UNDEFINED
-
-
-def _fault(raised: BaseException) -> DecisionError:
-    """A fault of ours: its place goes to the log, its text (which may quote the input) does not."""
-    frames = traceback.extract_tb(raised.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(NOWHERE)
-    kind = type(raised).__name__
-    _log.error("evaluation failed", extra={"fault": kind, "at": place})
-    return DecisionError(f"internal error ({kind})")

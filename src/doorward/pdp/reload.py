@@ -3,18 +3,25 @@
 The files are looked at every so often, by name: that sees every way in which a file is replaced
 (written in place, renamed over, or behind a symbolic link that is swapped, as Kubernetes does with
 a ConfigMap), on every file system, and is a few system calls for a sidecar's handful of files.
-A change counts when two looks in a row find the same, so that a half-written file is not read.
+
+A change is read when two looks in a row find the same, so that a half-written file is not read.
+Files that go on changing are read all the same, and once more when they rest: a policy that was
+withdrawn must not stay in force because its neighbours are busy. What could not be read is tried
+again, since the fault may have been the moment's.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
+from doorward.edge import FAULTS, Edge, Part, repeat
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
@@ -22,11 +29,29 @@ from doorward.rego.errors import RegoError
 
 __all__ = ["Watcher", "changes", "look"]
 
-INTERVAL: Final = 0.5
-"""Seconds between two looks. Looks that take long come less often: at most 2 % of the time."""
+INTERVAL: Final = 0.25
+"""Seconds between two looks."""
+SETTLE: Final = 0.1
+"""Seconds between a look that finds a change and the one that must find the same."""
+PATIENCE: Final = 0.75
+"""Seconds after which a change is read although the files go on changing."""
+LOOKING: Final = 0.1
+"""The share of the processor's time that looks may take: for many files they come less often."""
+STUCK_AFTER: Final = 120.0
+"""Seconds in which a round must end, however much there is to read; or 20 times the first read."""
+FIRST_RETRY: Final = 1.0
+LAST_RETRY: Final = 30.0
+"""Seconds until files that could not be read are tried again: they double up to the last."""
+HALVES: Final = 5
+"""How often in a row a read may fail while files change, before it is said: they may be halves."""
+
+_TURN: Final = 0.0005
+"""Seconds that another thread keeps the interpreter while one here reads files."""
 
 _log: Final = logging.getLogger(__name__)
-Signature: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+_EDGE: Final = Edge("reload", "reload failed")
+_WATCH: Final = Edge("policy-watch", "looking at the files failed")
+Signature: TypeAlias = tuple[tuple[str, int, int, int, int, int], ...]
 
 Files: TypeAlias = Callable[[], Iterable[str]]
 """The files to look at, as they are now; LoadError where they cannot be listed."""
@@ -44,17 +69,74 @@ def look(files: Files) -> Signature:
 def changes(
     files: Files, known: Signature, wait: Callable[[float], object], interval: float = INTERVAL
 ) -> Iterator[None]:
-    """Yields each time that files are not as they were `known`, and rest; until `wait` is true."""
-    before = known
-    pause = interval
-    while not wait(pause):
-        started = time.monotonic()
-        seen = look(files)
-        if seen != known and seen == before:
-            known = seen
+    """Yields each time that files are not as they were `known`, until `wait` is true."""
+    looks = _Looks(files, known, interval)
+    while not wait(looks.pause):
+        if looks.is_due():
+            with looks.reading():
+                yield
+
+
+class _Looks:
+    """When to look, and from what was seen, when to read."""
+
+    def __init__(self, files: Files, known: Signature, interval: float) -> None:
+        self._files = files
+        self._interval = interval
+        self._known: Signature | None = known
+        self._before = known
+        self._since: float | None = None
+        self._pause = interval
+        self._rest = 0.0
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return max(self._pause, self._rest)
+
+    def is_due(self) -> bool:
+        """Whether the files, as they are now, should be read."""
+        started = time.thread_time()
+        seen = look(self._files)
+        self._rest = (time.thread_time() - started) / LOOKING
+        due = self._judge(seen, time.monotonic())
+        self._pause = self._interval if self._since is None else min(SETTLE, self._interval)
+        self._before = seen
+        return due
+
+    def _judge(self, seen: Signature, now: float) -> bool:
+        if seen == self._known:
+            self._since = None
+            return False
+        if seen == self._before:
+            self._known, self._since = seen, None
+            return True
+        if self._since is None:
+            self._since = now
+        if now - self._since < PATIENCE:
+            return False
+        # Whatever they come to is read once more: this may be half of it.
+        self._known, self._since = None, now
+        return True
+
+    @property
+    def are_changing(self) -> bool:
+        """Whether what was due is read while the files change."""
+        return self._known is None
+
+    def hurry(self) -> None:
+        """What was read was half of it: the next look need not wait for rest."""
+        if self._since is not None:
+            self._since -= PATIENCE
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around each read: files that change all the time are not to take all the time."""
+        started = time.thread_time()
+        try:
             yield
-        before = seen
-        pause = max(interval, 50 * (time.monotonic() - started))
+        finally:
+            self._rest = max(self._rest, time.thread_time() - started)
 
 
 class Watcher:
@@ -70,59 +152,129 @@ class Watcher:
         on_reload: Callable[[bool], object] = lambda _failed: None,
         interval: float = INTERVAL,
     ) -> None:
-        self._files = files
         self._read = read
         self._replace = replace
         self._health = health
         self._on_reload = on_reload
-        self._interval = interval
         self._stop = threading.Event()
-        self._known = look(files)
-        self._thread = threading.Thread(target=self._run, name="policy-watch", daemon=True)
+        self._looks = _Looks(files, look(files), interval)
+        self._said = ""
+        self._halves = 0
+        self._retry_pause = FIRST_RETRY
+        self._retry_at: float | None = None
+        self._part = Part("policy-watch", within=STUCK_AFTER)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._step, _WATCH),
+            kwargs={"stop": self._stop, "part": self._part},
+            name="policy-watch",
+            daemon=True,
+        )
 
-    def start(self) -> None:
+    def start(self, *, reading: float = 0.0) -> None:
+        """Watch from now on; `reading`: the seconds that the first read took."""
+        self._part.within = max(STUCK_AFTER, 20 * reading)
         self._thread.start()
+        self._part.thread = self._thread
+        self._health.parts.add(self._part)
 
     def close(self) -> None:
+        self._health.parts.remove(self._part)
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
 
-    def _run(self) -> None:
-        for _ in changes(self._files, self._known, self._stop.wait, self._interval):
-            self.reload()
+    def _step(self) -> bool:
+        """Wait, look, and read where something changed; False at the end."""
+        if self._stop.wait(self._looks.pause):
+            return False
+        self._part.beat()
+        with _brisk():
+            if self._looks.is_due() or self._is_retry_due():
+                with self._looks.reading():
+                    self.reload()
+        return True
+
+    def _is_retry_due(self) -> bool:
+        return self._retry_at is not None and time.monotonic() >= self._retry_at
 
     def reload(self) -> bool:
         """Read everything again; whether what was read is now in force."""
+        self._retry_at = None
         try:
             snapshot = self._read()
-        except (LoadError, RegoError) as error:
-            self._fail(error)
-            return False
-        self._replace(snapshot)
-        self._health.reloaded(None)
-        self._on_reload(False)
-        _log.info("Policies and data reloaded.", extra={"revision": snapshot.revision})
-        return True
+            self._replace(snapshot)
+        except RegoError as error:
+            self._fail(
+                str(error.diagnostics[0]), str(error)
+            )  # as long as the files are as they are
+        except LoadError as error:
+            self._fail(error.messages[0], str(error))
+            self._retry_later()
+        except FAULTS as fault:
+            text = _EDGE.report(fault)
+            self._fail(text, text)
+            self._retry_later()
+        else:
+            self._said, self._retry_pause = "", FIRST_RETRY
+            self._health.reloaded(None)
+            self._on_reload(False)
+            _log.info("Policies and data reloaded.", extra={"revision": snapshot.revision})
+            return True
+        return False
 
-    def _fail(self, error: LoadError | RegoError) -> None:
-        self._health.reloaded(_short(error))
+    def _fail(self, short: str, text: str, *, is_final: bool = True) -> None:
+        if self._looks.are_changing and self._halves < HALVES:
+            self._halves += 1
+            self._looks.hurry()
+            return
+        if not is_final:
+            self._retry_later()
+        self._health.reloaded(short)
         self._on_reload(True)
-        _log.error(
-            "Reload failed; the policies in force stay in force.", extra={"error": str(error)}
-        )
+        if text != self._said:
+            self._said = text
+            _log.error("Reload failed; the policies in force stay in force.", extra={"error": text})
+
+    def _retry_later(self) -> None:
+        self._retry_at = time.monotonic() + self._retry_pause
+        self._retry_pause = min(self._retry_pause * 2, LAST_RETRY)
 
 
-def _signature(name: str) -> tuple[str, int, int, int, int] | None:
+def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
     try:
         found = os.stat(name)
     except OSError:
         return None
-    return name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    # The time of the last change as well: the time of the last write can be set to anything.
+    changed = found.st_ctime_ns
+    return name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, changed
 
 
-def _short(error: LoadError | RegoError) -> str:
-    """The first thing wrong, in a line."""
-    if isinstance(error, LoadError):
-        return error.messages[0]
-    return str(error.diagnostics[0])
+class _Turns:
+    """How many threads read files, and how long a turn was before the first of them did."""
+
+    lock = threading.Lock()
+    readers = 0
+    usual = 0.0
+
+
+@contextmanager
+def _brisk() -> Iterator[None]:
+    """While other threads compute, let this one have its turn sooner.
+
+    Each system call gives the interpreter away. Under load it comes back after 5 ms for each thread
+    that computes, so that ten files take a second to look at.
+    """
+    with _Turns.lock:
+        if not _Turns.readers:
+            _Turns.usual = sys.getswitchinterval()
+            sys.setswitchinterval(min(_TURN, _Turns.usual))
+        _Turns.readers += 1
+    try:
+        yield
+    finally:
+        with _Turns.lock:
+            _Turns.readers -= 1
+            if not _Turns.readers:
+                sys.setswitchinterval(_Turns.usual)

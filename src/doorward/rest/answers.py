@@ -21,6 +21,7 @@ from doorward.rego.errors import CompileError, ParseError, RegoError
 __all__ = [
     "bad_request",
     "failed",
+    "internal_error",
     "json_answer",
     "no_content",
     "not_allowed",
@@ -69,7 +70,11 @@ def failed(error: Exception) -> Response:
         documents = error_document(error)
         errors = documents if isinstance(documents, list) else [documents]
         return _error(500, "internal_error", "error(s) occurred while evaluating query", errors)
-    return _error(500, "internal_error", str(error))
+    return internal_error(str(error))
+
+
+def internal_error(message: str) -> Response:
+    return _error(500, "internal_error", message)
 
 
 def no_content(status: int) -> Response:

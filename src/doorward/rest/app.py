@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
+from doorward.edge import FAULTS, Edge
 from doorward.pdp.config import Config
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
@@ -27,6 +28,7 @@ from doorward.rego.values import Key, Value
 from doorward.rest import data, health
 from doorward.rest.answers import (
     bad_request,
+    internal_error,
     no_content,
     not_allowed,
     redirect,
@@ -43,6 +45,7 @@ from doorward.rest.requests import (
 
 __all__ = ["Api"]
 
+_EDGE: Final = Edge("http", "a request failed")
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
@@ -82,6 +85,8 @@ class Api:
             name, answer = await self._route(request, raw)
         except BadRequest as error:
             name, answer = "catchall", bad_request(str(error))
+        except FAULTS as fault:
+            name, answer = "catchall", internal_error(_EDGE.report(fault))
         method = request.method.lower() if request.method in _METHODS else "other"
         self._metrics.http_request_duration_seconds.labels(
             answer.status_code, name, method

@@ -22,11 +22,15 @@ _NOT_NEWEST: Final = "the last reload of policies and data failed: older ones ar
 
 
 def get_health(health: Health, asked: Parameters) -> Response:
-    """GET /health: whether decisions can be made; `?plugins`: whether every part is up.
+    """GET /health: whether every thread is at work; `?plugins`: whether every part is up.
 
     `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
-    failed is only said, since a probe that failed for it would take down what still works.
+    failed is only said, since a probe that failed for it would take down what still works; for
+    `?plugins` it counts when reloads have failed for long.
     """
+    if stopped := health.stopped:
+        problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
+        return _unhealthy(f"not at work: {problems}")
     if asked.flag("plugins") and health.down(asked.values("exclude-plugin")):
         return _unhealthy("one or more plugins are not up")
     if health.reload_error is None:

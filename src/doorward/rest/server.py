@@ -19,6 +19,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.rest.bounded import BoundedHttp
@@ -31,8 +32,13 @@ KEEP_ALIVE: Final = 30
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about connections that could not be accepted."""
 
+STUCK_AFTER: Final = 30.0
+"""Seconds in which the loop must have come round once."""
+_BEAT: Final = 1.0
+
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("http-server", "the HTTP server failed")
 
 
 class BindError(Exception):
@@ -91,11 +97,15 @@ def _listen_tcp(address: str) -> socket.socket:
 class HttpServer:
     """Serves listeners from one event loop in a thread of its own."""
 
-    def __init__(self, listeners: Sequence[Listener], *, grace: float = 10.0) -> None:
+    def __init__(
+        self, listeners: Sequence[Listener], *, grace: float = 10.0, parts: Parts | None = None
+    ) -> None:
         self._listeners = tuple(listeners)
         self._servers = [uvicorn.Server(_settings(each.app, grace)) for each in listeners]
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._grace = grace
+        self._parts = parts or Parts()
+        self._part = Part("http-server", within=STUCK_AFTER)
         self._quiet = Quiet(ACCEPT_QUIET)
         names = [each.socket.getsockname() for each in listeners]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
@@ -103,6 +113,8 @@ class HttpServer:
     def start(self, timeout: float = 10.0) -> None:
         """Serve from now on; returns when every listener takes requests."""
         self._thread.start()
+        self._part.thread = self._thread
+        self._parts.add(self._part)
         waited = threading.Event()
         for _ in range(int(timeout / 0.01)):
             if all(server.started for server in self._servers):
@@ -120,6 +132,7 @@ class HttpServer:
 
     def close(self) -> None:
         """Take no more requests, and give those under way the grace period to end."""
+        self._parts.remove(self._part)
         for server in self._servers:
             server.should_exit = True
         if self._thread.is_alive():
@@ -132,12 +145,25 @@ class HttpServer:
                     os.unlink(path)
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        # The thread ends all the same: its sockets are closed. The supervisor ends the process.
+        try:
+            asyncio.run(self._serve())
+        except FAULTS as fault:
+            _EDGE.report(fault)
 
     async def _serve(self) -> None:
         asyncio.get_running_loop().set_exception_handler(self._complain)
         pairs = zip(self._servers, self._listeners, strict=True)
-        await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
+        beating = asyncio.create_task(self._beat())
+        try:
+            await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._part.beat()
+            await asyncio.sleep(_BEAT)
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
