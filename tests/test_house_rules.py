@@ -124,6 +124,9 @@ EDGES = {
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""
 
+UNGUARDED = {"edge.py", "rego/builtins/foreign.py"}
+"""The files that catch everything themselves: the edge, and what calls the code of others."""
+
 LOOPS = {
     "cli/sidecar.py": {"run"},
     "docker/server.py": {"__init__"},
@@ -160,7 +163,7 @@ def naming(path: Path, name: str) -> set[str]:
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_only_the_edges_catch_everything(path: Path) -> None:
     inside = str(path.relative_to(SOURCE / "doorward"))
-    if inside == "edge.py":
+    if inside in UNGUARDED:
         return
     tree = ast.parse(path.read_text())
     assert caught(tree).isdisjoint({"except", "Exception", "BaseException"})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from doorward.edge import counts
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
@@ -91,11 +92,13 @@ def test_a_fault_of_ours_is_a_decision_with_an_error_and_no_secret_in_the_log(
 ) -> None:
     registry = Registry(REGISTRY)
 
-    @registry.builtin("test.broken", string, returns=any_)
     def test_broken(text: str) -> Any:
         """Fails in a way that no built-in may."""
         raise KeyError(text)
 
+    # Of one from outside the engine makes an error of the policy.
+    test_broken.__module__ = "doorward.rego.builtins.test"
+    registry.builtin("test.broken", string, returns=any_)(test_broken)
     engine = Engine(modules={"a.rego": "package a\np := test.broken(input)"}, registry=registry)
     with caplog.at_level(logging.ERROR):
         decision = PDP(Snapshot(engine, "r")).decide("a/p", "secret")
@@ -125,12 +128,17 @@ def raising(error: BaseException) -> PDP:
     "error",
     [UnknownError("secret"), MemoryError(), RecursionError(), StopIteration(), OSError("secret")],
 )
-def test_whatever_a_builtin_raises_is_a_decision_with_an_error(error: BaseException) -> None:
+def test_whatever_a_builtin_raises_is_a_decision_with_an_error(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     pdp = raising(error)
+    before = counts()["builtin"]
     for decision in (pdp.decide("a/allow", 1), pdp.decide_query("data.a.allow", 1)):
         assert decision.result is UNDEFINED
-        assert decision.error is not None
+        assert "test.raising: the built-in raised" in str(decision.error)
         assert "secret" not in str(decision.error)
+    assert counts()["builtin"] == before + 2
+    assert "secret" not in str([vars(record) for record in caplog.records])
 
 
 def test_a_builtin_cannot_end_a_worker_and_a_signal_can_end_the_process() -> None:

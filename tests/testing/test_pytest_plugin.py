@@ -102,3 +102,51 @@ def test_policies_that_do_not_compile_are_an_error_of_collection(
 def test_other_files_in_rego_are_no_tests(project: pytest.Pytester) -> None:
     (project.path / "authz_test.rego").unlink()
     run(project).assert_outcomes()
+
+
+BUILTIN = """from doorward.rego import Registry, types
+
+registry = Registry()
+
+
+@registry.builtin("acme.roles", types.string, returns=types.array(types.string))
+def acme_roles(name: str) -> tuple[str, ...]:
+    if name == "nobody":
+        raise LookupError(name)
+    return ("root",)
+"""
+
+
+@pytest.mark.parametrize("where", ["pytest", "doorward"])
+def test_builtins_of_the_project_are_named_in_the_configuration(
+    project: pytest.Pytester, where: str
+) -> None:
+    (project.path / "lib").mkdir()
+    (project.path / f"lib/{where}_functions.py").write_text(BUILTIN)
+    (project.path / "authz_test.rego").write_text(
+        "package t\n\n"
+        'test_ann if "root" in acme.roles("ann")\n\n'
+        'test_nobody if not "root" in acme.roles("nobody")\n'
+    )
+    name = f"{where}_functions:registry"
+    table = f'[tool.doorward]\nbuiltins = ["{name}"]\npythonpath = ["lib"]\n'
+    if where == "pytest":
+        table = f'[tool.pytest.ini_options]\nrego_builtins = ["lib.{name}"]\n'
+    project.makepyprojecttoml(table)
+    result = run(project)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "authz_test.rego:5:*: eval_builtin_error: acme.roles: the built-in raised LookupError",
+            f"hint: LookupError: nobody (*{where}_functions.py:9, in acme_roles)",
+        ]
+    )
+
+
+def test_builtins_that_cannot_be_imported_are_an_error_of_collection(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyprojecttoml('[tool.doorward]\nbuiltins = ["nowhere_at_all:registry"]\n')
+    result = run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["no module `nowhere_at_all` in the installed packages and *"])

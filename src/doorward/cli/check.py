@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import click
 
-from doorward.cli import capabilities, schemas
+from doorward.cli import capabilities, extensions, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import (
-    REGISTRY,
     Capabilities,
     CompileError,
     Diagnostic,
     ParseError,
+    Registry,
     RegoError,
     Source,
 )
@@ -57,6 +57,7 @@ Examples:
 @click.option("-b", "--bundle", is_flag=True, help="Paths are bundles; their data is checked too.")
 @schemas.option
 @capabilities.option
+@extensions.option
 @click.option("--v0-v1", is_flag=True, help="Policies must be both Rego v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
@@ -69,6 +70,7 @@ def command(
     bundle: bool,
     schema: str | None,
     capabilities: Capabilities | None,
+    builtins: tuple[str, ...],
     v0_v1: bool,
     v0_compatible: bool,
     v1_compatible: bool,
@@ -84,12 +86,15 @@ def command(
     files: Sequence[str] = ()
     try:
         options = Options(strict, max_errors, schemas.read_schemas(schema))
+        registry = extensions.registry_for(builtins, paths)
+        if capabilities is not None:
+            registry = capabilities.registry(registry)
         for v0 in (False, True) if v0_v1 else (v0_compatible,):
             with postponed():
                 loaded = _load(paths, ignore, bundle=bundle, v0=v0)
                 files = list(loaded.modules)
                 warn(loaded.notes)
-                _check(loaded, options, v0=v0, allowed=capabilities, with_data=bundle)
+                _check(loaded, options, registry, v0=v0, allowed=capabilities, with_data=bundle)
     except (LoadError, RegoError) as error:
         found = error
     _report(found, files, style)
@@ -103,7 +108,13 @@ def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool
 
 
 def _check(
-    loaded: Loaded, options: Options, *, v0: bool, allowed: Capabilities | None, with_data: bool
+    loaded: Loaded,
+    options: Options,
+    registry: Registry,
+    *,
+    v0: bool,
+    allowed: Capabilities | None,
+    with_data: bool,
 ) -> None:
     """Everything that can be wrong, METADATA blocks included; no code is generated.
 
@@ -111,7 +122,6 @@ def _check(
     """
     trees: list[Module] = []
     errors: list[Diagnostic] = []
-    registry = REGISTRY if allowed is None else allowed.registry(REGISTRY)
     for name, text in loaded.modules.items():
         version = loaded.rego_versions.get(name)
         own_v0 = v0 if version is None else version == 0

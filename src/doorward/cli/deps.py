@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from doorward.cli import extensions
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.results import table
 from doorward.pdp.go_json import object_text
@@ -33,6 +34,7 @@ Examples:
 @click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
 @click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(
@@ -41,6 +43,7 @@ def command(
     bundle: tuple[str, ...],
     style: str,
     ignore: tuple[str, ...],
+    builtins: tuple[str, ...],
     v0_compatible: bool,
     v1_compatible: bool,
 ) -> int:
@@ -58,6 +61,7 @@ def command(
             data=loaded.data,
             v0=v0_compatible,
             rego_versions=loaded.rego_versions,
+            registry=extensions.registry_for(builtins, (*data, *bundle)),
         )
         found = engine.prepare(query[0]).documents
     except (LoadError, RegoError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from doorward.cli import extensions
 from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
@@ -23,9 +24,14 @@ Examples:
 @click.argument("paths", nargs=-1)
 @click.option("-q", "--query", default="", help="Show this query, and not the policies.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 def command(
-    paths: tuple[str, ...], query: str, ignore: tuple[str, ...], v0_compatible: bool
+    paths: tuple[str, ...],
+    query: str,
+    ignore: tuple[str, ...],
+    builtins: tuple[str, ...],
+    v0_compatible: bool,
 ) -> int:
     """Print the generated Python of policies in files and folders, or of a query on them.
 
@@ -40,6 +46,7 @@ def command(
             data=loaded.data,
             v0=v0_compatible,
             rego_versions=loaded.rego_versions,
+            registry=extensions.registry_for(builtins, paths),
         )
         texts = {query: engine.prepare(query).emit()} if query else engine.emit()
     except (LoadError, RegoError) as error:

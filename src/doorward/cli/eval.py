@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from doorward.cli import capabilities, schemas
+from doorward.cli import capabilities, extensions, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
@@ -69,6 +69,7 @@ class _Asked:
     profile: bool
     metrics: bool
     capabilities: Capabilities | None
+    builtins: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ Examples:
 @click.option("--pretty-limit", default=0, help="Cut a table's cells at this width; 0 never.")
 @click.option("--timeout", default="0s", metavar="DURATION", help="Give up after, e.g. 500ms.")
 @capabilities.option
+@extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 @click.option("--count", type=click.IntRange(1), default=1, help="Evaluate so many times.")
@@ -182,6 +184,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         show_builtin_errors=options["show_builtin_errors"],
         v0=options["v0_compatible"],
         capabilities=options["capabilities"],
+        builtins=options["builtins"],
         deadline=seconds(options["timeout"], "--timeout"),
         explain="fails" if options["why"] and options["explain"] == "off" else options["explain"],
         coverage=options["coverage"],
@@ -265,6 +268,7 @@ def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
         v0=asked.v0,
         rego_versions=loaded.rego_versions,
         strict=asked.strict,
+        registry=extensions.registry_for(asked.builtins, asked.sources.all_paths),
         capabilities=asked.capabilities,
         schemas=schemas.read_schemas(asked.schema),
         environment=Environment(tokens=VerifiedTokens(), on_print=_print),

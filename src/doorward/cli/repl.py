@@ -16,7 +16,17 @@ import click
 from doorward.cli.errors import for_people
 from doorward.cli.results import FORMATS, results_of, to_document
 from doorward.pdp.loader import Loaded, LoadError, read_document
-from doorward.rego import UNDEFINED, Engine, Environment, ParseError, RegoError, Source, Span
+from doorward.rego import (
+    REGISTRY,
+    UNDEFINED,
+    Engine,
+    Environment,
+    ParseError,
+    Registry,
+    RegoError,
+    Source,
+    Span,
+)
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.explanation import explain
 from doorward.rego.syntax.nodes import Rule, Var
@@ -49,6 +59,7 @@ class Session:
 
     loaded: Loaded
     v0: bool = False
+    registry: Registry = REGISTRY
     style: str = "pretty"
     input: Any = UNDEFINED
     rules: dict[str, list[str]] = field(default_factory=dict)
@@ -95,6 +106,7 @@ class Session:
             data=self.loaded.data,
             v0=self.v0,
             rego_versions=self.loaded.rego_versions,
+            registry=self.registry,
             environment=Environment(on_print=self._print),
         )
 
@@ -168,9 +180,9 @@ class Session:
         self.printed.append(f"{text}\n")
 
 
-def interact(loaded: Loaded, *, v0: bool = False) -> int:
+def interact(loaded: Loaded, *, v0: bool = False, registry: Registry = REGISTRY) -> int:
     """Answer lines from standard input until it ends, or `exit` is said."""
-    session = Session(loaded, v0=v0)
+    session = Session(loaded, v0=v0, registry=registry)
     terminal = sys.stdin.isatty()
     if terminal:
         # Brings history and editing to `input`, where there is somebody to use them.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from doorward.cli import capabilities
+from doorward.cli import capabilities, extensions
 from doorward.cli.errors import for_people, warn
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import LoadError
@@ -100,6 +100,7 @@ Examples:
 )
 @click.option("--skip-verify", is_flag=True, help="Trust bundles whatever their signatures say.")
 @capabilities.option
+@extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 @click.option(
@@ -179,7 +180,8 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
     try:
         loaded = sources.load()
         warn(loaded.notes)
-        return interact(loaded, v0=sources.v0)
+        registry = extensions.registry_for(options["builtins"], files)
+        return interact(loaded, v0=sources.v0, registry=registry)
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
 
@@ -195,6 +197,8 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         log_format=log_format,
         watch=options["watch"],
         capabilities=options["capabilities"],
+        # A server imports what its command line names, never what lies around its policies.
+        registry=extensions.registry_for(options["builtins"] or ("",), ()),
         grace=options["shutdown_grace_period"],
         wait=options["shutdown_wait_period"],
         unix_permissions=_permissions(options["unix_socket_perm"]),

@@ -32,7 +32,7 @@ from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.yaml_block import Block
-from doorward.rego import Capabilities, Environment, Span
+from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rest.app import Api
 from doorward.rest.server import BindError, HttpServer, Listener, bind
@@ -60,6 +60,7 @@ class SidecarOptions:
     log_format: str = "json"
     watch: bool = True
     capabilities: Capabilities | None = None
+    registry: Registry = REGISTRY
     grace: float = 10.0
     wait: float = 0.0
     unix_permissions: int = 0o755
@@ -76,6 +77,7 @@ class Sidecar:
         self._settings = Settings(
             v0=options.sources.v0,
             capabilities=options.capabilities,
+            registry=options.registry,
             deadline=options.config.evaluation.deadline,
             max_items=options.config.evaluation.max_items,
             environment=Environment(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from doorward.cli import capabilities, schemas
+from doorward.cli import capabilities, extensions, schemas
 from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
@@ -98,6 +98,7 @@ Examples:
 @click.option("-w", "--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
 @schemas.option
 @capabilities.option
+@extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) -> int:
@@ -149,6 +150,7 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
             loaded,
             v0=options["v0_compatible"],
             max_errors=options["max_errors"],
+            registry=extensions.registry_for(options["builtins"], sources.all_paths),
             capabilities=options["capabilities"],
             schemas=schemas.read_schemas(options["schema"]),
         )

@@ -21,6 +21,7 @@ from doorward.rego.values import UNDEFINED, Undefined, Value
 __all__ = ["PDP", "DecisionSink"]
 
 _EDGE: Final = Edge("decide", "evaluation failed")
+_BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
 
 # What `Decision(…)` does, without the function in between: every decision makes one.
 _to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
@@ -75,6 +76,7 @@ class PDP:
             result = snapshot.document(path, strict=strict).value(input)
         except RegoError as raised:
             error = raised
+            _note_cause(raised)
         except FAULTS as fault:
             error = DecisionError(_EDGE.report(fault))
         elapsed = perf_counter_ns() - started
@@ -94,6 +96,7 @@ class PDP:
             result = _only_value(snapshot.query(text, strict=strict), input)
         except (RegoError, DecisionError) as raised:
             error = raised
+            _note_cause(raised)
         except FAULTS as fault:
             error = DecisionError(_EDGE.report(fault))
         elapsed = perf_counter_ns() - started
@@ -125,6 +128,12 @@ class PDP:
         """Write out what the decision log still holds."""
         if self._sink is not None:
             self._sink.close()
+
+
+def _note_cause(error: Exception) -> None:
+    """Log where a built-in of others raised what the decision calls an error of the policy."""
+    if error.__cause__ is not None:
+        _BUILTINS.report(error.__cause__)
 
 
 def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:

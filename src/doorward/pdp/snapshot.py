@@ -20,7 +20,7 @@ from typing import Final
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded
 from doorward.pdp.sources import Sources
-from doorward.rego import Capabilities, Engine, Environment, Query
+from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
 from doorward.rego.values import Key, Value, to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
@@ -53,6 +53,8 @@ class Settings:
     environment: Environment = field(default_factory=Environment)
     capabilities: Capabilities | None = None
     """What policies may use; None for everything."""
+    registry: Registry = REGISTRY
+    """The built-ins that there are."""
 
 
 class Snapshot:
@@ -154,6 +156,7 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         environment=settings.environment,
         max_items=settings.max_items,
         capabilities=settings.capabilities,
+        registry=settings.registry,
     )
     engine.check_data()
     revision = _revision(loaded)

@@ -41,6 +41,11 @@ class Sources:
     def __bool__(self) -> bool:
         return bool(self.paths or self.bundles)
 
+    @property
+    def all_paths(self) -> Sequence[str]:
+        """Files, folders and bundles."""
+        return (*self.paths, *self.bundles)
+
     def load(self, timers: Timers | None = None) -> Loaded:
         """Everything. BundleError or LoadError says what cannot be used."""
         timers = timers or Timers()

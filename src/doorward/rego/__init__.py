@@ -6,6 +6,7 @@
 Knows no socket and no file. Usable alone.
 """
 
+from doorward.rego import types
 from doorward.rego.builtins import REGISTRY, Builtin, Context, Environment, Registry
 from doorward.rego.capabilities import Capabilities
 from doorward.rego.engine import Engine, Query, parse_term
@@ -14,6 +15,7 @@ from doorward.rego.errors import (
     CompileError,
     Diagnostic,
     EvalError,
+    HaltError,
     InternalError,
     OperandError,
     ParseError,
@@ -36,6 +38,7 @@ __all__ = [
     "Engine",
     "Environment",
     "EvalError",
+    "HaltError",
     "InternalError",
     "Number",
     "OperandError",
@@ -52,4 +55,5 @@ __all__ = [
     "to_json",
     "to_python",
     "to_rego",
+    "types",
 ]

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from doorward.rego.builtins import Environment, Registry
+from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
+from doorward.rego.builtins.declarations import declared
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, V1_KEYWORDS
@@ -45,12 +46,15 @@ class Capabilities:
     """What a capabilities file allows. What it does not name does not exist for a policy.
 
     `allow_net`: the hosts that built-ins may reach; None for all, as in a file without the field.
+    `declared`: built-ins that OPA does not have, with the types that the file says. Where a
+    registry has one of that name, the registry's counts.
     """
 
     builtins: frozenset[str]
     future_keywords: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     allow_net: frozenset[str] | None = None
+    declared: tuple[Builtin, ...] = ()
 
     @classmethod
     def from_document(cls, document: Any) -> Capabilities:
@@ -68,11 +72,14 @@ class Capabilities:
             future_keywords=frozenset(_names(document, "future_keywords")),
             features=frozenset(_names(document, "features")),
             allow_net=None if hosts is None else frozenset(host.lower() for host in hosts),
+            declared=tuple(
+                [declared(i) for i in builtins if "decl" in i and i["name"] not in REGISTRY]
+            ),
         )
 
     def registry(self, base: Registry) -> Registry:
-        """The built-ins of `base` that are allowed."""
-        return base.restricted(self.builtins)
+        """The built-ins of `base` that are allowed, and those that only the file declares."""
+        return base.restricted(self.builtins, self.declared)
 
     def environment(self, base: Environment) -> Environment:
         """`base` with no more hosts than allowed."""

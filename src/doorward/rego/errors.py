@@ -126,8 +126,10 @@ class CompileError(RegoError):
 class EvalError(RegoError):
     """Evaluation stopped. One diagnostic: OPA's code, message and the place in the policy."""
 
-    def __init__(self, code: str, message: str, span: Span = NOWHERE) -> None:
-        super().__init__((Diagnostic(code, message, span),))
+    def __init__(
+        self, code: str, message: str, span: Span = NOWHERE, hint: str | None = None
+    ) -> None:
+        super().__init__((Diagnostic(code, message, span, hint),))
 
     @property
     def code(self) -> str:
@@ -171,6 +173,8 @@ class HaltError(Exception):
     """
 
     code: str = BUILTIN_ERROR
+    hint: str | None = None
+    """For people who run the policy themselves; never logged or sent."""
 
 
 CALL_ERRORS: Final = (BuiltinError, HaltError)

@@ -344,8 +344,12 @@ def from_python(value: object) -> Value:
 
     TypeError names what has no Rego value.
     """
-    if value is None or isinstance(value, (bool, str, Number)):
+    if value is None or isinstance(value, (bool, Number)) or type(value) is str:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value) is Boxed:
+        return from_python(value.value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

@@ -1,15 +1,16 @@
 """Tests written in Rego under pytest: each rule `test_…` is one test, beside those in Python.
 
 Collected are `test_*.rego` and `*_test.rego` (`rego_files`), together with the policies and data at
-`rego_paths`, by default everything in the folder of the test file. A failure shows the conditions
-that did not hold, with their values; what a test prints is shown as pytest shows output.
+`rego_paths`, by default everything in the folder of the test file. Built-ins of the project are
+those of `rego_builtins`, or of `[tool.doorward]`. A failure shows the conditions that did not hold,
+with their values; what a test prints is shown as pytest shows output.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
+    from doorward.rego import Registry
     from doorward.testing.runner import Suite, Test
 
 __all__ = ["RegoFailure", "RegoFile", "RegoItem"]
@@ -39,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "Policies and data that tests in Rego see, from the root of the project",
         "args",
     )
+    parser.addini("rego_builtins", "Registries of built-ins in Python, MODULE:NAME", "args")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RegoFile | None:
@@ -81,8 +84,18 @@ class RegoFile(pytest.File):
             paths = (*paths, str(self.path))
         suites = self.config.stash.setdefault(_SUITES, {})
         if paths not in suites:
-            suites[paths] = Suite(load([_near(path) for path in paths]))
+            suites[paths] = Suite(
+                load([_near(path) for path in paths]), registry=self._builtins(paths)
+            )
         return suites[paths]
+
+    def _builtins(self, paths: Sequence[str]) -> Registry:
+        from doorward.pdp.extensions import Extensions, project_extensions
+
+        names = self.config.getini("rego_builtins")
+        if names:
+            return Extensions(names, [str(self.config.rootpath)]).registry()
+        return project_extensions(paths).registry()
 
 
 class RegoItem(pytest.Item):

@@ -16,10 +16,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
-from doorward.rego import Capabilities, Engine, Environment, Query
+from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import path_text
-from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import INTERNAL_ERROR, EvalError
 from doorward.rego.explanation import Mask, explain
@@ -102,6 +101,7 @@ class Suite:
         v0: bool = False,
         max_errors: int = 10,
         environment: Environment | None = None,
+        registry: Registry = REGISTRY,
         capabilities: Capabilities | None = None,
         schemas: Schemas | None = None,
     ) -> None:
@@ -114,6 +114,7 @@ class Suite:
             v0=v0,
             rego_versions=loaded.rego_versions,
             max_errors=max_errors,
+            registry=registry,
             environment=replace(environment, on_print=self._print),
             capabilities=capabilities,
             schemas=schemas,

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from doorward.rego import REGISTRY, Capabilities, CompileError, Engine, Environment, EvalError
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    CompileError,
+    Engine,
+    Environment,
+    EvalError,
+    Registry,
+    types,
+)
+from doorward.rego.builtins.declarations import declared, to_declaration
 from doorward.rego.capabilities import FEATURES, future_keywords
 
 ALL: dict[str, Any] = {
@@ -95,3 +105,105 @@ def test_hosts_are_those_of_the_file_and_of_the_environment() -> None:
 def test_anything_else_is_no_capabilities(document: Any) -> None:
     with pytest.raises(ValueError, match="must be"):
         Capabilities.from_document(document)
+
+
+DECLARED: dict[str, Any] = {
+    "name": "acme.price",
+    "decl": {
+        "type": "function",
+        "args": [{"type": "string", "name": "article", "description": "its name"}],
+        "result": {"type": "number"},
+    },
+}
+SHOP = {"shop.rego": "package shop\n\nallow if acme.price(input.article) < 4\n"}
+
+
+def declaring(*entries: Any) -> Capabilities:
+    return without(builtins=[*ALL["builtins"], *entries])
+
+
+def test_a_builtin_that_only_the_file_declares_has_its_types() -> None:
+    assert problems("p := acme.price(1)", declaring(DECLARED)) == [
+        "3: rego_type_error: acme.price: invalid argument(s)"
+    ]
+    with pytest.raises(CompileError, match=r"undefined function acme\.price"):
+        Engine(SHOP)
+
+
+def test_a_builtin_that_only_the_file_declares_can_be_replaced() -> None:
+    query = Engine(SHOP, capabilities=declaring(DECLARED)).prepare(
+        "data.shop.allow with acme.price as 3"
+    )
+    assert query.value({"article": "tea"}) is True
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_builtin_that_only_the_file_declares_cannot_be_called(strict: bool) -> None:
+    engine = Engine(SHOP, capabilities=declaring(DECLARED))
+    query = engine.prepare("data.shop.allow", strict_builtin_errors=strict)
+    with pytest.raises(EvalError) as caught:
+        query.value({"article": "tea"})
+    assert str(caught.value) == "shop.rego:3: eval_internal_error: unsupported built-in"
+    assert "only the capabilities file declares acme.price" in caught.value.render()
+
+
+def test_the_code_of_a_registry_counts_more_than_a_declaration() -> None:
+    registry = Registry(REGISTRY)
+    registry.builtin("acme.price", types.string, returns=types.number)(lambda _article: 3)
+    engine = Engine(SHOP, registry=registry, capabilities=declaring(DECLARED))
+    assert engine.prepare("data.shop.allow").value({"article": "tea"}) is True
+    assert engine.with_modules({}).prepare('acme.price("tea")').value() == 3
+
+
+@pytest.mark.parametrize("name", [builtin.name for builtin in REGISTRY])
+def test_a_declaration_can_be_read_again(name: str) -> None:
+    entry = to_declaration(REGISTRY[name])
+    again = declared(entry)
+    assert (again.signature, again.pure) == (REGISTRY[name].signature, REGISTRY[name].pure)
+
+
+def deep() -> dict[str, Any]:
+    type_: dict[str, Any] = {"type": "any"}
+    for _ in range(60):
+        type_ = {"type": "set", "of": type_}
+    return type_
+
+
+@pytest.mark.parametrize(
+    ("declaration", "said"),
+    [
+        (None, "`decl` must be an object of type function"),
+        ({"type": "string"}, "`decl` must be an object of type function"),
+        ({"args": {}}, "`args` must be a list"),
+        ({"args": ["string"]}, "a type must be an object"),
+        ({"result": {"type": "text"}}, "a type must be an object"),
+        ({"result": {"type": "any", "of": {}}}, "`of` must be a list"),
+        ({"result": {"type": "object", "static": [1]}}, "`static` of an object must be"),
+        ({"result": {"type": "object", "dynamic": 1}}, "`dynamic` of an object must be"),
+        ({"result": {"type": "any"}, "variadic": {"type": "any"}}, "cannot have a `result`"),
+        ({"result": deep()}, "too deeply"),
+    ],
+)
+def test_a_declaration_that_is_not_valid_is_refused(declaration: Any, said: str) -> None:
+    entry = {"name": "acme.f", "decl": declaration}
+    if declaration and "type" not in declaration:
+        entry["decl"] = {"type": "function", **declaration}
+    with pytest.raises(ValueError, match=f"built-in `acme.f`: .*{said}"):
+        declaring(entry)
+
+
+@pytest.mark.parametrize("name", ["data.a.p", "input", "a b", "", "a.", "x\ny"])
+def test_a_name_that_no_builtin_can_have_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a name for a built-in"):
+        declaring(DECLARED | {"name": name})
+
+
+def test_a_set_of_anything_may_leave_its_type_out() -> None:
+    entry = {"name": "acme.f", "decl": {"type": "function", "result": {"type": "set"}}}
+    assert declaring(entry).declared[0].signature.result == types.set_(types.any_)
+
+
+def test_a_declared_builtin_may_be_deprecated() -> None:
+    assert problems("p := acme.price(input.x)", declaring(DECLARED | {"deprecated": True})) == [
+        "3: rego_type_error: deprecated built-in function calls in expression: acme.price"
+    ]

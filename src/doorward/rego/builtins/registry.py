@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar
 
+from doorward.rego.builtins.foreign import guarded, is_foreign
 from doorward.rego.builtins.signature import Function, Type, kinds
 from doorward.rego.errors import OperandError
 from doorward.rego.values import KINDS, Value, classes_of, kind_name
 
-__all__ = ["REGISTRY", "Builtin", "Registry", "builtin", "operand_error"]
+__all__ = ["REGISTRY", "Builtin", "Registry", "builtin", "check_name", "operand_error"]
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -52,11 +53,25 @@ _PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
 
 
-class Registry:
-    """Built-ins by name. A copy can be extended with one's own: `Registry(REGISTRY)`."""
+def check_name(name: str) -> None:
+    """ValueError where a built-in cannot have that name."""
+    if not _NAME.fullmatch(name):
+        # Generated code tells built-ins from rules (`data.a.p`) by name.
+        raise ValueError(f"`{name}` is not a name for a built-in")
 
-    def __init__(self, base: Registry | None = None) -> None:
-        self._builtins: dict[str, Builtin] = dict(base._builtins) if base else {}
+
+class Registry:
+    """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds one's own to OPA's.
+
+    ValueError where two of `bases` have different built-ins of one name.
+    """
+
+    def __init__(self, *bases: Registry) -> None:
+        self._builtins: dict[str, Builtin] = {}
+        for base in bases:
+            for name, each in base._builtins.items():
+                if self._builtins.setdefault(name, each) is not each:
+                    raise ValueError(f"built-in `{name}` is declared twice")
 
     def builtin(
         self,
@@ -75,6 +90,8 @@ class Registry:
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
 
+        What a function from outside of this package raises, other than BuiltinError, ends the
+        evaluation; what it returns is converted by `from_python`.
         `pure=False`: the answer can differ between two decisions on the same input.
         `prepare`: from all operands but the last, when they are constant, a function of the last
         one, a string; it raises BuiltinError where the call would.
@@ -87,9 +104,7 @@ class Registry:
         """
 
         def register(body: Body) -> Body:
-            if not _NAME.fullmatch(name):
-                # Generated code tells built-ins from rules (`data.a.p`) by name.
-                raise ValueError(f"`{name}` is not a name for a built-in")
+            check_name(name)
             if name in self._builtins:
                 raise ValueError(f"built-in `{name}` is declared twice")
             if variadic is not None and returns is not None:
@@ -97,7 +112,11 @@ class Registry:
                 raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
             _check_parameters(name, body, len(args) + context, variadic is not None)
             signature = Function(args, returns, variadic)
-            asked = _looking(body) if looks else body
+            asked: Callable[..., Any] = body
+            if is_foreign(body):
+                asked = guarded(name, body, relation=relation)
+            if looks:
+                asked = _looking(asked)
             self._builtins[name] = Builtin(
                 name=name,
                 signature=signature,
@@ -115,10 +134,12 @@ class Registry:
 
         return register
 
-    def restricted(self, names: Container[str]) -> Registry:
-        """Those of these built-ins that `names` holds."""
+    def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
+        """Those of these built-ins that `names` holds, and `others` under names not among them."""
         new = Registry()
         new._builtins = {name: b for name, b in self._builtins.items() if name in names}
+        for each in others:
+            new._builtins.setdefault(each.name, each)
         return new
 
     def __getitem__(self, name: str) -> Builtin:

@@ -166,7 +166,7 @@ class Evaluation(Context):
     def failed(self, error: BuiltinError | HaltError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
         if isinstance(error, HaltError):
-            raise EvalError(error.code, str(error), site.span)
+            raise EvalError(error.code, str(error), site.span, error.hint) from error.__cause__
         failure = EvalError(error.code, f"{site.name}: {error}", site.span)
         if self.strict:
             raise failure

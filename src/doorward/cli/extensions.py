@@ -1,0 +1,31 @@
+"""The option `--builtins`: policies may call built-ins written in Python besides OPA's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from doorward.pdp.extensions import Extensions, project_extensions
+from doorward.rego import Registry
+
+__all__ = ["option", "registry_for"]
+
+option: Final = click.option(
+    "--builtins",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="Registry of built-ins in Python, MODULE:NAME or FILE.py:NAME; repeatable.",
+)
+"""The option of every command that compiles policies."""
+
+
+def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
+    """The registries that the option names; without it, those of the project around `paths`.
+
+    An empty name names none. ExtensionError, a LoadError, where they cannot be imported.
+    """
+    if names:
+        return Extensions([name for name in names if name]).registry()
+    return project_extensions(paths).registry()

@@ -1,0 +1,198 @@
+"""Built-ins of one's own by the name of their registry: `MODULE:NAME` becomes a `Registry`.
+
+A module is looked up where Python looks for installed packages (`PYTHONPATH` included), then in
+`folders`; never in the working directory because somebody happens to stand there. `FILE.py:NAME`
+names a file, which may import what lies beside it.
+
+`project_extensions` finds what the `[tool.doorward]` of a pyproject.toml names. That runs the
+project's code, as pytest does, so a file of another user is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from doorward.pdp.loader import LoadError
+from doorward.rego import REGISTRY, Registry
+from doorward.rego.builtins.foreign import ForeignError, foreign_code
+
+__all__ = ["ExtensionError", "Extensions", "project_extensions"]
+
+MAX_PROJECT: Final = 1 << 20
+"""Bytes of a pyproject.toml."""
+
+_KEYS: Final = ("builtins", "pythonpath")
+
+
+class ExtensionError(LoadError):
+    """Built-ins that cannot be brought in; the text says which, and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
+
+    def __str__(self) -> str:
+        return self.messages[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """Registries by name, and folders besides Python's own in which their modules may lie."""
+
+    names: Sequence[str] = ()
+    folders: Sequence[str] = ()
+
+    def registry(self) -> Registry:
+        """OPA's built-ins and those of all `names`. ExtensionError where there is no such thing."""
+        if not self.names:
+            return REGISTRY
+        own = [self._registry(name) for name in self.names]
+        try:
+            return Registry(REGISTRY, *own)
+        except ValueError as error:
+            raise ExtensionError(f"{', '.join(self.names)}: {error}") from None
+
+    def _registry(self, name: str) -> Registry:
+        module_name, colon, path = name.rpartition(":")
+        if not (module_name and colon and path):
+            raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
+        is_file = module_name.endswith(".py")
+        module = _from_file(module_name) if is_file else self._imported(module_name)
+        found: Any = module
+        for part in path.split("."):
+            if not hasattr(found, part):
+                raise ExtensionError(f"`{module_name}` has no `{path}`{_near(path, module)}")
+            found = getattr(found, part)
+        if not isinstance(found, Registry):
+            raise ExtensionError(f"`{name}` is not a Registry{_near(path, module)}")
+        return found
+
+    def _imported(self, name: str) -> ModuleType:
+        _look_in(self.folders)
+        try:
+            with foreign_code():
+                return importlib.import_module(name)
+        except ForeignError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModuleNotFoundError) and f"{name}.".startswith(f"{cause.name}."):
+                places = " and ".join(["the installed packages", *self.folders])
+                text = f"no module `{cause.name}` in {places}; FILE.py:NAME names a file"
+                raise ExtensionError(text) from None
+            raise ExtensionError(f"importing `{name}` failed: {error}") from cause
+
+
+def project_extensions(paths: Sequence[str]) -> Extensions:
+    """What the nearest pyproject.toml with a `[tool.doorward]` names.
+
+    The folders from that of `paths` upwards are looked through, then those from the working
+    folder upwards. ExtensionError if the table is not valid.
+    """
+    for file in _projects(paths):
+        table = _table(file)
+        if table is not None:
+            return _extensions(file, table)
+    return Extensions()
+
+
+def _projects(paths: Sequence[str]) -> Iterator[Path]:
+    local = [os.path.realpath(path.removeprefix("file://")) for path in paths]
+    local = [path for path in local if os.path.exists(path)]
+    starts = [Path(os.path.commonpath(local))] if local else []
+    for start in (*starts, Path.cwd()):
+        for folder in (start, *start.parents):
+            if (folder / "pyproject.toml").is_file():
+                yield folder / "pyproject.toml"
+
+
+def _table(file: Path) -> dict[str, Any] | None:
+    """The `[tool.doorward]` of a file; None where it has none."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_PROJECT)
+    except OSError:
+        return None
+    if b"doorward" not in content:
+        return None
+    import tomllib  # 20 ms that only projects with such a table pay
+
+    try:
+        table = tomllib.loads(content.decode("utf-8")).get("tool", {}).get("doorward")
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ExtensionError(f"{file}: {error}") from None
+    if table is None or isinstance(table, dict):
+        return table
+    raise ExtensionError(f"{file}: `tool.doorward` must be a table")
+
+
+def _extensions(file: Path, table: dict[str, Any]) -> Extensions:
+    for key in table:
+        if key not in _KEYS:
+            known = " and ".join(_KEYS)
+            raise ExtensionError(f"{file}: [tool.doorward] has no key `{key}`, only {known}")
+    names, folders = _strings(file, table, "builtins"), _strings(file, table, "pythonpath")
+    if not names:
+        return Extensions()
+    if file.stat().st_uid not in (os.geteuid(), 0):
+        raise ExtensionError(
+            f"{file} belongs to another user, whose code is not run unasked: "
+            f"say --builtins {names[0]}"
+        )
+    return Extensions(
+        [_beside(file, name) for name in names],
+        [str(file.parent / folder) for folder in folders or (".",)],
+    )
+
+
+def _strings(file: Path, table: dict[str, Any], key: str) -> list[str]:
+    value = table.get(key, [])
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ExtensionError(f"{file}: `{key}` must be a list of strings")
+    return value
+
+
+def _beside(file: Path, name: str) -> str:
+    """A name as the project has it: a file's is relative to the project."""
+    module, _, path = name.rpartition(":")
+    return f"{file.parent / module}:{path}" if module.endswith(".py") else name
+
+
+def _from_file(name: str) -> ModuleType:
+    path = os.path.abspath(name)
+    if not os.path.isfile(path):
+        raise ExtensionError(f"no file `{name}`")
+    _look_in([os.path.dirname(path)])
+    spec = spec_from_file_location(f"doorward_builtins_{Path(path).stem}", path)
+    assert spec is not None  # the name ends with .py
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    try:
+        with foreign_code():
+            spec.loader.exec_module(module)
+    except ForeignError as error:
+        raise ExtensionError(f"importing `{name}` failed: {error}") from error.__cause__
+    return module
+
+
+def _look_in(folders: Sequence[str]) -> None:
+    """Let modules be found there, behind everything else: nothing installed can be replaced."""
+    for folder in folders:
+        path = os.path.abspath(folder)
+        if path not in sys.path:
+            sys.path.append(path)
+    importlib.invalidate_caches()
+
+
+def _near(name: str, module: ModuleType) -> str:
+    registries = [key for key, each in vars(module).items() if isinstance(each, Registry)]
+    near = get_close_matches(name, registries, 1, 0) if registries else []
+    return f": did you mean `{near[0]}`?" if near else ""

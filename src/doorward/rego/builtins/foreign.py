@@ -1,0 +1,92 @@
+"""Other people's Python code in an evaluation: what it raises and what it returns.
+
+A built-in that is not ours may raise anything and return any object. Here an exception becomes the
+end of the evaluation, whether errors are strict or not: an expression that is undefined because a
+function has a bug would make `not` true. What is returned becomes a Rego value or is such an error.
+This is the one module of the language that catches every exception.
+
+An exception's text may quote the input. It goes into the hint, which only people see who run the
+policy themselves, and never into the message, which servers log and send.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Final
+
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
+from doorward.rego.values import UNDEFINED, from_python
+
+__all__ = ["ForeignError", "foreign_code", "guarded", "is_foreign"]
+
+MAX_TEXT: Final = 1000
+"""Characters of an exception that are shown."""
+
+_OURS: Final = "doorward.rego."
+_AS_THEY_ARE: Final = frozenset({str, bool, int, type(None), type(UNDEFINED)})
+
+
+class ForeignError(Exception):
+    """Other people's code raised its `__cause__`; the text says what and where."""
+
+
+@contextmanager
+def foreign_code() -> Iterator[None]:
+    """Turns whatever is raised inside into a ForeignError."""
+    try:
+        yield
+    except Exception as error:
+        raise ForeignError(_said(error)) from error
+
+
+def is_foreign(body: Callable[..., Any]) -> bool:
+    """Whether a body is not part of the language."""
+    return not str(getattr(body, "__module__", "")).startswith(_OURS)
+
+
+def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[..., Any]:
+    """`body` such that it returns Rego values and raises nothing but what a built-in may raise.
+
+    ValueError for a body that can only be awaited.
+    """
+    if iscoroutinefunction(body):
+        raise ValueError(f"built-in `{name}` is a coroutine: policies cannot await")
+    to_value = _values if relation else from_python
+
+    @wraps(body)
+    def call(*operands: Any) -> Any:
+        try:
+            result = body(*operands)
+            return result if type(result) in _AS_THEY_ARE else to_value(result)
+        except BuiltinError:
+            raise
+        except HaltError as halt:
+            if halt.code == CANCEL_ERROR:
+                raise
+            raise HaltError(f"{name}: {halt}") from halt
+        except Exception as error:
+            ended = HaltError(f"{name}: the built-in raised {type(error).__name__}")
+            ended.hint = _said(error)
+            raise ended from error
+
+    return call
+
+
+def _values(solutions: Any) -> list[Any]:
+    return [from_python(each) for each in solutions]
+
+
+def _said(error: BaseException) -> str:
+    """What an exception says, and the line that raised it."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}…"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    if not frames:
+        return text
+    last = frames[-1]
+    return f"{text} ({last.filename}:{last.lineno}, in {last.name})"
