@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,11 +42,11 @@ def rows(name: str) -> dict[str, list[Row]]:
     return groups
 
 
-def fault(row: Row) -> str | None:
-    """How our answer differs from the recorded one; None when it does not."""
+def fault(row: Row, answer: Callable[[Row], list[dict[str, Any]]] | None = None) -> str | None:
+    """How the engine's answer, or that of `answer`, differs from OPA's; None if it does not."""
     error = row.get("error")
     try:
-        results = _answer(row)
+        results = (answer or _answer)(row)
     except RegoError as raised:
         found = raised.diagnostics[0]
         if error is None:

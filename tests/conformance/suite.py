@@ -8,6 +8,8 @@ import os
 import time
 import tomllib
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from doorward.rego.builtins.signature import null, string
 from doorward.rego.errors import RegoError
 from doorward.rego.values import equal
 
-__all__ = ["KNOWN_FAILURES", "fault", "parameters"]
+__all__ = ["KNOWN_FAILURES", "Question", "fault", "parameters", "registry"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / os.environ.get("OPA_CASES", "../shared/data/rego-v1.jsonl.gz")
@@ -63,10 +65,12 @@ def parameters() -> list[Any]:
     return found
 
 
-def fault(case: dict[str, Any]) -> str | None:
-    """What is wrong with our answer to `case`; None when it is right."""
+def fault(
+    case: dict[str, Any], ask: Callable[[Question], list[dict[str, Any]]] | None = None
+) -> str | None:
+    """What is wrong with the answer of the engine, or of `ask`, to `case`; None if nothing."""
     try:
-        got = _answer(case)
+        got = (ask or _ask)(_question(case))
     except RegoError as error:
         return _error_fault(case, error)
     if "want_error" in case or "want_error_code" in case:
@@ -80,7 +84,18 @@ def fault(case: dict[str, Any]) -> str | None:
     return None if equal(given, want) else f"want {to_json(want)}, got {to_json(given)}"
 
 
-def _answer(case: dict[str, Any]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Question:
+    """What a case asks."""
+
+    modules: dict[str, str]
+    data: Any
+    query: str
+    input: Any
+    strict: bool
+
+
+def _question(case: dict[str, Any]) -> Question:
     modules = {f"test-{n}.rego": text for n, text in enumerate(case.get("modules") or ())}
     data = _value(case["data"]) if "data" in case else {}
     input_ = UNDEFINED
@@ -88,9 +103,13 @@ def _answer(case: dict[str, Any]) -> list[dict[str, Any]]:
         input_ = _value(case["input"])
     elif "input_term" in case:
         input_ = parse_term(case["input_term"])
-    engine = Engine(modules, data, registry=registry)
-    query = engine.prepare(case["query"], strict_builtin_errors=case.get("strict_error", False))
-    return query.results(input_)
+    return Question(modules, data, case["query"], input_, case.get("strict_error", False))
+
+
+def _ask(question: Question) -> list[dict[str, Any]]:
+    engine = Engine(question.modules, question.data, registry=registry)
+    query = engine.prepare(question.query, strict_builtin_errors=question.strict)
+    return query.results(question.input)
 
 
 def _error_fault(case: dict[str, Any], error: RegoError) -> str | None:

@@ -1,0 +1,72 @@
+"""The oracle says what OPA said; DOORWARD_ORACLE=all asks it all programs, not only a sample."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from tests.conformance import language, suite
+from tests.differences import load
+from tests.oracle.asking import OutOfScopeError
+from tests.oracle.recorded import answer, ask, is_in_scope, sample
+
+SHARES: Final = {"negation": 2, "heads": 1, "with": 1, "language": 8, "mutants": 8}
+"""One row in so many is asked in each set, unless all are."""
+
+DIFFERENCES: Final = (*language.DIFFERENCES, *load("oracle"))
+SIZE: Final = 250
+
+OF_OTHERS: Final = frozenset(
+    {
+        "mutants/a82d0251ba",
+        "mutants/fb92d33330",
+        "negation.v0/18765d8c5f",
+        "negation.v0/6e929d003d",
+        "negation.v0/8d9fe90fd6",
+        "negation.v0/e182935e95",
+    }
+)
+"""Rows where the parser or a built-in, which the oracle shares with the engine, is wrong."""
+
+
+def parts() -> list[Any]:
+    found = []
+    for name, share in SHARES.items():
+        every = [row for rows in language.rows(name).values() for row in rows]
+        rows = sample([row for row in every if is_in_scope(row)], "id", share)
+        for start in range(0, len(rows), SIZE):
+            found.append(pytest.param(rows[start : start + SIZE], id=f"{name}-{start // SIZE}"))
+    return found
+
+
+PARTS: Final = parts()
+CASES: Final = [case.values[0] for case in suite.parameters() if case.values[0] is not None]
+
+
+@pytest.mark.skipif(not PARTS, reason=f"no recorded programs in `{language.FOLDER}`")
+@pytest.mark.parametrize("part", PARTS)
+def test_answers_are_those_of_opa(part: list[dict[str, Any]]) -> None:
+    wrong = []
+    for row in part:
+        try:
+            fault = language.fault(row, answer)
+        except OutOfScopeError:
+            continue
+        # Whether the error is the same is told by its code; the texts are the engine's business.
+        if fault is None or fault.startswith("other message"):
+            continue
+        if row["id"] not in OF_OTHERS and not any(d.covers(row, fault) for d in DIFFERENCES):
+            wrong.append(f"{row['id']}: {fault}")
+    assert not wrong, f"{len(wrong)} of {len(part)} differ, the first:\n" + "\n".join(wrong[:10])
+
+
+@pytest.mark.skipif(not CASES, reason=f"no conformance suite at `{suite.SUITE}`")
+def test_answers_are_those_of_the_suite() -> None:
+    wrong = []
+    for case in sample([case for case in CASES if is_in_scope(case)], "note", 2):
+        fault = suite.fault(case, ask)
+        # Where in the policy an error is, the oracle does not know.
+        text = case.get("want_error", "no error").rpartition(".rego:")[2].partition(": ")[2]
+        if fault is not None and (not text or text not in fault.partition(", got ")[2]):
+            wrong.append(f"{case['note']}: {fault}")
+    assert not wrong, "\n".join(wrong[:10])
