@@ -7,20 +7,26 @@ second with what the daemon says of a container (`--inspect`).
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doorward.docker.audit import AuditLog
 from doorward.docker.embedded import EmbeddedPdp
 from doorward.docker.errors import RequestError
 from doorward.docker.inputs import InputOptions, to_input
+from doorward.docker.plugin import Plugin
 from doorward.docker.protected import daemon_paths, protected_paths
+from doorward.docker.replay import replay
 from doorward.docker.requests import AuthzRequest
+from doorward.docker.secrets import mask_address
 
 PDP = EmbeddedPdp(watch=False)
 CREATE = "/v1.41/containers/create"
+JSON = {"Content-Type": "application/json"}
 
 
 def decide(
@@ -199,3 +205,59 @@ def test_what_the_daemon_and_the_plugin_use_is_protected_wherever_it_is(tmp_path
         config.write_text(content)
         assert daemon_paths(str(config)) == ([] if content else [str(config)])
     assert daemon_paths(str(tmp_path / "none")) == []
+
+
+ADDRESSES = [
+    ("user:pw@registry.io/x", "***@registry.io/x"),
+    ("https://user:pw@host/x.tar", "https://***@host/x.tar"),
+    ("//user:pw@host/share", "//***@host/share"),
+    ("busybox:1@sha256:" + "a" * 64, "busybox:1@sha256:" + "a" * 64),
+    ("git@host:x", "git@host:x"),
+    ("host/a@b", "host/a@b"),
+]
+
+
+@pytest.mark.parametrize(("text", "masked"), ADDRESSES)
+def test_password_in_an_address_is_masked(text: str, masked: str) -> None:
+    assert mask_address(text) == masked
+
+
+def test_password_stands_nowhere_in_the_input() -> None:
+    uri = "/v1.41/images/create?fromImage=user:planted@registry.io/x"
+    assert "planted" not in json.dumps(to_input(AuthzRequest("POST", uri)))
+    options = {"type": "cifs", "device": "//user:planted@host/share"}
+    body = json.dumps(volume(**options)).encode()
+    request = AuthzRequest("POST", "/v1.41/volumes/create", headers=JSON, body=body)
+    assert "planted" not in json.dumps(to_input(request)["mounts"])
+
+
+def test_refused_request_is_in_the_audit_log_with_its_action(tmp_path: Path) -> None:
+    audit = AuditLog(str(tmp_path / "log"))
+    plugin = Plugin(PDP, audit=audit)
+    uri = "/v1.41/images/create?fromImage=user:planted@registry.io/x"
+    call = {"RequestMethod": "POST", "RequestUri": uri, "RequestHeaders": {"Content-Type": "x"}}
+    plugin.answer("/AuthZPlugin.AuthZReq", json.dumps(call).encode())
+    audit.close()
+    [line] = (tmp_path / "log").read_text().splitlines()
+    entry = json.loads(line)
+    assert (entry["action"], entry["decision"]) == ("image.pull", "deny")
+    assert "planted" not in line
+    assert entry["uri"].startswith("/v1.41/images/create?fromImage=")
+
+
+def test_log_goes_on_after_a_line_that_was_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    audit = AuditLog(str(path), with_input=True)
+    plugin = Plugin(PDP, audit=audit)
+    call = json.dumps({"RequestMethod": "GET", "RequestUri": "/v1.41/info"}).encode()
+    plugin.answer("/AuthZPlugin.AuthZReq", call)
+    write = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", lambda fd, line: write(fd, line[:40]))
+        plugin.answer("/AuthZPlugin.AuthZReq", call)
+    plugin.answer("/AuthZPlugin.AuthZReq", call)
+    audit.close()
+    assert audit.lost == 1
+    assert [replayed.decision for replayed in replay([path], PDP)] == ["allow", "allow"]

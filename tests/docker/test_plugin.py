@@ -233,6 +233,7 @@ def test_audit_line(tmp_path: Path) -> None:
         "method": "DELETE",
         "action": "container.delete",
         "target": "c",
+        "uri": "/v1.41/containers/c",
         "phase": "request",
         "decision": "deny",
         "reason": "no",

@@ -234,7 +234,7 @@ def test_replay_of_the_audit_log(policy: Path, tmp_path: Path) -> None:
     assert other.return_value == 1
     assert "allow -> deny  system.info" in other.output
     (tmp_path / "junk").write_text("{")
-    assert "no JSON" in str(run("replay", str(tmp_path / "junk")).exception)
+    assert "line is not JSON" in str(run("replay", str(tmp_path / "junk")).exception)
 
 
 def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:

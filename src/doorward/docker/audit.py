@@ -1,7 +1,7 @@
 """One JSON line for each decision: who asked for what, and what was answered.
 
-Nothing of the request's body, query or headers is in a line, so no secret can be; with
-`with_input` the masked input of the decision is, for `doorward docker replay`.
+Nothing of the request's body or headers is in a line, and its target only with secrets masked; with
+`with_input` the masked input of the decision is there too, for `doorward docker replay`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Entry(NamedTuple):
     method: str
     user: str
     seconds: float
+    refused: dict[str, Any] | None = None
+    """Action, target and path of what was refused before it could become an input."""
 
 
 class AuditLog:
@@ -45,6 +47,7 @@ class AuditLog:
         self._with_input = with_input
         self._lock = threading.Lock()
         self.lost = 0
+        self._torn = False
         self._path = path
         self._fd = self._open()
 
@@ -70,7 +73,7 @@ class AuditLog:
     def write(self, entry: Entry) -> None:
         """Write one line at once; a line that is lost is counted and reported."""
         verdict, input = entry.verdict, entry.input
-        found = input or {}
+        found = input or entry.refused or {}
         line: dict[str, Any] = {
             "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "decision_id": entry.decision_id,
@@ -78,6 +81,7 @@ class AuditLog:
             "method": clean(entry.method)[:20],
             "action": found.get("action", ""),
             "target": clean(found.get("target", ""))[:300],
+            "uri": clean(found.get("Path", ""))[:1000],
             "phase": entry.phase,
             "decision": "allow" if verdict.allow else "deny",
             "reason": verdict.reason,
@@ -93,7 +97,14 @@ class AuditLog:
     def _append(self, line: bytes) -> None:
         try:
             with self._lock:
-                if os.write(self._fd, line) != len(line):
+                # After a line that was cut off, at a full disk, the next begins on its own.
+                line = b"\n" + line if self._torn else line
+                written = 0
+                try:
+                    written = os.write(self._fd, line)
+                finally:
+                    self._torn = self._torn if written == 0 else written != len(line)
+                if self._torn:
                     raise OSError
         except OSError:
             self.lost += 1

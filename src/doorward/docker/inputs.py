@@ -16,7 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from doorward.docker import limits, mounts, networks, secrets, security
-from doorward.docker.errors import AmbiguousRequestError, InvisibleBodyError, OldVersionError
+from doorward.docker.errors import (
+    AmbiguousRequestError,
+    InvisibleBodyError,
+    OldVersionError,
+    RequestError,
+)
 from doorward.docker.facts import NO_CONTAINER
 from doorward.docker.images import NO_IMAGE, Image, parse_image
 from doorward.docker.mounts import Mount, Resolve
@@ -24,7 +29,7 @@ from doorward.docker.requests import AuthzRequest, Target, parse_target
 from doorward.docker.routes import IMPORT, Route, find_route
 from doorward.docker.schema import canonical, parse_json
 
-__all__ = ["Input", "InputOptions", "resolve_path", "resolver", "to_input"]
+__all__ = ["Input", "InputOptions", "refused_input", "resolve_path", "resolver", "to_input"]
 
 Input: TypeAlias = dict[str, Any]
 
@@ -102,7 +107,7 @@ def to_input(
     body = None
     if request.body is not None:
         body = canonical(parse_json(request.body), route.schema, unknown)
-    views = _views(route.action, body, target, name, resolve)
+    views = secrets.mask_views(_views(route.action, body, target, name, resolve))
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
     query = secrets.mask_query(target.query)
     identified = request.auth_method == "TLS" and bool(request.user)
@@ -135,6 +140,18 @@ def to_input(
 def _is_import(query: Mapping[str, list[str]]) -> bool:
     """Whether a creation of an image reads an archive: where `fromImage` is given, it pulls."""
     return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
+
+
+def refused_input(request: AuthzRequest) -> Input:
+    """What an audit log says of a request that no policy was asked about: its action and target."""
+    try:
+        target = parse_target(request.uri)
+        route, name = find_route(request.method, target.route)
+    except RequestError:
+        return {}
+    query = secrets.mask_query(target.query)
+    path = request.uri if query == target.query else secrets.mask_path(request.uri, query)
+    return {"action": route.action, "target": name, "Path": path}
 
 
 def _check_version(text: str, minimum: tuple[int, ...]) -> None:

@@ -254,7 +254,7 @@ def volume_mounts(
     ]
     if kind == "overlay" and layers:
         return layers
-    if device.startswith("/"):
+    if device.startswith("/") and not device.startswith("//"):
         # A device node in an allowed folder may be any disk: its path says nothing.
         node = host_mount("DriverOpts", device, target, resolve, type_="device", driver="local")
         return [*layers, Mount(**{**node, "unresolved": True})]

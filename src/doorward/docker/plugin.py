@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.errors import RequestError
 from doorward.docker.facts import ContainerFacts
-from doorward.docker.inputs import Input, InputOptions, resolve_path, to_input
+from doorward.docker.inputs import Input, InputOptions, refused_input, resolve_path, to_input
 from doorward.docker.mounts import Resolve
 from doorward.docker.remote import Answer, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
@@ -117,6 +117,7 @@ class Plugin:
         started = perf_counter()
         decision_id = new_decision_id()
         found: Input | None = None
+        request: AuthzRequest | None = None
         method = user = ""
         try:
             request = parse_request(body)
@@ -138,7 +139,10 @@ class Plugin:
             verdict = Verdict(False, f"internal error ({decision_id})", "doorward:fault")
         if self._audit is not None:
             seconds = perf_counter() - started
-            self._audit.write(Entry(verdict, found, decision_id, phase, method, user, seconds))
+            refused = refused_input(request) if request is not None and found is None else {}
+            self._audit.write(
+                Entry(verdict, found, decision_id, phase, method, user, seconds, refused)
+            )
         return Response(200, to_reply(verdict))
 
     def _is_ping(self, request: AuthzRequest) -> bool:

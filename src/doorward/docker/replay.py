@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,7 @@ from doorward.rego.values import to_json
 
 __all__ = ["ReplayError", "Replayed", "read_requests", "replay"]
 
+_log: Final = logging.getLogger(__name__)
 MAX_FILE: Final = 256 << 20
 
 
@@ -93,13 +95,19 @@ def _read(path: Path, text: str) -> Iterator[Past]:
     if isinstance(whole, dict):
         yield from _of_document(str(path), whole)
         return
+    read = 0
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
             document = from_json(line)
         except ValueError:
-            raise ReplayError(f"{path}:{number}: no JSON") from None
+            if read and line.startswith('{"time"'):
+                # A full disk cuts a line of the log off; the rest of it can be read all the same.
+                _log.warning("Line skipped: it is cut off", extra={"line": f"{path}:{number}"})
+                continue
+            raise ReplayError(f"{path}:{number}: line is not JSON") from None
+        read += 1
         if not isinstance(document, dict):
             raise ReplayError(f"{path}:{number}: no request")
         yield from _of_document(f"{path}:{number}", document)

@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-__all__ = ["MASK", "mask_body", "mask_env", "mask_headers", "mask_path", "mask_query"]
+__all__ = [
+    "MASK",
+    "mask_address",
+    "mask_body",
+    "mask_env",
+    "mask_headers",
+    "mask_path",
+    "mask_query",
+    "mask_views",
+]
 
 MASK: Final = "***"
 
@@ -36,7 +45,8 @@ _WORD: Final = re.compile(
 _OPTION: Final = re.compile(
     r"((?:^|,)\s*(?:pass(?:wd|word)?|secret|token|key)\s*=)[^,]*", re.IGNORECASE
 )
-_USERINFO: Final = re.compile(r"(://[^/@?#]*@)")
+_USERINFO: Final = re.compile(r"(?:(?<=//)[^/@?#]*|^[^/@:?#\s]+:[^/@?#\s]*)@(?!sha[0-9]+:)")
+"""`user:password@` after `//`, or at the start of what is not a URL; not a tag before a digest."""
 _URLS: Final = ("remote", "fromSrc", "fromImage", "repo")
 
 
@@ -55,13 +65,34 @@ def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
         found["buildargs"] = [_build_arguments(text) for text in query["buildargs"]]
     for name in _URLS:
         if name in query:
-            found[name] = [_USERINFO.sub(f"://{MASK}@", text) for text in query[name]]
+            found[name] = [mask_address(text) for text in query[name]]
     for name in query:
         if name not in ("buildargs", *_URLS) and _WORD.search(name):
             found[name] = [MASK for _ in query[name]]
     if "changes" in query:
         found["changes"] = [_change(text) for text in query["changes"]]
     return found
+
+
+def mask_address(text: str) -> str:
+    """An address, image or device without the password in it."""
+    return _USERINFO.sub(f"{MASK}@", text) if "@" in text else text
+
+
+def mask_views(views: dict[str, Any]) -> dict[str, Any]:
+    """The views without passwords in what they name: devices of mounts, images, targets."""
+    if "target" in views:
+        views["target"] = mask_address(views["target"])
+    views["mounts"] = [_mask_fields(mount, ("source", "clean")) for mount in views["mounts"]]
+    views["image"] = _mask_fields(views["image"], ("reference",))
+    views["images"] = [_mask_fields(image, ("reference",)) for image in views["images"]]
+    return views
+
+
+def _mask_fields(view: Any, names: tuple[str, ...]) -> Any:
+    if not any("@" in view[name] for name in names):
+        return view
+    return {**view, **{name: mask_address(view[name]) for name in names}}
 
 
 def _build_arguments(text: str) -> str:
