@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from examples.docker.private_daemon import PrivateDaemon, missing
-from tests.docker.test_chain import Other
+from tests.docker.test_chain import Other, Says
 
 from doorward.cli.docker import command
-from doorward.docker.daemon import ConfigFile, Daemon, DaemonError
+from doorward.docker.daemon import ConfigFile, Daemon, DaemonError, call_plugin
 from doorward.docker.doctor import diagnose, is_in_force
 from doorward.docker.installer import Installation, install, uninstall
+from doorward.docker.plugin import Plugin
+from doorward.docker.server import PluginServer, bind_unix
 from doorward.docker.units import Process, service_unit, socket_unit
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `container.delete`\n"
@@ -145,6 +147,61 @@ def test_plugin_that_cannot_start_again_leaves_the_old_one_in_force(
     assert is_in_force(wanted)
     assert daemon.raw("GET", "/v1.41/containers/json").status == 200
     assert daemon.raw("DELETE", "/v1.41/containers/x").status == 403
+
+
+def test_process_that_already_serves_the_socket_is_not_taken_for_ours(
+    daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
+) -> None:
+    """It would decide, by its own policies, while the installer says that ours are in force."""
+    other = Plugin(Says(True))
+    path = tmp_path / "other.sock"
+    server = PluginServer(bind_unix(str(path)), other.answer, threads=4)
+    server.start()
+    squatted = replace(wanted, plugin_socket=str(path))
+    try:
+        refused(squatted, daemon, "the plugin does not start: .*other.sock")
+        assert call_plugin(str(path), "/Plugin.Activate") == {"Implements": ["authz"]}
+        with pytest.raises(DaemonError, match=r"process \d+ still serves"):
+            uninstall(squatted, nothing)
+    finally:
+        server.close()
+
+
+def test_configuration_that_cannot_be_written_takes_everything_back(
+    daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_paths: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("doorward.docker.daemon.os.replace", fail)
+        refused(wanted, daemon, "operation not permitted; everything is as it was")
+    assert not Path(wanted.listens).exists()
+
+
+def test_daemon_whose_pidfile_is_wrong_is_found_by_its_socket(
+    daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
+) -> None:
+    elsewhere = replace(wanted, pidfile=tmp_path / "none.pid")
+    assert elsewhere.daemon.pid() == wanted.daemon.pid()
+    said: list[str] = []
+    install(elsewhere, said.append)
+    assert said[-1].endswith("it is in force")
+    uninstall(elsewhere, said.append)
+
+
+def test_process_of_an_installer_that_was_killed_is_known_again(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    supervisor = wanted.supervisor
+    assert isinstance(supervisor, Process)
+    pid = supervisor.pid()
+    (wanted.state / f"{wanted.name}.pid").unlink()
+    assert supervisor.pid() == pid
+    uninstall(wanted, nothing)
+    assert supervisor.pid() is None
+    assert not Path(wanted.listens).exists()
 
 
 def test_bad_name_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:

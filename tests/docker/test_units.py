@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,9 +38,15 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 @pytest.fixture
 def answering(systemd: Systemd) -> Iterator[PluginServer]:
-    found = PluginServer(
-        bind_unix(systemd.socket), lambda *_: Response(200, b'{"Implements":["authz"]}'), threads=2
-    )
+    def answer(path: str, _body: bytes) -> Response:
+        """What the process of the unit would, which knows its instance from the environment."""
+        if path != "/Doorward.Instance":
+            return Response(200, b'{"Implements":["authz"]}')
+        unit = (systemd.folder / "doorward-x.service").read_text()
+        instance = unit.partition(f"{units.INSTANCE}=")[2].partition("\n")[0]
+        return Response(200, json.dumps({"Instance": instance}).encode())
+
+    found = PluginServer(bind_unix(systemd.socket), answer, threads=2)
     found.start()
     yield found
     found.close(grace=2.0)
@@ -78,7 +85,7 @@ def test_old_units_come_back(
 ) -> None:
     (systemd.folder / "doorward-x.socket").write_text("old socket")
     (systemd.folder / "doorward-x.service").write_text("old service")
-    monkeypatch.setattr(units, "wait_for", lambda _socket: False)
+    monkeypatch.setattr(units, "wait_for", lambda _socket, _instance: False)
     with pytest.raises(DaemonError, match="journalctl -u doorward-x"):
         systemd.start([])
     assert (systemd.folder / "doorward-x.service").read_text() == "old service"

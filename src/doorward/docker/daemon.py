@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from doorward.docker.plugin import PROBE_HEADER
-from doorward.docker.unix_http import UnixConnection
+from doorward.docker.unix_http import UnixConnection, listener_pid
 
 __all__ = ["ConfigFile", "Daemon", "DaemonError", "call_plugin"]
 
@@ -100,11 +100,14 @@ class ConfigFile:
         return self.path.with_name(f"{self.path.name}.before-doorward")
 
     def restore(self, content: bytes | None) -> None:
-        """Put back what was there: these bytes, or no file."""
-        if content is None:
-            self.path.unlink(missing_ok=True)
-            return
-        self._replace(content)
+        """Put back what was there: these bytes, or no file. DaemonError where that fails."""
+        try:
+            if content is None:
+                self.path.unlink(missing_ok=True)
+            elif self.content() != content:
+                self._replace(content)
+        except OSError as error:
+            raise DaemonError(f"{self.path}: {(error.strerror or 'failed').lower()}") from None
 
     def content(self) -> bytes | None:
         """The bytes that are there now; None for no file."""
@@ -129,12 +132,30 @@ class Daemon:
     socket: str
 
     def pid(self) -> int | None:
-        """The process, if it lives and is a dockerd."""
+        """The process that the file names or that listens on the socket, if it is a dockerd."""
         try:
-            pid = int(self.pidfile.read_text())
+            pid: int | None = int(self.pidfile.read_text())
         except (OSError, ValueError):
-            return None
-        return pid if "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0]) else None
+            pid = None
+        if not self._is_dockerd(pid):
+            pid = listener_pid(self.socket)
+        return pid if self._is_dockerd(pid) else None
+
+    def _is_dockerd(self, pid: int | None) -> bool:
+        if pid is None:
+            return False
+        return "dockerd" in os.path.basename((self._cmdline(pid) or [""])[0])
+
+    def check_process(self) -> bool:
+        """Whether it runs. DaemonError where it answers and its process cannot be found."""
+        if self.pid() is not None:
+            return True
+        if self.probe("") is None:
+            return False
+        raise DaemonError(
+            f"a daemon answers at {self.socket}, but {self.pidfile} does not name its process: "
+            "use --pidfile"
+        )
 
     def arguments(self) -> list[str]:
         """How it was started."""

@@ -97,7 +97,7 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
         for step in _plan(wanted, named=named):
             say(f"would {step}" if not step.startswith(("its", "the")) else f"  {step}")
         return
-    running = wanted.daemon.pid() is not None
+    running = wanted.daemon.check_process()
     if not wanted.url and not wanted.policies:
         copy_pack(wanted.pack_folder, say)
     _take_service(wanted, say)
@@ -114,7 +114,10 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
         if not wanted.daemon.wait_until(wanted.listens, asked=True):
             raise DaemonError("no request reached the plugin after the reload")
     except DaemonError as error:
-        _undo(wanted, before, named=named)
+        try:
+            _undo(wanted, before, named=named)
+        except DaemonError as other:
+            raise DaemonError(f"{error}; and not everything could be taken back: {other}") from None
         if running and wanted.daemon.pid() is None:
             raise DaemonError(
                 f"{error}; dockerd has ended: start it, the old file is back"
@@ -195,6 +198,7 @@ def _undo(wanted: Installation, before: bytes | None, *, named: bool) -> None:
     """The configuration first, so that the daemon asks nobody when the service ends."""
     if named:
         return
+    # Where this fails the daemon still names the plugin, and the service has to stay.
     wanted.config.restore(before)
     if wanted.daemon.pid() is not None:
         wanted.daemon.reload()

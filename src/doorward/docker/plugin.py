@@ -8,6 +8,7 @@ clients that are refused them speak another version of the API.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections import deque
@@ -62,6 +63,8 @@ class PluginOptions:
     authorize_responses: bool = False
     allow_on_failure: bool = False
     """Allow where the decision point gives no decision. Opens the daemon to whoever stops it."""
+    instance: str = ""
+    """What the installer called this process, so that it knows whether another one answers."""
 
 
 class Plugin:
@@ -87,6 +90,7 @@ class Plugin:
             "/AuthZPlugin.AuthZReq": self._request,
             "/AuthZPlugin.AuthZRes": self._response,
             "/Doorward.Probe": self._probe,
+            "/Doorward.Instance": self._instance,
         }
 
     def answer(self, path: str, body: bytes) -> Response:
@@ -103,6 +107,9 @@ class Plugin:
         """Whether a request with this nonce has arrived."""
         seen = body.decode("ascii", errors="replace") in self._probes
         return Response(200, b'{"Seen":true}' if seen else b'{"Seen":false}')
+
+    def _instance(self, _body: bytes) -> Response:
+        return Response(200, json.dumps({"Instance": self._options.instance}).encode())
 
     def _request(self, body: bytes) -> Response:
         return self._decide(body, "request")

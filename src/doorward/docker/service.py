@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -19,6 +20,7 @@ from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.protected import daemon_paths, protected_paths
 from doorward.docker.remote import DEADLINE, RemotePdp
 from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
+from doorward.docker.units import INSTANCE
 
 __all__ = ["SIGNALS", "Service", "ServiceOptions"]
 
@@ -110,7 +112,7 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
         *daemon_paths(),
     ]
     inputs = replace(options.plugin.inputs, protected=protected_paths(used))
-    return replace(options.plugin, inputs=inputs)
+    return replace(options.plugin, inputs=inputs, instance=os.environ.get(INSTANCE, ""))
 
 
 def _listener(options: ServiceOptions) -> tuple[socket.socket, ssl.SSLContext | None, bool]:

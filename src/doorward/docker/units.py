@@ -8,6 +8,7 @@ session of its own, and starting it at boot is the machine's business.
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import signal
 import subprocess
@@ -19,11 +20,23 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from doorward.docker.daemon import DaemonError, call_plugin
+from doorward.docker.unix_http import listener_pid
 
-__all__ = ["Process", "Supervisor", "Systemd", "has_systemd", "service_unit", "socket_unit"]
+__all__ = [
+    "INSTANCE",
+    "Process",
+    "Supervisor",
+    "Systemd",
+    "has_systemd",
+    "service_unit",
+    "socket_unit",
+]
 
 _ACTIVE: Final = {"Implements": ["authz"]}
 _START: Final = 15.0
+_END: Final = 15.0
+INSTANCE: Final = "DOORWARD_INSTANCE"
+"""The variable by which the installer gives the process its name."""
 _START_CODE: Final = "from doorward.cli.main import main; main()"
 UNITS: Final = Path("/etc/systemd/system")
 
@@ -43,14 +56,20 @@ def has_systemd() -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
-def wait_for(socket: str, seconds: float = _START) -> bool:
-    """Whether the plugin at `socket` answers within so many seconds."""
+def wait_for(socket: str, instance: str, seconds: float = _START) -> bool:
+    """Whether the process that was started as `instance` answers at `socket` in that time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if call_plugin(socket, "/Plugin.Activate", timeout=1.0) == _ACTIVE:
+        said = call_plugin(socket, "/Doorward.Instance", timeout=1.0)
+        if said == {"Instance": instance} and is_plugin(socket):
             return True
         time.sleep(0.05)
     return False
+
+
+def is_plugin(socket: str) -> bool:
+    """Whether an authorization plugin answers at `socket`."""
+    return bool(call_plugin(socket, "/Plugin.Activate", timeout=1.0) == _ACTIVE)
 
 
 def socket_unit(name: str, socket: str) -> str:
@@ -76,8 +95,9 @@ RequiredBy=docker.service
 """
 
 
-def service_unit(name: str, command: Sequence[str]) -> str:
-    """The text of the service unit."""
+def service_unit(name: str, command: Sequence[str], instance: str = "") -> str:
+    """The text of the service unit; `instance` is what the process says that it is."""
+    environment = f"Environment={INSTANCE}={instance}\n" if instance else ""
     return f"""\
 [Unit]
 Description=Docker authorization plugin {name}
@@ -86,7 +106,7 @@ After=doorward-{name}.socket
 Before=docker.service
 
 [Service]
-ExecStart={shlex.join(command)}
+{environment}ExecStart={shlex.join(command)}
 Restart=always
 RestartSec=200ms
 # Calls under way are answered before the process ends.
@@ -135,13 +155,14 @@ class Systemd:
     def start(self, arguments: Sequence[str]) -> None:
         """Write the units and start anew what they name; the old ones come back if that fails."""
         old = self._texts()
+        instance = secrets.token_hex(16)
         new = {
             f"{self._stem}.socket": socket_unit(self.name, self.socket),
-            f"{self._stem}.service": service_unit(self.name, _program(arguments)),
+            f"{self._stem}.service": service_unit(self.name, _program(arguments), instance),
         }
         try:
             self._put(new)
-            if not wait_for(self.socket):
+            if not wait_for(self.socket, instance):
                 raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
         except DaemonError:
             if old:
@@ -228,24 +249,31 @@ class Process:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\x00")[:-1]
 
     def _start(self, program: Sequence[str]) -> None:
-        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            os.chmod(self.log, 0o600)
-            process = subprocess.Popen(
-                program,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-            )
+        instance = secrets.token_hex(16)
+        try:
+            self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with self.log.open("ab") as log:
+                os.chmod(self.log, 0o600)
+                process = subprocess.Popen(
+                    program,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env={**os.environ, INSTANCE: instance},
+                    start_new_session=True,
+                )
+            # At once, so that the next run knows the process if this one is killed now.
+            self._pidfile.write_text(f"{process.pid}\n")
+        except OSError as error:
+            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
         until = time.monotonic() + _START
-        while not wait_for(self.socket, 0.5):
+        while not wait_for(self.socket, instance, 0.5):
             if process.poll() is not None or time.monotonic() > until:
                 process.kill()
                 process.wait()
+                self._pidfile.unlink(missing_ok=True)
                 raise DaemonError(f"the plugin does not start: {self._last_words()}")
-        self._pidfile.write_text(f"{process.pid}\n")
         # The process outlives us; what it ends with is for the next `stop` to see.
         process.returncode = 0
 
@@ -254,25 +282,49 @@ class Process:
         return lines[-1][:300] if lines else f"see {self.log}"
 
     def pid(self) -> int | None:
-        """The process, if it lives and is ours."""
+        """The process that the file names or that listens on the socket, if it is a plugin there.
+
+        The second is one that an installer started which was killed before it could say so.
+        """
         try:
-            pid = int(self._pidfile.read_text())
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\x00")
+            pid: int | None = int(self._pidfile.read_text())
         except (OSError, ValueError):
-            return None
-        return pid if b"serve" in command and self.socket.encode() in command else None
+            pid = None
+        if not self._serves(pid):
+            pid = listener_pid(self.socket)
+        return pid if self._serves(pid) else None
+
+    def _serves(self, pid: int | None) -> bool:
+        if pid is None:
+            return False
+        command = _command(pid)
+        return b"serve" in command and self.socket.encode() in command
 
     def stop(self) -> None:
+        """End the process; DaemonError where something still serves the socket then."""
         pid = self.pid()
         self._pidfile.unlink(missing_ok=True)
-        if pid is None:
-            return
-        os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + 15.0
-        while Path(f"/proc/{pid}/cmdline").exists() and time.monotonic() < until:
-            if not Path(f"/proc/{pid}/cmdline").read_bytes():
-                return  # it has ended, and waits for whoever started it
-            time.sleep(0.05)
+        if pid is not None:
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                return
+            until = time.monotonic() + _END
+            # A process that has ended has no command, and waits for the one that started it.
+            while any(_command(pid)):
+                if time.monotonic() > until:
+                    raise DaemonError(f"the plugin, process {pid}, does not end")
+                time.sleep(0.05)
+        if is_plugin(self.socket):
+            other = listener_pid(self.socket)
+            raise DaemonError(f"process {other} still serves {self.socket}: it is not ours to end")
+
+
+def _command(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\x00")
+    except OSError:
+        return []
 
 
 def _program(arguments: Sequence[str]) -> list[str]:
