@@ -131,10 +131,13 @@ def test_a_builtin_that_only_the_file_declares_has_its_types() -> None:
 
 
 def test_a_builtin_that_only_the_file_declares_can_be_replaced() -> None:
-    query = Engine(SHOP, capabilities=declaring(DECLARED)).prepare(
-        "data.shop.allow with acme.price as 3"
-    )
+    modules = {**SHOP, "cheap.rego": "package cheap\n\nprice(_) := 3\n"}
+    engine = Engine(modules, capabilities=declaring(DECLARED))
+    query = engine.prepare("data.shop.allow with acme.price as data.cheap.price")
     assert query.value({"article": "tea"}) is True
+    query = engine.prepare('data.shop.allow with acme.price as to_number("3")')
+    with pytest.raises(EvalError, match="unsupported built-in"):
+        query.value({"article": "tea"})
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -89,8 +89,8 @@ def declared(entry: dict[str, Any]) -> Builtin:
         call=body,
         category="declared",
         pure=entry.get("nondeterministic") is not True,
-        relation=False,
         deprecated=_DEPRECATED if entry.get("deprecated") is True else None,
+        absent=True,
     )
 
 
@@ -157,7 +157,7 @@ def _absent(name: str) -> Callable[..., NoReturn]:
         halt.code = INTERNAL_ERROR
         halt.hint = (
             f"only the capabilities file declares {name}: name its code with --builtins, "
-            f"or put something in its place, `with {name} as …`"
+            f"or put another function in its place, `with {name} as …`"
         )
         raise halt
 

@@ -43,6 +43,8 @@ class Builtin:
     deprecated: str | None = None
     infix: str | None = None
     prepare: Callable[..., Callable[[str], Any]] | None = None
+    absent: bool = False
+    """Whether it is only declared: a call ends the evaluation."""
 
     @property
     def doc(self) -> str:

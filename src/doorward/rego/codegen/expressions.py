@@ -265,7 +265,7 @@ class Expressions(Calls):
         for item in withs:
             name = replaced_function(item, self.plan.callees)
             if name is not None:
-                mock = self._mock(item.value)
+                mock = self._mock(name, item.value)
                 functions.append(_pair(ast.Constant(value=name), mock))
                 continue
             value = self.term(item.value).code
@@ -276,15 +276,20 @@ class Expressions(Calls):
         place = self.constants.add(self.span)
         self.state = self.hold(method_of(load(self.state), "replace", *lists, place)).id
 
-    def _mock(self, value: Term) -> ast.expr:
-        """What stands in for a replaced function: another one, or a value."""
+    def _mock(self, name: str, value: Term) -> ast.expr:
+        """What stands in for the function `name`: another one, or a value."""
         target = as_call(value)
         callee = self.plan.callees.find(target) if target is not None else None
         if callee is not None and callee.builtin is not None:
             return self.constants.add(BuiltinMock(callee.builtin))
         if callee is not None and callee.node is not None and callee.node.is_function:
             return call(runtime("FunctionMock"), load(callee.node.name))
-        return call(runtime("ValueMock"), self.term(value).code)
+        mock = call(runtime("ValueMock"), self.term(value).code)
+        replaced = self.plan.callees.registry.get(name)
+        if replaced is not None and replaced.absent:
+            # OPA looks for the code before it looks at the value.
+            return self.constants.add(BuiltinMock(replaced))
+        return mock
 
     # print
 
