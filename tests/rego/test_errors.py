@@ -44,3 +44,29 @@ def test_several_errors_are_counted() -> None:
         "1:1: rego_unsafe_var_error: var x is unsafe\n"
         "1:4: rego_unsafe_var_error: var y is unsafe"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("package a\n\np if {\n    x\n\n# end\n", [" 4 |     x", "   |      ^"]),
+        ("package a\n\np if {\n    x\n \t\n", [" 4 |     x", "   |      ^"]),
+        ("package a\r\n\r\np if {\r\n\tx\r\n", [" 4 | \tx", "   | \t ^"]),
+        ("package a\n\np if {\n    x", [" 4 |     x", "   |      ^"]),
+        ("package a\n\np if {\n    x # y\n", [" 4 |     x # y", "   |          ^"]),
+    ],
+)
+def test_an_error_at_the_end_of_a_text_shows_the_last_line(text: str, shown: list[str]) -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"a.rego": text})
+    head, *lines = caught.value.render().splitlines()
+    assert head.startswith("a.rego:")
+    assert "unexpected eof token" in head
+    assert lines == shown
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n"])
+def test_an_error_without_a_line_names_its_file(text: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"a.rego": text})
+    assert caught.value.render() == "a.rego: rego_parse_error: empty module"

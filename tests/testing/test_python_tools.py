@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import io
 import json
+import os
 import pdb
 import pstats
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import doorward
 from doorward.rego import Engine, EvalError
 
 POLICY = """package authz
@@ -91,14 +93,53 @@ def test_coverage_shows_the_rows_of_policies_that_were_reached(folder: Path) -> 
     assert "level &gt; 2" in pages[0]
 
 
+def test_coverage_of_tests_in_rego_under_pytest_warns_of_nothing(folder: Path) -> None:
+    # pytest looks at the files of what is installed, which an editable installation has none of.
+    installed = folder / "site"
+    (installed / "doorward-9.dist-info").mkdir(parents=True)
+    (installed / "doorward").symlink_to(Path(doorward.__file__).parent)
+    for name, text in {
+        "METADATA": "Metadata-Version: 2.1\nName: doorward\nVersion: 9\n",
+        "RECORD": "doorward/__init__.py,,\n",
+        "entry_points.txt": "[pytest11]\ndoorward = doorward.testing.pytest_plugin\n",
+    }.items():
+        (installed / "doorward-9.dist-info" / name).write_text(text)
+    (folder / ".coveragerc").write_text(
+        "[run]\nplugins = doorward.testing.coverage_plugin\nsource = .\nomit = site/*\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "coverage",
+            "run",
+            "-m",
+            "pytest",
+            "-W",
+            "error",
+            "policy_test.rego",
+        ],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "PytestAssertRewriteWarning" not in done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_debugger_stops_on_a_row_and_shows_variables_by_their_names(folder: Path) -> None:
     shown = io.StringIO()
-    commands = io.StringIO("c\np role, level\nlist 9, 9\nc\np role, level\nc\n")
-    debugger = pdb.Pdb(stdin=commands, stdout=shown, nosigint=True, readrc=False)
-    assert debugger.set_break("policy.rego", 9) is None
+    commands = io.StringIO("b 9\nc\np role, level\nlist 9, 9\nc\np role, level\nc\n")
+    debugger = pdb.Pdb(
+        stdin=commands, stdout=shown, nosigint=True, readrc=False, skip=["doorward.*"]
+    )
     query = engine().prepare("data.authz.allow")
     assert debugger.runcall(query.value, {"method": "GET", "roles": ["guest", "admin"]}) is True
     text = shown.getvalue()
+    first, *_ = [line for line in text.splitlines() if line.startswith("> ")]
+    assert first.endswith("policy.rego(3)data.authz.allow()")
     assert "policy.rego(9)data.authz.allow()" in text
     assert "-> level > 2" in text
     assert "('guest', 1)" in text

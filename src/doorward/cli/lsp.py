@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import click
 
 __all__ = ["command"]
@@ -22,8 +20,7 @@ def command(stdio: bool) -> int:
 
     Needs the extra `lsp`: pip install 'doorward[lsp]'.
     """
-    if find_spec("pygls") is None:
-        raise click.ClickException("the language server needs pip install 'doorward[lsp]'")
+    # The others have no need of it.
     from doorward.lsp.server import make_server
 
     make_server().start_io()

@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 
 from doorward import __version__
+from doorward.cli.extras import missing_extra
 
 __all__ = ["cli", "main"]
 
@@ -98,6 +99,12 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except ModuleNotFoundError as error:
+        said = missing_extra(error, arguments)
+        if not said:
+            raise
+        click.echo(f"Error: {said}", err=True)
+        return 1
     except BrokenPipeError:
         # Whoever read our output has gone; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,7 @@ from doorward.cli import capabilities, extensions
 from doorward.cli.errors import for_people, warn
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import LoadError
-from doorward.pdp.log import FORMATS, LEVELS, configure
+from doorward.pdp.log_options import FORMATS, LEVELS
 from doorward.pdp.signatures import ALGORITHMS, Verification
 from doorward.pdp.sources import Sources
 from doorward.rego import RegoError
@@ -152,6 +152,9 @@ def command(
         if options[name] != unset:
             flag = name.replace("_", "-")
             raise click.UsageError(f"--{flag} is not supported yet")
+    # The extra `server` brings what writes logs.
+    from doorward.pdp.log import configure
+
     configure(log_level, log_format)
     return _serve(files, log_format, options)
 

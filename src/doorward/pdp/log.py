@@ -17,17 +17,16 @@ from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
+from doorward.pdp.log_options import LEVELS
 from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import sorted_values, to_json
 
-__all__ = ["FORMATS", "LEVELS", "Line", "configure", "line_for", "now", "second_text"]
+__all__ = ["Line", "configure", "line_for", "now", "second_text"]
 
 Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
 """Fields to one line of the log, line break included."""
 
-FORMATS: Final = ("text", "json", "json-pretty")
-LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
 _NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
 _OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",

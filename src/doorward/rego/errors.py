@@ -80,20 +80,35 @@ class Diagnostic:
 def render(diagnostic: Diagnostic) -> str:
     """The form for people: place, code, message, the source line with a caret, the hint."""
     span = diagnostic.span
-    place = f"{span.file or '<query>'}:{span.row}:{span.col}: " if span.row else ""
+    place = f"{span.file}: " if span.file else ""
+    if span.row:
+        place = f"{span.file or '<query>'}:{span.row}:{span.col}: "
     lines = [f"{place}{diagnostic.code}: {diagnostic.message}"]
-    text = span.source.line(span.row)
-    if text:
-        number = str(span.row)
-        first = span.source.text.rfind("\n", 0, span.start) + 1
-        lead = "".join("\t" if c == "\t" else " " for c in text[: span.start - first])
-        width = max(1, min(span.end - span.start, len(text) - len(lead)))
-        lines += [f" {number} | {text}", f" {' ' * len(number)} | {lead}{'^' * width}"]
+    if span.row:
+        lines += _snippet(span)
     if diagnostic.details is not None:
         lines += [f"    {line}" for line in diagnostic.details.lines]
     if diagnostic.hint:
         lines.append(f"hint: {diagnostic.hint}")
     return "\n".join(lines)
+
+
+def _snippet(span: Span) -> list[str]:
+    """The source line with a caret; of the end of a text the last line with code in it."""
+    row, start, text = span.row, span.start, span.source.line(span.row)
+    if not text.strip() and span.start >= len(span.source.text.rstrip()):
+        rows = span.source.text.split("\n")
+        coded = (n for n in range(len(rows), 0, -1) if rows[n - 1].split("#")[0].strip())
+        row = next(coded, 0)
+        text = span.source.line(row).rstrip()
+        start = sum(len(each) + 1 for each in rows[: row - 1]) + len(text)
+    if not text:
+        return []
+    number = str(row)
+    first = span.source.text.rfind("\n", 0, start) + 1
+    lead = "".join("\t" if c == "\t" else " " for c in text[: start - first])
+    width = max(1, min(span.end - start, len(text) - len(lead)))
+    return [f" {number} | {text}", f" {' ' * len(number)} | {lead}{'^' * width}"]
 
 
 class RegoError(Exception):

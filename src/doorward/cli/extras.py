@@ -1,0 +1,43 @@
+"""What is missing when an extra is not installed, in one line instead of a traceback.
+
+Commands import what they need when they are called; a module of an extra that is not there is
+named here with the extra that brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["EXTRAS", "missing_extra"]
+
+EXTRAS: Final = {
+    "envoy": "server",
+    "google": "server",
+    "grpc": "server",
+    "grpc_health": "server",
+    "grpc_reflection": "server",
+    "httptools": "server",
+    "lsprotocol": "lsp",
+    "orjson": "server",
+    "prometheus_client": "server",
+    "pygls": "lsp",
+    "starlette": "server",
+    "uvicorn": "server",
+}
+"""The extra by the module that it brings. What `docker` brings as well, `server` brings too."""
+
+_COMMANDS: Final = {"docker": "docker"}
+
+
+def missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str:
+    """What to install for a command that ended with `error`; "" where no extra brings that."""
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return ""
+    words = [word for word in arguments if not word.startswith("-")]
+    extra = _COMMANDS.get(words[0] if words else "", EXTRAS[module])
+    return (
+        f"`doorward {words[0] if words else ''}` needs the extra `{extra}` ({module} is not "
+        f"installed): pip install 'doorward[{extra}]'"
+    )
