@@ -20,7 +20,8 @@ from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import LoadError
 from doorward.pdp.reload import changes, look
 from doorward.pdp.sources import Sources
-from doorward.rego import BuiltinError, Diagnostic, RegoError
+from doorward.rego import Diagnostic, RegoError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.testing import Coverage, Result, Suite, Test, why
 from doorward.testing.bench import (
     Measured,
@@ -158,7 +159,7 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
     except BundleError as error:
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)
         return 1
-    except (LoadError, RegoError, BuiltinError) as error:
+    except (LoadError, RegoError, *CALL_ERRORS) as error:
         click.echo(for_people(error) if isinstance(error, RegoError) else str(error), err=True)
         return 1
     if not tests and options["fail_on_empty"]:

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from doorward.pdp.go_json import JSONError, read_json
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.timers import Timers
 from doorward.rego.values import Key, Value
 
@@ -160,7 +160,7 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
         text = text.decode("utf-8", errors="replace")
     try:
         value: Value = unmarshal(text)
-    except BuiltinError as error:
+    except CALL_ERRORS as error:
         raise LoadError([f"{path}: {error}"]) from None
     return value
 

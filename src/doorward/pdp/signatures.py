@@ -22,7 +22,7 @@ from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import read_document
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.go_json import marshal
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.values import Value
 
 __all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "verify"]
@@ -116,7 +116,7 @@ def _listed(token: str, asked: Verification) -> dict[str, _Signed]:
     check = REGISTRY[f"io.jwt.verify_{asked.algorithm.lower()}"].call
     try:
         is_valid = check(Context(Environment()), token, asked.key)
-    except BuiltinError as error:
+    except CALL_ERRORS as error:
         raise SignatureError(f"failed to verify JWT signature: {error}") from None
     if not is_valid:
         raise SignatureError("failed to verify JWT signature")

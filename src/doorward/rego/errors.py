@@ -31,6 +31,7 @@ __all__ = [
     "EvalError",
     "HaltError",
     "InternalError",
+    "LimitError",
     "OperandError",
     "ParseError",
     "RegoError",
@@ -49,7 +50,7 @@ CONFLICT_ERROR: Final = "eval_conflict_error"
 EVAL_TYPE_ERROR: Final = "eval_type_error"
 INTERNAL_ERROR: Final = "eval_internal_error"
 LIMIT_ERROR: Final = "eval_limit_error"
-"""Ours: OPA bounds no evaluation's memory."""
+"""Ours: OPA does not bound what an evaluation makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,15 @@ class HaltError(Exception):
     code: str = BUILTIN_ERROR
     hint: str | None = None
     """For people who run the policy themselves; never logged or sent."""
+
+
+class LimitError(HaltError):
+    """More than Doorward bounds a built-in to, where OPA has no bound and gives an answer.
+
+    It ends the evaluation: were the expression undefined, `not` would take it for a no.
+    """
+
+    code = LIMIT_ERROR
 
 
 CALL_ERRORS: Final = (BuiltinError, HaltError)

@@ -86,12 +86,6 @@ CORE_DIFFERENCES: Final = (
         "OPA panics when the whole document is removed; an error here",
         lambda row: row.get("error", {}).get("code") == "panic",
     ),
-    Difference(
-        "json.patch",
-        "what is gone after an earlier operation is said to be missing, not to be deleted",
-        lambda row: "already deleted" in row["error"]["message"],
-        message_only=True,
-    ),
 )
 
 QUERY_DIFFERENCES: Final = (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.rego.builtins.calls import asked
 
-from doorward.rego import Engine
+from doorward.rego import Engine, EvalError
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.operands import MAX_BITS
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import UNDEFINED, Key, Value, make_set
 
 SOON = 5 if sys.gettrace() is None else 60
@@ -28,8 +28,14 @@ CHAIN: Value = {n: [n + 1, "leaf"] for n in range(3000)}
 
 PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"
 
+ALIASES = "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+"""Each list holds the one before nine times."""
+
 TOO_MUCH: list[tuple[str, list[Value], str]] = [
-    ("numbers.range", [0, 10**12], "more than 1000000 numbers"),
+    ("numbers.range", [0, 10**12], "more than 4000000 numbers"),
     ("bits.lsh", [1, 10**9], "too large"),
     ("mul", [10**4000, 10**4000], "too large"),
     ("product", [list(range(1, 100_000))], "too large"),
@@ -39,7 +45,6 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ("replace", [LONG, "", "b" * 40], "longer than"),
     ("strings.replace_n", [{"a": "b" * 40}, LONG], "longer than"),
     ("regex.replace", [LONG, "a", "b" * 40], "longer than"),
-    ("regex.match", ["(a{100}){100}{100}", "a"], "invalid"),
     ("regex.match", [LONG, "a"], "longer than"),
     ("regex.match", ["(a|b){1000}", "c" * (1 << 20)], "text is longer than"),
     ("regex.find_n", ["(a|b){1000}", "c" * (1 << 20), -1], "text is longer than"),
@@ -67,20 +72,42 @@ TOO_MUCH: list[tuple[str, list[Value], str]] = [
     ),
     ("strings.render_template", [LONG, {}], "longer than"),
     ("strings.render_template", ["{{range 100000}}" + "x" * 1000 + "{{end}}", {}], "longer than"),
-    ("strings.render_template", ["{{" + "1" * 500 + "}}", {}], "number"),
     ("strings.replace_n", [{"": "b" * 40, "q": ""}, LONG], "longer than"),
     ("regex.match", [r"(\pL{100}){10}" * 10, "a"], "too large"),
-    ("plus", [float("inf"), 1], "finite"),
     ("time.format", [[0, "UTC", LONG]], "longer than"),
     ("units.parse", ["1e99999"], "exponent too large"),
     ("to_number", ["1" * 5000], "too many digits"),
+    ("to_number", ["1e-5000"], "out of range"),
+    ("json.unmarshal", ["1e99999"], "out of range"),
+    ("json.unmarshal", ["[" * 2000 + "]" * 2000], "nested too deeply"),
+    ("json.is_valid", ["[" * 5000 + "]" * 5000], "nested too deeply"),
+    ("json.marshal_with_options", [[[["a"]] * 300_000], {"indent": " " * 64}], "longer than"),
+    ("yaml.unmarshal", ["[" + "1, " * 100_000 + "]"], "longer than"),
+    ("regex.is_valid", [LONG], "longer than"),
 ]
 
 
-@pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH, ids=lambda v: str(v)[:20])
-def test_too_much_is_an_error_and_soon(name: str, operands: list[Value], said: str) -> None:
-    start = time.monotonic()
+TOO_MUCH_FOR_OPA: list[tuple[str, list[Value], str]] = [
+    ("regex.match", ["(a{100}){100}{100}", "a"], "invalid"),
+    ("strings.render_template", ["{{" + "1" * 500 + "}}", {}], "number"),
+    ("plus", [float("inf"), 1], "finite"),
+    ("to_number", ["1e5000"], "out of range"),
+    ("yaml.unmarshal", ["a: &a [1]\n" + ALIASES], "excessive aliasing"),
+]
+
+
+@pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH_FOR_OPA, ids=lambda v: str(v)[:20])
+def test_too_much_for_opa_makes_a_call_undefined(
+    name: str, operands: list[Value], said: str
+) -> None:
     with pytest.raises(BuiltinError, match=said):
+        asked(name, *operands)
+
+
+@pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH, ids=lambda v: str(v)[:20])
+def test_too_much_ends_the_evaluation_and_soon(name: str, operands: list[Value], said: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(LimitError, match=said):
         asked(name, *operands)
     assert time.monotonic() - start < SOON
 
@@ -96,7 +123,7 @@ def test_a_sum_may_outgrow_its_operands_and_a_product_may_not() -> None:
     largest = (1 << MAX_BITS) - 1
     assert asked("plus", largest, largest) == 2 * largest
     assert asked("minus", -largest, largest) == -2 * largest
-    with pytest.raises(BuiltinError, match="number is too large"):
+    with pytest.raises(LimitError, match="number is too large"):
         asked("mul", largest, largest)
 
 
@@ -126,7 +153,8 @@ def test_a_large_pattern_that_is_constant_refuses_long_texts_only() -> None:
     query = Engine().prepare('regex.match("(a|b){1000}c", input)')
     assert query.value("a" * 1000 + "c") is True
     assert query.value("a" * 1000) is False
-    assert query.value("a" * (1 << 20)) is UNDEFINED
+    with pytest.raises(EvalError, match=r"eval_limit_error: regex\.match: text is longer"):
+        query.value("a" * (1 << 20))
 
 
 @pytest.mark.parametrize("empty", [{}, {"": "-"}])

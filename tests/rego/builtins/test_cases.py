@@ -12,7 +12,7 @@ import pytest
 from tests.rego.builtins.calls import Call, parse_call
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError, HaltError, LimitError
 from doorward.rego.values import Undefined, to_rego
 
 FOLDER = Path(__file__).parent / "cases"
@@ -34,6 +34,8 @@ def answer(call: Call) -> str:
     context = Context(Environment(random=bytes), now_ns=NOW)
     try:
         value = call.answer(None, context)
+    except LimitError as error:
+        return f"limit: {error}"
     except HaltError as error:
         return f"error: {error}"
     except BuiltinError as error:

@@ -16,7 +16,7 @@ from doorward.rego.builtins.go_decoder import (
     end_of_value,
     read_again,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import LimitError
 from doorward.rego.json_text import from_json
 
 WHY = JSONDecodeError("what Python says", "", 0)
@@ -94,5 +94,5 @@ def test_go_follows_ten_thousand_levels_and_no_more() -> None:
     ],
 )
 def test_json_that_go_would_read_and_we_do_not(text: str, said: str) -> None:
-    with pytest.raises(BuiltinError, match=said):
+    with pytest.raises(LimitError, match=said):
         asked("json.unmarshal", text)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from tests.rego.builtins.calls import asked
 
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value, to_json
 
 marshal = partial(asked, "yaml.marshal")
@@ -79,9 +79,9 @@ def test_aliases_that_multiply_are_refused() -> None:
 
 
 def test_long_and_deep_texts_are_refused() -> None:
-    with pytest.raises(BuiltinError, match="longer than"):
+    with pytest.raises(LimitError, match="longer than"):
         unmarshal("a" * (1024 * 1024 + 1))
-    with pytest.raises(BuiltinError, match="nested too deeply"):
+    with pytest.raises(LimitError, match="nested too deeply"):
         unmarshal("[" * 5000 + "]" * 5000)
-    with pytest.raises(BuiltinError, match="longer than"):
+    with pytest.raises(LimitError, match="longer than"):
         marshal("a" * (1024 * 1024))

@@ -9,7 +9,7 @@ import pytest
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse, SendError
-from doorward.rego.errors import BuiltinError, HaltError, OperandError
+from doorward.rego.errors import BuiltinError, HaltError, LimitError, OperandError
 
 URL = "https://keys.example/jwks"
 SECOND = 1_000_000_000
@@ -278,5 +278,5 @@ def test_a_request_nested_too_deeply_is_an_error() -> None:
     body: Any = []
     for _ in range(5000):
         body = [body]
-    with pytest.raises(BuiltinError, match="nested too deeply"):
+    with pytest.raises(LimitError, match="nested too deeply"):
         send(Environment(http=Answers()), method="post", body=body)

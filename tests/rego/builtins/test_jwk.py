@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.jwk import parse_key_set, verification_keys
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 
 def number(value: int, size: int = 0) -> str:
@@ -119,14 +119,12 @@ OKP = PAIRS["EdDSA"][1]
         "x",
         {"keys": 1},
         {"keys": [1]},
-        {"keys": [public(RSA_JWK)] * 1001},
         {"kty": "x"},
         {"kty": 1},
         {"kty": "RSA", "n": "AQAB"},
         {"kty": "RSA", "n": "*", "e": "AQAB"},
         {"kty": "RSA", "n": "A", "e": "AQAB"},
         {"kty": "RSA", "n": 1, "e": "AQAB"},
-        {"kty": "RSA", "n": number(1 << 16_500), "e": "AQAB"},
         {"kty": "RSA", "n": "AQ", "e": "AQAB"},
         {**public(RSA_JWK), "kid": 1},
         {**public(P256), "crv": "P-1"},
@@ -145,7 +143,11 @@ def test_what_is_no_key_is_an_error_without_its_material(keys: Any) -> None:
 
 
 def test_key_material_is_bounded() -> None:
-    with pytest.raises(BuiltinError, match="too large"):
+    with pytest.raises(LimitError, match="more than 1000 keys"):
+        parse_key_set(json.dumps({"keys": [public(RSA_JWK)] * 1001}))
+    with pytest.raises(LimitError, match="longer than 16384 bits"):
+        parse_key_set(json.dumps({"kty": "RSA", "n": number(1 << 16_500), "e": "AQAB"}))
+    with pytest.raises(LimitError, match="too large"):
         verification_keys(" " * (4 * 1024 * 1024 + 1))
 
 
@@ -174,5 +176,5 @@ def test_an_rsa_key_whose_numbers_do_not_fit_signs_nothing() -> None:
 
 def test_factors_of_a_large_rsa_key_are_not_computed() -> None:
     large = number((1 << 5000) + 1, 626)
-    with pytest.raises(BuiltinError, match="4096 bits without factors"):
+    with pytest.raises(LimitError, match="4096 bits without factors"):
         sign("RS256", {"kty": "RSA", "n": large, "e": "AQAB", "d": large})

@@ -12,7 +12,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.resolver import MAX_PENDING, resolve
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError, HaltError, LimitError
 from doorward.rego.values import Value, make_set
 
 
@@ -32,12 +32,12 @@ def test_all_of_ipv6_holds_no_ipv4() -> None:
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/8", "2001:db8::/64", "::/0"])
 def test_too_large_a_network_is_not_expanded(cidr: str) -> None:
-    with pytest.raises(BuiltinError, match="more than 65536 addresses"):
+    with pytest.raises(LimitError, match="more than 65536 addresses"):
         call("net.cidr_expand", cidr)
 
 
 def test_too_many_networks_are_not_merged() -> None:
-    with pytest.raises(BuiltinError, match="more than 10000 networks"):
+    with pytest.raises(LimitError, match="more than 10000 networks"):
         call("net.cidr_merge", ["10.0.0.0/8"] * 10_001)
 
 

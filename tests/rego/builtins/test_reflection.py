@@ -8,7 +8,7 @@ import pytest
 from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 parse_module = partial(asked, "rego.parse_module")
 
@@ -28,7 +28,7 @@ def test_an_error_names_the_file_and_shows_the_line() -> None:
 
 
 def test_a_module_too_long_is_refused() -> None:
-    with pytest.raises(BuiltinError, match="longer than"):
+    with pytest.raises(LimitError, match="longer than"):
         parse_module("a.rego", " " * (1024 * 1024 + 1))
 
 
@@ -56,7 +56,7 @@ def test_a_module_that_nests_too_deeply_is_refused() -> None:
 def test_a_long_chain_is_shown_where_python_can_follow_it() -> None:
     try:
         shown = str(parse_module("a.rego", f"package a\n\np := {' + '.join(['1'] * 400)}\n"))
-    except BuiltinError as error:
+    except LimitError as error:
         shown = str(error)
     # Python 3.13 can.
     assert shown == "module is nested too deeply" or shown.count("plus") == 399

@@ -11,7 +11,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.schema_formats import FORMATS
-from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.errors import BuiltinError, HaltError, LimitError
 from doorward.rego.values import Value, make_set
 
 match = partial(asked, "json.match_schema")
@@ -106,7 +106,7 @@ def test_nothing_is_fetched() -> None:
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
-    with pytest.raises(BuiltinError, match="nested too deeply"):
+    with pytest.raises(LimitError, match="nested too deeply"):
         match({}, {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}})
 
 
@@ -148,7 +148,7 @@ def test_a_schema_that_nests_too_deeply_is_refused() -> None:
     schema: Any = {}
     for _ in range(400):
         schema = {"not": schema}
-    with pytest.raises(BuiltinError, match="nested too deeply"):
+    with pytest.raises(LimitError, match="nested too deeply"):
         match({}, schema)
 
 

@@ -19,7 +19,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.token_cache import VerifiedTokens
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value
 
@@ -134,13 +134,13 @@ def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
 
 
 def test_very_long_and_deeply_nested_tokens_are_refused() -> None:
-    with pytest.raises(BuiltinError, match="longer than"):
+    with pytest.raises(LimitError, match="longer than"):
         REGISTRY["io.jwt.decode"].call("a" * (1024 * 1024 + 1))
     token = sign({})
     for _ in range(10):
         header = encode({"alg": "HS256", "cty": "JWT"})
         token = f"{header}.{REGISTRY['base64url.encode_no_pad'].call(token)}."
-    with pytest.raises(BuiltinError, match="more than 8 JWTs"):
+    with pytest.raises(LimitError, match="more than 8 JWTs"):
         REGISTRY["io.jwt.decode"].call(token)
 
 
@@ -230,7 +230,7 @@ def test_tokens_inside_each_other_are_verified_up_to_the_eighth() -> None:
     for _ in range(7):
         token = nested(token)
     assert decode_verify(context(), token, {"secret": "secret"})[2] == {"a": 1}
-    with pytest.raises(BuiltinError, match="more than 8 JWTs"):
+    with pytest.raises(LimitError, match="more than 8 JWTs"):
         decode_verify(context(), nested(token), {"secret": "secret"})
 
 

@@ -25,7 +25,7 @@ from tests.rego.builtins.test_certificates import (
 
 from doorward.rego.builtins.certificates import MAX_KEY
 from doorward.rego.builtins.der import Element, read
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 
 def tlv(tag: int, *content: bytes) -> bytes:
@@ -248,5 +248,5 @@ def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> No
 
 def test_texts_too_long_are_refused() -> None:
     for name in ("crypto.x509.parse_certificates", "crypto.x509.parse_certificate_request"):
-        with pytest.raises(BuiltinError, match="longer than"):
+        with pytest.raises(LimitError, match="longer than"):
             asked(name, "a" * (8 << 20))

@@ -27,7 +27,7 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import LimitError
 from doorward.rego.numbers import Number, number_text, round_mantissa
 from doorward.rego.values import (
     UNDEFINED,
@@ -73,7 +73,7 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
     if set(map(type, numbers)) <= {int}:
         # Checked before it is computed: a million factors would take minutes.
         if sum(n.bit_length() - 1 for n in numbers if n) > MAX_BITS and 0 not in numbers:
-            raise BuiltinError("number is too large")
+            raise LimitError("number is too large")
         return number_result(math.prod(numbers))
     total = Fraction(1)
     negative = False
@@ -81,7 +81,7 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
         total = round_mantissa(total * exact_operand(n))
         negative ^= number_text(n).startswith("-")
         if max(total.numerator.bit_length(), total.denominator.bit_length()) > MAX_BITS + 64:
-            raise BuiltinError("number is too large")
+            raise LimitError("number is too large")
     if total == 0:
         return Number("-0") if negative else 0
     return number_result(total)

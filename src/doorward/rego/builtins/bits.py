@@ -8,7 +8,7 @@ from __future__ import annotations
 from doorward.rego.builtins.operands import MAX_BITS, integer_operand, refuse_operand
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import number
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import LimitError
 from doorward.rego.values import Value
 
 __all__: list[str] = []
@@ -43,7 +43,7 @@ def bits_lsh(x: Value, s: Value) -> int:
     """`x` moved `s` bits to the left."""
     value, shift = integer_operand(1, x), _shift(s)
     if value and value.bit_length() + shift > MAX_BITS:
-        raise BuiltinError("number is too large")
+        raise LimitError("number is too large")
     return value << shift if value else 0
 
 

@@ -27,7 +27,7 @@ from doorward.rego.builtins.x509_objects import (
     certificate_object,
     request_object,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, iterate, sorted_keys
 
@@ -60,7 +60,7 @@ def _certificate(octets: bytes, *, uri_strings: bool) -> Object:
 
 def _bounded(text: str) -> str:
     if len(text) > MAX_TEXT:
-        raise BuiltinError(f"longer than {MAX_TEXT} characters")
+        raise LimitError(f"longer than {MAX_TEXT} characters")
     return text
 
 
@@ -84,7 +84,7 @@ def _split(octets: bytes) -> list[bytes]:
     except ValueError:
         raise BuiltinError(_MALFORMED) from None
     if len(found) > MAX_CERTIFICATES:
-        raise BuiltinError(f"more than {MAX_CERTIFICATES} certificates")
+        raise LimitError(f"more than {MAX_CERTIFICATES} certificates")
     for der in found:
         _certificate(der, uri_strings=False)
     return found
@@ -283,7 +283,7 @@ def crypto_parse_private_keys(keys: str) -> Value:
         return []
     found = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
     if len(found) > MAX_KEYS:
-        raise BuiltinError(f"more than {MAX_KEYS} private keys")
+        raise LimitError(f"more than {MAX_KEYS} private keys")
     return [_private_object(_load_private(block)) for block in found]
 
 

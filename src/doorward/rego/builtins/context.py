@@ -103,6 +103,9 @@ class Context:
             halt.code = CANCEL_ERROR
             raise halt
 
+    def charge(self, items: int) -> None:
+        """For built-ins whose result holds more than can be seen of it: count `items` as made."""
+
     def paced(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
         """`items` as they are, with a look at the clock before each `every` of them."""
         left = 0

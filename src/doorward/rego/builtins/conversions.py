@@ -24,7 +24,7 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import AnyNumber, number_text, parse_number
 from doorward.rego.values import Key, Value, sorted_values, to_key
 
@@ -62,19 +62,26 @@ def to_number(x: Value) -> AnyNumber:
 def _parse(text: str) -> AnyNumber:
     if text.lstrip("+-").lower() in {"inf", "infinity", "nan"}:
         raise operand_error(1, text, "valid number string")
-    if len(text) > _MAX_TEXT:
-        raise BuiltinError("number has too many digits")
     hexadecimal = _HEX.match(text)
     if hexadecimal and (hexadecimal["whole"] or hexadecimal["rest"]):
+        _check_length(text)
         return number_result(_in_range(text, _hexadecimal(hexadecimal)))
     if not _DECIMAL.match(text):
         raise BuiltinError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
+    _check_length(text)
     try:
         value = parse_number(_as_json(text))
     except ValueError as error:
-        raise BuiltinError(str(error)) from None
+        # What Go takes for 0 has a text that is kept all the same.
+        kind = LimitError if "-" in text[1:] else BuiltinError
+        raise kind(str(error)) from None
     _in_range(text, Fraction(number_text(value)))
     return value
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _MAX_TEXT:
+        raise LimitError("number has too many digits")
 
 
 def _as_json(text: str) -> str:
@@ -101,7 +108,8 @@ def _hexadecimal(found: re.Match[str]) -> Fraction:
     rest = (found["rest"] or "").replace("_", "")
     power = int(found["power"]) - 4 * len(rest)
     if abs(power) > _MAX_TEXT:
-        raise BuiltinError("number exponent is out of range")
+        kind = LimitError if power < 0 else BuiltinError
+        raise kind("number exponent is out of range")
     value = Fraction(int(whole + rest, 16)) * Fraction(2) ** power
     return -value if found["sign"] == "-" else value
 

@@ -27,9 +27,11 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError, OperandError
-from doorward.rego.json_text import from_json
+from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
+
+MAX_WHITE: Final = 16 * 1024 * 1024
+"""Most characters that json.marshal_with_options lays JSON out with."""
 
 MAX_INDENT: Final = 64
 """Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
@@ -217,7 +219,7 @@ def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
     compact = go_json.marshal(x)
     if not pretty:
         return compact
-    return texts["prefix"] + go_json.indent(compact, texts["prefix"], texts["indent"])
+    return texts["prefix"] + go_json.indent(compact, texts["prefix"], texts["indent"], MAX_WHITE)
 
 
 def _marshal_text(key: str, option: Value) -> str:
@@ -227,7 +229,7 @@ def _marshal_text(key: str, option: Value) -> str:
             f"operand 0 must be string but got {kind_name(option)}"
         )
     if len(option) > MAX_INDENT:
-        raise BuiltinError(f'operand 2 key "{key}" is longer than {MAX_INDENT} characters')
+        raise LimitError(f'operand 2 key "{key}" is longer than {MAX_INDENT} characters')
     return option
 
 
@@ -240,13 +242,7 @@ def json_unmarshal(x: str) -> Value:
 @builtin("json.is_valid", string, returns=boolean, checked=False, looks=True)
 def json_is_valid(x: Value) -> bool:
     """Whether `x` is a string that holds one JSON text."""
-    if not isinstance(x, str):
-        return False
-    try:
-        from_json(scrub(x))
-    except ValueError:
-        return False
-    return True
+    return isinstance(x, str) and go_json.is_valid(x)
 
 
 @builtin("urlquery.encode", string, returns=string, looks=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]
 
@@ -136,7 +136,7 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 def intersect(one: str, other: str, look: Callable[[], None]) -> bool:
     """Whether the two globs meet; BuiltinError for what is no glob. `look` is called on the way."""
     if max(len(one), len(other)) > MAX_TEXT:
-        raise BuiltinError("globs are too long")
+        raise LimitError("globs are too long")
     trimmed = _trim(_Tokenizer(one).tokens(), _Tokenizer(other).tokens())
     if trimmed is None:
         return False
@@ -144,7 +144,7 @@ def intersect(one: str, other: str, look: Callable[[], None]) -> bool:
     flags = sum(token.flag != "" for token in (*first, *second))
     work = len(second) * _size(first) + len(first) * _size(second)
     if flags > MAX_FLAGS or flags * work > MAX_WORK:
-        raise BuiltinError("globs are too long")
+        raise LimitError("globs are too long")
     return _Meeting(first, second, look).plain(0, 0)
 
 

@@ -16,7 +16,7 @@ from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.patterns import matcher, only_small, quote_meta
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_of, array, boolean, null, string
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value, kind_name
 
 __all__ = ["CACHED"]
@@ -86,7 +86,7 @@ def glob_quote_meta(pattern: str) -> str:
 @lru_cache(maxsize=CACHED)
 def _compile(glob: str, stops: str) -> Matcher:
     if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
-        raise BuiltinError(f"pattern is longer than {MAX_GLOB} characters")
+        raise LimitError(f"pattern is longer than {MAX_GLOB} characters")
     parts = _Parser(glob).parts()
     plain = _plain(parts, stops)
     if plain is not None:
@@ -156,7 +156,7 @@ class _Parser:
             self.at += 1
             if char == "{":
                 if len(options) == MAX_DEPTH:
-                    raise BuiltinError(f"braces are nested more than {MAX_DEPTH} deep")
+                    raise LimitError(f"braces are nested more than {MAX_DEPTH} deep")
                 options.append([here])
                 here = []
             elif options and char in ",}":

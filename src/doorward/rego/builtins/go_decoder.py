@@ -18,7 +18,14 @@ from doorward.rego.builtins.octets import from_bytes, scrub
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Value
 
-__all__ = ["MAX_EXPLAINED", "JSONError", "end_of_only_value", "end_of_value", "read_again"]
+__all__ = [
+    "MAX_EXPLAINED",
+    "JSONError",
+    "JSONLimitError",
+    "end_of_only_value",
+    "end_of_value",
+    "read_again",
+]
 
 MAX_EXPLAINED: Final = 8 * 1024
 """Bytes of the longest text from a client that is read again, at a microsecond or two for each."""
@@ -38,6 +45,10 @@ class JSONError(ValueError):
     """The text is not JSON as Go reads it; `str` is Go's message."""
 
 
+class JSONLimitError(JSONError):
+    """The text is more than we read: too deep, or with a number past all bounds."""
+
+
 def read_again(
     text: bytes, why: ValueError, *, first: bool = False, most: int = MAX_EXPLAINED
 ) -> Value:
@@ -48,13 +59,14 @@ def read_again(
     with a text of more than `most` bytes is not looked for.
     """
     if len(text) > most:
-        raise JSONError("invalid JSON" if isinstance(why, JSONDecodeError) else str(why))
+        if isinstance(why, JSONDecodeError):
+            raise JSONError("invalid JSON")
+        raise JSONLimitError(str(why))
     end = end_of_value(text) if first else end_of_only_value(text)
     try:
         return from_json(scrub(from_bytes(text[:end])))
     except ValueError as error:
-        # Nothing is wrong with it, but that it is too deep, or has a number past all bounds.
-        raise JSONError(str(error)) from None
+        raise JSONLimitError(str(error)) from None
 
 
 def end_of_value(text: bytes) -> int:

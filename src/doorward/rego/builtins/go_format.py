@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from doorward.rego.builtins.go_strings import is_graphic, quote
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import LimitError
 
 __all__ = ["MAX_TEXT", "Argument", "format_text"]
 
@@ -79,7 +79,7 @@ class _Printer:
     def put(self, text: str) -> None:
         self.size += len(text)
         if self.size > MAX_TEXT:
-            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+            raise LimitError(f"result is longer than {MAX_TEXT} characters")
         self.out.append(text)
 
     def run(self) -> str:

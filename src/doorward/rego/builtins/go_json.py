@@ -12,14 +12,20 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego.builtins.go_decoder import read_again
+from doorward.rego.builtins.go_decoder import (
+    MAX_EXPLAINED,
+    JSONError,
+    JSONLimitError,
+    end_of_value,
+    read_again,
+)
 from doorward.rego.builtins.octets import SURROGATES, scrub, to_bytes
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
 
-__all__ = ["indent", "marshal", "quote", "unmarshal"]
+__all__ = ["indent", "is_valid", "marshal", "quote", "unmarshal"]
 
 _plain: Final = json.JSONEncoder(ensure_ascii=False).encode
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
@@ -42,7 +48,7 @@ def marshal(value: Value) -> str:
     try:
         return _WRITERS[type(value)](value)
     except RecursionError:
-        raise BuiltinError("value is nested too deeply for JSON") from None
+        raise LimitError("value is nested too deeply for JSON") from None
 
 
 def _array_text(value: list[Value]) -> str:
@@ -72,24 +78,63 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def unmarshal(text: str) -> Value:
-    """The value of a JSON text; BuiltinError, in Go's words, if it is none."""
+    """The value of a JSON text; BuiltinError, in Go's words, if it is not one.
+
+    LimitError if it is more than we read.
+    """
     try:
         return from_json(scrub(text))
     except ValueError as error:
         why = error
     try:
         return read_again(to_bytes(text), why)
-    except ValueError as error:
+    except JSONLimitError as error:
+        raise LimitError(str(error)) from None
+    except JSONError as error:
         raise BuiltinError(str(error)) from None
+
+
+def is_valid(text: str) -> bool:
+    """Whether `text` is one JSON text; LimitError if it nests deeper than we read."""
+    try:
+        _VALIDATOR.decode(scrub(text))
+    except ValueError:
+        return False
+    except RecursionError:
+        if len(text) <= MAX_EXPLAINED:
+            return _is_whole(to_bytes(text))
+        raise LimitError("JSON is nested too deeply") from None
+    return True
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_VALIDATOR: Final = json.JSONDecoder(
+    parse_int=len, parse_float=len, parse_constant=_refuse_constant
+)
+"""Makes no numbers, which may be large."""
+
+
+def _is_whole(octets: bytes) -> bool:
+    try:
+        return not octets[end_of_value(octets) :].strip()
+    except JSONError:
+        return False
 
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
-def indent(compact: str, prefix: str, step: str) -> str:
-    """Compact JSON laid out as Go's `MarshalIndent`: no prefix on the first line."""
+def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:
+    """Compact JSON laid out as Go's `MarshalIndent`: no prefix on the first line.
+
+    LimitError for white space of more than `most` characters.
+    """
     out: list[str] = []
     depth, after_open = 0, False
+    space = 0
     for match in _TOKENS.finditer(compact):
         token = match[0]
         if token in "]}":
@@ -103,6 +148,10 @@ def indent(compact: str, prefix: str, step: str) -> str:
             out.append(f"\n{prefix}{step * depth}")
         after_open = token in "[{"
         depth += after_open
+        if most is not None:
+            space += len(prefix) + len(step) * depth
+            if space > most:
+                raise LimitError(f"result is longer than {most} characters")
         out.append(": " if token == ":" else token)
         if token == ",":
             out.append(f"\n{prefix}{step * depth}")

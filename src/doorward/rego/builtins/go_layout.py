@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from doorward.rego.builtins.calendar import days_before_month, days_in_month, is_leap, seconds_of
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes"]
 
@@ -89,7 +89,7 @@ def _quoted(char: str) -> str:
 def chunks(layout: str) -> tuple[tuple[str, str], ...]:
     """(text before, element) pairs; the last element is ""."""
     if len(layout) > MAX_LAYOUT:
-        raise BuiltinError(f"layout is longer than {MAX_LAYOUT} bytes")
+        raise LimitError(f"layout is longer than {MAX_LAYOUT} bytes")
     found: list[tuple[str, str]] = []
     at = 0
     for element in _ELEMENT.finditer(layout):

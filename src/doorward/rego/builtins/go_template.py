@@ -33,7 +33,7 @@ from doorward.rego.builtins.go_template_syntax import (
     Variable,
     parse_template,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import sorted_values
 
@@ -106,7 +106,7 @@ class _Run:
     def put(self, text: str) -> None:
         self.size += len(text)
         if self.size > MAX_TEXT:
-            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+            raise LimitError(f"result is longer than {MAX_TEXT} characters")
         self.out.append(text)
 
     def step(self) -> None:
@@ -114,7 +114,7 @@ class _Run:
         if self.steps & _BETWEEN == 0:
             self.look()
         if self.steps > MAX_STEPS:
-            raise BuiltinError(f"template takes more than {MAX_STEPS} steps")
+            raise LimitError(f"template takes more than {MAX_STEPS} steps")
 
     def block(self, nodes: Block, dot: Any) -> None:
         for node in nodes:
@@ -174,7 +174,7 @@ class _Run:
         if body is None:
             raise _fail(f"template {name} not defined")
         if self.calls == MAX_CALLS:
-            raise _fail("exceeded maximum template depth")
+            raise LimitError("template exceeds the depth of its calls")
         outer, self.scope = self.scope, [("$", dot)]
         self.calls += 1
         self.block(body, dot)
@@ -316,7 +316,7 @@ def _all_shown(values: Iterable[Any]) -> Iterator[str]:
         text = _shown(value)
         size += len(text)
         if size > MAX_TEXT:
-            raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+            raise LimitError(f"result is longer than {MAX_TEXT} characters")
         yield text
 
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = [
     "Action",
@@ -213,7 +213,7 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
 def parse_template(source: str) -> Template:
     """The tree of `source`; BuiltinError where it is no template."""
     if len(source) > MAX_SOURCE:
-        raise _fail(f"longer than {MAX_SOURCE} characters")
+        raise LimitError(f"template is longer than {MAX_SOURCE} characters")
     parser = _Parser(_lex(source))
     parser.template.main, _ = parser.block(frozenset(), 0, loops=0, top=True)
     return parser.template
@@ -231,7 +231,7 @@ class _Parser:
     ) -> tuple[Block, list[_Token]]:
         """Nodes up to an action that starts with one of `ends`, and that action's tokens."""
         if depth > MAX_DEPTH:
-            raise _fail(f"nested more than {MAX_DEPTH} deep")
+            raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         nodes: list[Node] = []
         while self.place < len(self.pieces):
             piece = self.pieces[self.place]
@@ -313,7 +313,7 @@ class _Parser:
     def pipeline(self, tokens: list[_Token], *, ranges: bool = False, depth: int = 0) -> Pipeline:
         """[ variables ( ":=" | "=" ) ] command { "|" command }"""
         if depth > MAX_DEPTH:
-            raise _fail(f"nested more than {MAX_DEPTH} deep")
+            raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         names, sign, rest = _declaration(tokens, ranges=ranges)
         commands = tuple(self.command(part, depth) for part in _split(rest))
         for place, command in enumerate(commands):

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from doorward.rego.builtins.go_json import marshal as json_text
 from doorward.rego.builtins.octets import SURROGATES, from_bytes, scrub
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
 
@@ -51,11 +51,11 @@ _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\
 def unmarshal(text: str) -> Value:
     """The value of the first document in a YAML text; BuiltinError if it is none."""
     if len(text) > MAX_TEXT:
-        raise BuiltinError(f"yaml: text is longer than {MAX_TEXT} characters")
+        raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
     try:
         return _Reader().value(_compose(scrub(text)))
     except RecursionError:
-        raise BuiltinError("yaml: nested too deeply") from None
+        raise LimitError("yaml: nested too deeply") from None
 
 
 def _compose(text: str) -> Any:
@@ -105,10 +105,11 @@ _WORDINGS: Final = (
 
 
 class _Reader:
-    """Nodes become values; `count` is how many so far, repeated ones counted again."""
+    """Nodes become values; `count` is how many so far, those that aliases repeat counted again."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.repeated = 0
         self.open: set[int] = set()
         self.known: dict[int, tuple[Value, int]] = {}
 
@@ -120,7 +121,7 @@ class _Reader:
             return _json_value(_scalar(node))
         known = self.known.get(id(node))
         if known:
-            self._spend(known[1])
+            self._spend(known[1], repeated=True)
             return known[0]
         if id(node) in self.open:
             raise BuiltinError("yaml: anchor value contains itself")
@@ -136,10 +137,13 @@ class _Reader:
         self.known[id(node)] = value, self.count - before
         return value
 
-    def _spend(self, count: int) -> None:
+    def _spend(self, count: int, *, repeated: bool = False) -> None:
         self.count += count
-        if self.count > MAX_NODES:
+        self.repeated += count if repeated else 0
+        if self.repeated > 100 and self.count > 1000 and self.repeated > 0.99 * self.count:
             raise BuiltinError("yaml: document contains excessive aliasing")
+        if self.count > MAX_NODES:
+            raise LimitError(f"yaml: document has more than {MAX_NODES} values")
 
     def _mapping(self, node: Any) -> dict[Key, Value]:
         value: dict[Key, Value] = {}
@@ -344,7 +348,7 @@ _UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uf
 
 def _check_size(value: Value) -> None:
     if len(json_text(value)) > MAX_TEXT:
-        raise BuiltinError(f"yaml: text is longer than {MAX_TEXT} characters")
+        raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
 
 
 def _events(yaml: Any, value: Value) -> Iterator[Any]:

@@ -25,7 +25,7 @@ from doorward.rego.builtins.graphql_ast import (
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, boolean, object_, string, tuple_
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value
 
 MAX_TEXT: Final = 512 * 1024
@@ -130,7 +130,7 @@ def _text(position: int, given: Value, write: Callable[[Value], str]) -> str:
     try:
         return write(given)
     except RecursionError:
-        raise BuiltinError("GraphQL AST is nested too deeply") from None
+        raise LimitError("GraphQL AST is nested too deeply") from None
 
 
 def _parsed(text: str, max_tokens: int) -> Any:
@@ -138,7 +138,7 @@ def _parsed(text: str, max_tokens: int) -> Any:
     from graphql import DocumentNode, GraphQLSyntaxError, parse
 
     if len(text) > MAX_TEXT:
-        raise BuiltinError(f"GraphQL string is longer than {MAX_TEXT} characters")
+        raise LimitError(f"GraphQL string is longer than {MAX_TEXT} characters")
     if not text.strip():
         return DocumentNode(definitions=())
     try:
@@ -146,7 +146,7 @@ def _parsed(text: str, max_tokens: int) -> Any:
     except GraphQLSyntaxError as error:
         raise _syntax_error(error) from None
     except RecursionError:  # pragma: no cover - newer versions of the library count themselves
-        raise BuiltinError("GraphQL string is nested too deeply") from None
+        raise LimitError("GraphQL string is nested too deeply") from None
 
 
 @lru_cache(maxsize=1)
@@ -167,9 +167,11 @@ _WORD: Final = re.compile(r"Expected '(\w+)'")
 _PUNCTUATION: Final = re.compile(r"['\"](\W|\.\.\.)['\"]")
 
 
-def _syntax_error(error: Any) -> BuiltinError:
+def _syntax_error(error: Any) -> BuiltinError | LimitError:
     """The error in the words of the library that OPA uses."""
     text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
+    if text.startswith(("Document contains more than", "Document is nested too deeply")):
+        return LimitError(f"GraphQL: {text}")
     source, place = error.source.body, error.positions[0]
     here = source[place : place + 1]
     where = error.locations[0]
@@ -215,7 +217,7 @@ def _schema(text: str) -> Any:
     except GraphQLError as error:
         raise _not_a_schema(error.message) from None
     except RecursionError:  # pragma: no cover - as above
-        raise BuiltinError("GraphQL schema is nested too deeply") from None
+        raise LimitError("GraphQL schema is nested too deeply") from None
     if wrong:
         raise _not_a_schema(wrong[0].message)
     return schema
@@ -259,7 +261,7 @@ def _validate(query: str, schema: str) -> None:
     try:
         errors = validate(prepared, document, max_errors=100)
     except RecursionError:  # pragma: no cover - as above
-        raise BuiltinError("GraphQL string is nested too deeply") from None
+        raise LimitError("GraphQL string is nested too deeply") from None
     if errors:
         text = _REQUIRED.sub(r"Field '\1' argument '\2'", errors[0].message).replace("'", '"')
         raise _located(text.removesuffix(".") if len(errors) == 1 else text, errors[0])

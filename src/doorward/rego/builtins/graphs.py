@@ -13,7 +13,7 @@ from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, any_of, array, object_, set_, tuple_
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import LimitError
 from doorward.rego.values import (
     Boxed,
     Key,
@@ -111,7 +111,7 @@ class _Paths:
         if self.size // LOOK != before:
             self.context.check_deadline()
         if self.size > MAX_STEPS:
-            raise BuiltinError(f"paths hold more than {MAX_STEPS} nodes")
+            raise LimitError(f"paths hold more than {MAX_STEPS} nodes")
 
     def add(self, path: tuple[Key, ...]) -> None:
         self.count(path)

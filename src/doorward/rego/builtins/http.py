@@ -28,7 +28,7 @@ from doorward.rego.builtins.http_message import (
 from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, object_, string
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, OperandError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError, OperandError
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, from_key, kind_name, make_set, to_key, to_rego
@@ -90,7 +90,7 @@ def http_send(context: Context, request: dict[Key, Value]) -> Value:
     try:
         key = ("http.send", to_key(request))
     except RecursionError:
-        raise BuiltinError("request is nested too deeply") from None
+        raise LimitError("request is nested too deeply") from None
     if key in context.drawn:
         return context.drawn[key]
     options = _options(request)

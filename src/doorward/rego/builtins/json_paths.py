@@ -1,26 +1,22 @@
 """json.filter, json.remove and json.patch: selections and edits by JSON pointer.
 
 A path is a string with `/` between its steps (`~1` for a slash, `~0` for a tilde), or an array of
-steps. Values are never edited in place: each edit copies the containers along its path, and many
-edits look at the clock.
+steps. Values are never edited in place. A patch works on an `EditTree`, which bounds what it makes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.objects import child
+from doorward.rego.builtins.edit_tree import EditTree, Path
 from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, any_of, array, object_, set_, string
-from doorward.rego.errors import BuiltinError, OperandError
-from doorward.rego.numbers import Number
+from doorward.rego.errors import BuiltinError
 from doorward.rego.values import (
     Key,
-    Undefined,
     Value,
     equal,
     from_key,
@@ -33,7 +29,6 @@ from doorward.rego.values import (
 __all__: list[str] = []
 
 Object: TypeAlias = "dict[Key, Value]"
-Path: TypeAlias = "list[Value]"
 
 _OBJECT = object_(any_, any_)
 _PATHS = any_of(
@@ -41,7 +36,6 @@ _PATHS = any_of(
     array(any_of(string, array(any_))),
 )
 _PATCHES = array(object_(any_, any_, op=string, path=any_))
-_INDEX: Final = re.compile(r"[+-]?\d+\Z", re.ASCII)
 
 
 @builtin("json.filter", _OBJECT, _PATHS, returns=any_, looks=True)
@@ -125,23 +119,24 @@ def json_patch(context: Context, document: Value, patches: list[Value]) -> Value
 
     One operation that fails fails all. Members of a set are addressed by themselves.
     """
+    tree = EditTree(context, document)
     for patch in context.paced(patches, 1):
         if not isinstance(patch, dict):
             raise BuiltinError(
                 "must be an array of JSON-Patch objects, but at least one element is not an object"
             )
-        operation, path = _operation(patch)
-        document = _OPERATIONS[operation](document, path, patch)
-    return document
+        path = _path(_attribute(patch, "path"))
+        _OPERATIONS[_operation(patch)](tree, path, patch)
+    return tree.value
 
 
-def _operation(patch: Object) -> tuple[str, Path]:
+def _operation(patch: Object) -> str:
     operation = _attribute(patch, "op")
     if not isinstance(operation, str):
         raise BuiltinError(f"attribute 'op' must be a string but found: {kind_name(operation)}")
     if operation not in _OPERATIONS:
-        raise BuiltinError(f"unrecognized op '{operation}'")
-    return operation, _path(_attribute(patch, "path"))
+        raise BuiltinError(f"unrecognized op: '{operation}'")
+    return operation
 
 
 def _attribute(patch: Object, name: str) -> Value:
@@ -150,137 +145,44 @@ def _attribute(patch: Object, name: str) -> Value:
     return patch[name]
 
 
-def _add(document: Value, path: Path, patch: Object) -> Value:
-    return _insert(document, path, _attribute(patch, "value"))
+def _add(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.insert(path, _attribute(patch, "value"))
 
 
-def _replace(document: Value, path: Path, patch: Object) -> Value:
+def _remove_at(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.delete(path)
+
+
+def _replace(tree: EditTree, path: Path, patch: Object) -> None:
     value = _attribute(patch, "value")
-    return _insert(_delete(document, path) if path else None, path, value)
+    tree.delete(path)
+    tree.insert(path, value)
 
 
-def _move(document: Value, path: Path, patch: Object) -> Value:
+def _move(tree: EditTree, path: Path, patch: Object) -> None:
     source = _path(_attribute(patch, "from"))
-    value = _at(document, source)
-    return _insert(_delete(document, source), path, value)
+    value = tree.value_at(source)
+    tree.delete(source)
+    tree.insert(path, value)
 
 
-def _copy(document: Value, path: Path, patch: Object) -> Value:
-    return _insert(document, path, _at(document, _path(_attribute(patch, "from"))))
+def _copy(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.copy(_path(_attribute(patch, "from")), path)
 
 
-def _test(document: Value, path: Path, patch: Object) -> Value:
-    wanted, found = _attribute(patch, "value"), _at(document, path)
-    if not equal(wanted, found):
-        expected = f"Expected: {to_rego(wanted)}\n\nFound: {to_rego(found)}"
+def _test(tree: EditTree, path: Path, patch: Object) -> None:
+    value = tree.value_at(path)
+    wanted = _attribute(patch, "value")
+    if not equal(wanted, value):
+        expected = f"Expected: {to_rego(wanted)}\n\nFound: {to_rego(value)}"
         raise BuiltinError(f"value from EditTree != patch value.\n\n{expected}")
-    return document
 
 
-_OPERATIONS: Final[dict[str, Callable[[Value, Path, Object], Value]]] = {
+_OPERATIONS: Final[dict[str, Callable[[EditTree, Path, Object], None]]] = {
     "add": _add,
-    "remove": lambda document, path, _patch: _delete(document, path),
-    "replace": _replace,
-    "move": _move,
     "copy": _copy,
+    "move": _move,
+    "remove": _remove_at,
+    "replace": _replace,
     "test": _test,
 }
-
-
-def _at(value: Value, path: Path) -> Value:
-    for step in path:
-        value = _down(value, step)
-    return value
-
-
-def _down(value: Value, step: Value) -> Value:
-    if isinstance(value, list):
-        found = child(value, _index(step, len(value)))
-        shown = _shown(_index(step, len(value)))
-    else:
-        found, shown = child(value, step), _shown(step)
-    if isinstance(found, Undefined):
-        kind = kind_name(value)
-        if kind in {"object", "array", "set"}:
-            raise BuiltinError(f"path {shown} does not exist in {kind} term {to_rego(value)}")
-        raise BuiltinError(f"expected composite type for path {shown}, found {_scalar(value)}")
-    return found
-
-
-def _shown(step: Value) -> str:
-    return to_rego(step)
-
-
-def _scalar(value: Value) -> str:
-    return f"value: {to_rego(value)} (type: ast.{kind_name(value).capitalize()})"
-
-
-def _index(step: Value, length: int) -> int:
-    if isinstance(step, str):
-        if step == "-":
-            return length
-        if not _INDEX.match(step):
-            raise BuiltinError("invalid string for indexing")
-        if step != "0" and step.startswith("0"):
-            raise BuiltinError("leading zeros are not allowed in JSON paths")
-        return int(step) if len(step) < 20 else length + 1
-    if type(step) is int:
-        return step
-    if isinstance(step, Number):
-        raise BuiltinError("invalid number type for indexing")
-    raise BuiltinError("invalid type for indexing")
-
-
-def _edit(value: Any, path: Path, edit: Callable[[Any, Value], Value]) -> Value:
-    """A copy of `value` where `edit` has changed the container that the path's last step is in."""
-    step = path[0]
-    if len(path) == 1:
-        return edit(value, step)
-    below = _edit(_down(value, step), path[1:], edit)
-    if isinstance(value, list):
-        index = _index(step, len(value))
-        return [*value[:index], below, *value[index + 1 :]]
-    if isinstance(value, dict):
-        return {**value, to_key(step): below}
-    return (value - {to_key(step)}) | {to_key(below)}  # type: ignore[no-any-return] # a set here
-
-
-def _insert(document: Value, path: Path, value: Value) -> Value:
-    def edit(container: Any, step: Value) -> Value:
-        if isinstance(container, dict):
-            return {**container, to_key(step): value}
-        if isinstance(container, list):
-            index = _index(step, len(container))
-            if not 0 <= index <= len(container):
-                raise BuiltinError("index for array insertion out of bounds")
-            return [*container[:index], value, *container[index:]]
-        if isinstance(container, frozenset):
-            if not equal(step, value):
-                raise BuiltinError(
-                    f"set key {to_rego(step)} does not equal value to be inserted {to_rego(value)}"
-                )
-            return container | {to_key(value)}
-        raise BuiltinError(f"expected composite type, found {_scalar(container)}")
-
-    return _edit(document, path, edit) if path else value
-
-
-def _delete(document: Value, path: Path) -> Value:
-    def edit(container: Any, step: Value) -> Value:
-        if isinstance(container, list):
-            index = _index(step, len(container))
-            if not 0 <= index < len(container):
-                raise BuiltinError("index for array delete out of bounds")
-            return [*container[:index], *container[index + 1 :]]
-        if not isinstance(container, (dict, frozenset)):
-            raise BuiltinError(f"expected composite type, found {_scalar(container)}")
-        key = to_key(step)
-        if key not in container:
-            raise BuiltinError(f"cannot delete child key {to_rego(step)} that does not exist")
-        if isinstance(container, dict):
-            return {k: v for k, v in container.items() if k != key}
-        return container - {key}
-
-    if not path:
-        raise OperandError("the whole document cannot be removed")
-    return _edit(document, path, edit)

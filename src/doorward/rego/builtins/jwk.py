@@ -16,7 +16,7 @@ from typing import Any, Final
 from doorward.rego.builtins import pem
 from doorward.rego.builtins.go_json import unmarshal
 from doorward.rego.builtins.octets import to_bytes
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = [
     "MAX_KEYS",
@@ -55,7 +55,7 @@ class VerificationKey:
 def verification_keys(text: str) -> tuple[VerificationKey, ...]:
     """The keys of a PEM certificate or public key, a JWK, or a JWK set."""
     if len(text) > MAX_MATERIAL:
-        raise BuiltinError("key material is too large")
+        raise LimitError("key material is too large")
     block, end = pem.decode(text)
     if block is None:
         return _key_set(text, "failed to parse a JWK key (set)")
@@ -98,7 +98,7 @@ def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
         if not isinstance(keys, list):
             raise BuiltinError('"keys" must be an array')
         if len(keys) > MAX_KEYS:
-            raise BuiltinError(f"more than {MAX_KEYS} keys")
+            raise LimitError(f"more than {MAX_KEYS} keys")
         return tuple([_parse_key(key) for key in keys])
     except BuiltinError as error:
         raise BuiltinError(f"{context}: {error}") from None
@@ -151,7 +151,7 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
 
     public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
     if public.n.bit_length() > MAX_RSA_BITS:
-        raise BuiltinError(f"RSA key is longer than {MAX_RSA_BITS} bits")
+        raise LimitError(f"RSA key is longer than {MAX_RSA_BITS} bits")
     try:
         if "d" not in key:
             return public.public_key()
@@ -159,7 +159,7 @@ def _rsa(key: Mapping[Any, Any]) -> Any:
         if "p" in key and "q" in key:
             p, q = _integer(key, "p"), _integer(key, "q")
         elif public.n.bit_length() > MAX_FACTORED_BITS:
-            raise BuiltinError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
+            raise LimitError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
         else:
             p, q = rsa.rsa_recover_prime_factors(public.n, public.e, d)
         numbers = rsa.RSAPrivateNumbers(

@@ -32,7 +32,7 @@ from doorward.rego.builtins.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError
 from doorward.rego.values import Key, Value, iterate, make_set
 
 MAX_EXPANDED: Final = 1 << 16
@@ -140,7 +140,7 @@ def net_cidr_expand(cidr: str) -> frozenset[Key]:
     """All addresses of a network."""
     network = _network(cidr)
     if network.last - network.first >= MAX_EXPANDED:
-        raise BuiltinError(f"more than {MAX_EXPANDED} addresses")
+        raise LimitError(f"more than {MAX_EXPANDED} addresses")
     return frozenset(str(_written(n)) for n in range(network.first, network.last + 1))
 
 
@@ -219,7 +219,7 @@ def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     if not isinstance(addrs, (list, frozenset)):
         raise BuiltinError("operand must be an array")
     if len(addrs) > MAX_MERGED:
-        raise BuiltinError(f"more than {MAX_MERGED} networks")
+        raise LimitError(f"more than {MAX_MERGED} networks")
     networks = [_classful(item) for _, item in iterate(addrs)]
     return frozenset(text for network in _merged(networks) for text in _texts(network))
 

@@ -21,13 +21,16 @@ from doorward.rego.builtins.operands import (
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, any_of, array, number, set_, string
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import AnyNumber, Number, number_text, round_mantissa
 from doorward.rego.values import Key, Value
 
 __all__: list[str] = []
 
-MAX_RANGE: Final = 1_000_000
+MAX_RANGE: Final = 4_000_000
+
+_PIECE: Final = 1 << 15
+"""Numbers of a range that are made between two looks at the clock."""
 
 _LARGE: Final = 1 << MAX_BITS
 _HALF: Final = Fraction(1, 2)
@@ -182,30 +185,36 @@ def floor(x: AnyNumber) -> int:
     return whole - 1 if whole < 0 else whole
 
 
-@builtin("numbers.range", number, number, returns=array(number), checked=False, looks=True)
-def numbers_range(a: Value, b: Value) -> list[int]:
+@builtin("numbers.range", number, number, returns=array(number), checked=False, context=True)
+def numbers_range(context: Context, a: Value, b: Value) -> list[int]:
     """The integers from `a` to `b`, both included, upwards or downwards."""
-    return _range(integer_operand(1, a), integer_operand(2, b), 1)
+    return _range(context, integer_operand(1, a), integer_operand(2, b), 1)
 
 
 @builtin(
-    "numbers.range_step", number, number, number, returns=array(number), checked=False, looks=True
+    "numbers.range_step", number, number, number, returns=array(number), checked=False, context=True
 )
-def numbers_range_step(a: Value, b: Value, step: Value) -> list[int]:
+def numbers_range_step(context: Context, a: Value, b: Value, step: Value) -> list[int]:
     """The integers from `a` towards `b`, not past it, `step` apart."""
     start, stop = integer_operand(1, a), integer_operand(2, b)
     distance = integer_operand(3, step)
     if distance <= 0:
         raise BuiltinError("numbers.range_step: step must be a positive integer")
-    return _range(start, stop, distance)
+    return _range(context, start, stop, distance)
 
 
-def _range(start: int, stop: int, step: int) -> list[int]:
-    if abs(stop - start) // step >= MAX_RANGE:
-        raise BuiltinError(f"range holds more than {MAX_RANGE} numbers")
-    if start <= stop:
-        return list(range(start, stop + 1, step))
-    return list(range(start, stop - 1, -step))
+def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
+    count = abs(stop - start) // step + 1
+    if count > MAX_RANGE:
+        raise LimitError(f"range holds more than {MAX_RANGE} numbers")
+    numbers = range(start, stop + 1, step) if start <= stop else range(start, stop - 1, -step)
+    if count <= _PIECE:
+        return list(numbers)
+    found: list[int] = []
+    for place in range(0, count, _PIECE):
+        context.check_deadline()
+        found += numbers[place : place + _PIECE]
+    return found
 
 
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)

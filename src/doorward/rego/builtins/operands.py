@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
-from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.numbers import MAX_DIGITS, AnyNumber, Number, exact, from_fraction
 from doorward.rego.values import Value, kind_name
 
@@ -75,5 +75,5 @@ def number_result(value: int | Fraction) -> int | Number:
     """The number for a computed value; past `MAX_BITS` it is an error, not more memory."""
     size = value.numerator.bit_length() - value.denominator.bit_length()
     if abs(size) > MAX_BITS and value:
-        raise BuiltinError(f"number is too {'large' if size > 0 else 'small'}")
+        raise LimitError(f"number is too {'large' if size > 0 else 'small'}")
     return from_fraction(value)

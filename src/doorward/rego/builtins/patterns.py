@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import re2
 
 from doorward.rego.builtins.literals import literal_matcher
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = [
     "CACHED",
@@ -86,7 +86,7 @@ class Pattern:
         self.room = _room(compiled)
         groups = compiled.NumberOfCapturingGroups()
         if groups > MAX_GROUPS:
-            raise BuiltinError(f"pattern has more than {MAX_GROUPS} groups")
+            raise LimitError(f"pattern has more than {MAX_GROUPS} groups")
         self.names: list[str] = [""] * (groups + 1)
         """The name of each group, "" where it has none; number 0 is the whole match."""
         for name, number in compiled.NamedCapturingGroups():
@@ -159,7 +159,7 @@ def small_matcher(text: str) -> Any:
 def only_small(match: Any) -> Any:
     """`match` itself; BuiltinError if there are texts that it refuses."""
     if type(match) is _Large:
-        raise BuiltinError("the pattern is too large for texts of any length")
+        raise LimitError("the pattern is too large for texts of any length")
     return match
 
 
@@ -183,16 +183,19 @@ def _room(compiled: Any) -> int:
     return MAX_WORK // size if size > SMALL else sys.maxsize
 
 
-def _too_long(room: int) -> BuiltinError:
-    return BuiltinError(f"text is longer than {room} bytes, which are the most for this pattern")
+def _too_long(room: int) -> LimitError:
+    return LimitError(f"text is longer than {room} bytes, which are the most for this pattern")
 
 
 def _compile(text: str, *, captures: bool) -> Any:
     if len(text) > MAX_PATTERN:
-        raise BuiltinError(f"pattern is longer than {MAX_PATTERN} characters")
+        raise LimitError(f"pattern is longer than {MAX_PATTERN} characters")
     compiled = _RE2(text.encode("utf-8", "surrogatepass"), _options(captures=captures))
     if not compiled.ok():
-        raise BuiltinError(_explain(compiled.error().decode("utf-8", "replace"), text))
+        error = compiled.error().decode("utf-8", "replace")
+        # RE2 takes less memory for a pattern than Go does.
+        kind = LimitError if error.startswith("pattern too large") else BuiltinError
+        raise kind(_explain(error, text))
     if "\\C" in text and _has_byte_escape(text):
         raise BuiltinError("error parsing regexp: invalid escape sequence: `\\C`")
     return compiled

@@ -12,7 +12,7 @@ from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.octets import scrub
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string
-from doorward.rego.errors import BuiltinError, Diagnostic, ParseError
+from doorward.rego.errors import BuiltinError, Diagnostic, LimitError, ParseError
 from doorward.rego.source import Source
 from doorward.rego.syntax.opa_json import module_to_json
 from doorward.rego.syntax.parser import parse_module
@@ -30,14 +30,14 @@ _SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
 def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     """The object that OPA has for the module that `rego` is; `filename` is for errors."""
     if len(rego) > MAX_TEXT:
-        raise BuiltinError(f"module is longer than {MAX_TEXT} characters")
+        raise LimitError(f"module is longer than {MAX_TEXT} characters")
     try:
         with context.watching(len(rego)):
             return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
     except ParseError as error:
         raise BuiltinError(_shown(error.diagnostics)) from None
     except RecursionError:
-        raise BuiltinError("module is nested too deeply") from None
+        raise LimitError("module is nested too deeply") from None
 
 
 def _shown(diagnostics: tuple[Diagnostic, ...]) -> str:

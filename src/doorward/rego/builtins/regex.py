@@ -27,7 +27,7 @@ from doorward.rego.builtins.patterns import (
 )
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import array, boolean, number, string
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value
 
 __all__: list[str] = []
@@ -86,7 +86,7 @@ def _limited(context: Context, matches: Iterable[Spans]) -> Iterator[Spans]:
     for spans in context.paced(matches, 1):
         room -= len(spans)
         if room < 0:
-            raise BuiltinError(f"more than {MAX_FOUND} strings are found")
+            raise LimitError(f"more than {MAX_FOUND} strings are found")
         yield spans
 
 
@@ -156,7 +156,7 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
             out.append(_expand(pieces, data, spans))
             size += len(out[-1])
             if size > MAX_TEXT:
-                raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+                raise LimitError(f"result is longer than {MAX_TEXT} characters")
         copied = end
         at = max(next_character(data, at), end)
     out.append(data[copied:])

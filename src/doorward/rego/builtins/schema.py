@@ -30,7 +30,7 @@ from doorward.rego.builtins.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import Value, equal, to_python
 
@@ -65,7 +65,7 @@ def json_match_schema(context: Context, document: Value, schema: Value) -> list[
         errors = validator.evolve(format_checker=looking).iter_errors(to_python(instance))
         found = explain(errors, MAX_ERRORS, looking.look)
     except RecursionError:
-        raise BuiltinError("document or schema is nested too deeply") from None
+        raise LimitError("document or schema is nested too deeply") from None
     except Unresolvable as error:
         raise BuiltinError(f"reference `{error.ref}` cannot be resolved") from None
     return [not found, found]
@@ -122,7 +122,7 @@ def _kept_validator(text: str) -> Any:
             _check(schema, schema)
         return _prepared(in_order(schema))
     except RecursionError:
-        raise BuiltinError("schema is nested too deeply") from None
+        raise LimitError("schema is nested too deeply") from None
 
 
 def _prepared(schema: Any) -> Any:

@@ -27,7 +27,7 @@ from doorward.rego.builtins.signature import (
     set_,
     string,
 )
-from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.numbers import AnyNumber, Number, number_text
 from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
 
@@ -98,7 +98,7 @@ def concat(delimiter: str, collection: Strings) -> str:
 
 def _check_size(size: int) -> None:
     if size > MAX_TEXT:
-        raise BuiltinError(f"result is longer than {MAX_TEXT} characters")
+        raise LimitError(f"result is longer than {MAX_TEXT} characters")
 
 
 def _texts(position: int, collection: Strings) -> list[str]:

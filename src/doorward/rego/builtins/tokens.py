@@ -32,7 +32,7 @@ from doorward.rego.builtins.jws import ALGORITHMS, Algorithm
 from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, boolean, object_, string, tuple_
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import exact
 from doorward.rego.values import (
     UNDEFINED,
@@ -109,7 +109,7 @@ def _kept_header(encoded: str) -> Object:
 
 def _split(text: str) -> _Token:
     if len(text) > MAX_TOKEN:
-        raise BuiltinError(f"encoded JWT is longer than {MAX_TOKEN} characters")
+        raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
     parts = text.split(".", 3)
     if len(parts) == 1:
         raise BuiltinError("encoded JWT had no period separators")
@@ -152,7 +152,7 @@ def io_jwt_decode(jwt: str) -> list[Value]:
         except BuiltinError as error:
             raise BuiltinError(f"JWT signature had invalid encoding: {error}") from None
         return [header, claims, signature.hex()]
-    raise BuiltinError(f"more than {MAX_NESTING} JWTs inside each other")
+    raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +408,7 @@ def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int,
         begin = 0 if starts is None else int(starts * 10**9) + _ROUNDING_NS
         end = _FOREVER if expires is None else int(expires * 10**9) - _ROUNDING_NS
         return [True, token.decoded_header(), claims], begin, end
-    raise BuiltinError(f"more than {MAX_NESTING} JWTs inside each other")
+    raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
 
 
 def _meets(constraints: _Constraints, claims: Object) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from doorward.rego.builtins.go_strings import lower
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import number, string
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import MAX_DIGITS, Number, round_mantissa
 
 __all__: list[str] = []
@@ -77,7 +77,7 @@ def units_parse_bytes(x: str) -> int:
 def _split(text: str, name: str, what: str) -> tuple[str, str]:
     """The number at the start, and the rest, which is the unit."""
     if len(text) > MAX_TEXT:
-        raise BuiltinError(f"{name}: text is longer than {MAX_TEXT} characters")
+        raise LimitError(f"{name}: text is longer than {MAX_TEXT} characters")
     if " " in text:
         raise BuiltinError(f"{name}: spaces not allowed in resource strings")
     # An `e` is part of the number only where digits follow: `1e3`, but `1e` and `1ei`.
@@ -94,5 +94,5 @@ def _amount(text: str, name: str, what: str) -> Fraction:
         raise BuiltinError(f"{name}: could not parse {what} to a number")
     exponent = found["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
-        raise BuiltinError(f"{name}: exponent too large")
+        raise LimitError(f"{name}: exponent too large")
     return Fraction(text)

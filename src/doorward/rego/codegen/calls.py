@@ -35,7 +35,7 @@ from doorward.rego.codegen.inline import (
 from doorward.rego.codegen.patterns import is_class
 from doorward.rego.codegen.references import References
 from doorward.rego.codegen.terms import Operand
-from doorward.rego.errors import BuiltinError
+from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.syntax.nodes import Call, Term
 
@@ -224,7 +224,7 @@ class Calls(References):
             return None
         try:
             made = builtin.prepare(*[o.value for o in values[:-1]])
-        except BuiltinError:
+        except CALL_ERRORS:
             return None
         tests = () if last.kind == "string" else [is_class(last.code, "str")]
         return Inline(self._made(made, last.code), tests)

@@ -21,6 +21,7 @@ from doorward.rego.errors import (
     BuiltinError,
     EvalError,
     HaltError,
+    LimitError,
 )
 from doorward.rego.runtime.operations import (
     MISSING,
@@ -166,7 +167,8 @@ class Evaluation(Context):
     def failed(self, error: BuiltinError | HaltError, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
         if isinstance(error, HaltError):
-            raise EvalError(error.code, str(error), site.span, error.hint) from error.__cause__
+            text = f"{site.name}: {error}" if isinstance(error, LimitError) else str(error)
+            raise EvalError(error.code, text, site.span, error.hint) from error.__cause__
         failure = EvalError(error.code, f"{site.name}: {error}", site.span)
         if self.strict:
             raise failure
@@ -296,6 +298,13 @@ class Evaluation(Context):
         whole.room -= count
         if whole.room < 0:
             raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
+
+    def charge(self, items: int) -> None:
+        whole: Any = self.origin or self
+        if whole.room is not None:
+            whole.room -= items
+            if whole.room < 0:
+                raise LimitError("evaluation makes too many items")
 
     def sized(self, value: Any, span: Span) -> Any:
         """`value`, which limited code has made, with what it holds counted."""
