@@ -3,6 +3,10 @@
 A snapshot is built aside and checked whole before anyone decides by it; nothing in it changes
 afterwards but the store of queries that were prepared, which only saves work. A path becomes a
 query by quoting each segment, so that no text of a path is ever read as Rego.
+
+Paths come from clients, and a query costs milliseconds to prepare. So nothing is prepared for a
+path without rules, one query is prepared at a time, what was not asked for lately is dropped, and
+the paths that the configuration names never are.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NoReturn, Protocol
 
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded
 from doorward.pdp.sources import Sources
 from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
-from doorward.rego.values import Key, Value, to_json
+from doorward.rego.errors import CANCEL_ERROR, COMPILE_ERROR, CompileError, Diagnostic, EvalError
+from doorward.rego.values import UNDEFINED, Key, Undefined, Value, to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
 
@@ -31,7 +36,14 @@ PathKey = str | tuple[str, ...]
 """A document by its path: `a/b`, or its segments where one of them may hold a slash."""
 
 MAX_PREPARED: Final = 1_000
-"""Queries kept ready; a path asked for once more after that is compiled once more."""
+"""Queries kept, beside those of the configuration: half of them from before the last change of
+generation, when those went that had not been asked for since the one before."""
+MAX_KEPT: Final = 1_024
+"""Characters of the longest path that is kept: a longer one is prepared each time."""
+MAX_SEGMENTS: Final = 100
+"""Names in a path to rules or below them; OPA has no limit, and takes as long as they are many."""
+PREPARE_WITHIN: Final = 5.0
+"""Seconds that a query waits for its turn to be prepared."""
 
 _KEYWORDS: Final = frozenset(
     {"and", "as", "contains", "default", "else", "every", "false", "if", "import", "in"}
@@ -57,10 +69,26 @@ class Settings:
     """The built-ins that there are."""
 
 
+class Document(Protocol):
+    """What can be asked for its value."""
+
+    def value(self, input: Any = ..., /) -> Any: ...
+
+
 class Snapshot:
     """Compiled policies, their data, and the queries prepared on them so far."""
 
-    __slots__ = ("_lock", "_prepared", "bundles", "deadline", "engine", "files", "revision")
+    __slots__ = (
+        "_before",
+        "_lock",
+        "_pinned",
+        "_ready",
+        "bundles",
+        "deadline",
+        "engine",
+        "files",
+        "revision",
+    )
 
     def __init__(
         self,
@@ -78,40 +106,94 @@ class Snapshot:
             name: {"revision": revision} if revision else {} for name, revision in bundles.items()
         }
         """The bundles it is made of, as decision logs and provenance show them."""
-        self._prepared: dict[object, Query] = {}
+        self._pinned: dict[object, Document] = {}
+        self._ready: dict[object, Document] = {}
+        self._before: dict[object, Document] = {}
         self._lock = threading.Lock()
 
-    def document(self, path: PathKey, *, strict: bool = False) -> Query:
-        """The query for the document at `path`; CompileError where it cannot be one.
+    def document(self, path: PathKey, *, strict: bool = False) -> Document:
+        """What gives the document at `path`; its value is a CompileError where it cannot be one.
 
         `strict`: errors of built-ins are errors, not undefined.
         """
         key = (path, strict) if strict else path
-        query = self._prepared.get(key)
-        if query is None:
-            query = self._prepare(key, document_ref(path), strict=strict)
-        return query
+        return self._ready.get(key) or self._document(key, path, strict=strict)
 
     def query(self, text: str, *, strict: bool = False) -> Query:
         """The query `text`, compiled once; `strict` as for `document`."""
         key = (None, text, strict)
-        query = self._prepared.get(key)
-        if query is None:
-            query = self._prepare(key, text, strict=strict)
-        return query
+        found = self._ready.get(key) or self._prepare(key, text, strict=strict)
+        if not isinstance(found, Query):
+            found.value()  # raises what kept it from being one
+        assert isinstance(found, Query)
+        return found
 
     def warm(self, paths: Iterable[PathKey]) -> None:
-        """Prepare the queries that will be asked; CompileError where one cannot be."""
+        """Prepare for good what will be asked; CompileError where it cannot be."""
         for path in paths:
-            self.document(path)
+            document = self.document(path)
+            if isinstance(document, _Broken):
+                document.value()
+            self._pinned[path] = self._ready[path] = document
 
-    def _prepare(self, key: object, text: str, *, strict: bool) -> Query:
-        query = self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
-        with self._lock:
-            if len(self._prepared) >= MAX_PREPARED:
-                del self._prepared[next(iter(self._prepared))]
-            self._prepared[key] = query
-        return query
+    def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
+        """The same for a path that was not asked for lately."""
+        operands = _operands(path)
+        if not self.engine.has_rules(operands):
+            return _Base(self.engine.base_document(operands))
+        if len(operands) > MAX_SEGMENTS:
+            message = f"a path has at most {MAX_SEGMENTS} names"
+            raise CompileError([Diagnostic(COMPILE_ERROR, message)])
+        return self._prepare(key, document_ref(path), strict=strict)
+
+    def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
+        # One at a time: whatever clients ask for, they cannot take all of the processor for it.
+        if not self._lock.acquire(timeout=self.deadline or PREPARE_WITHIN):
+            raise EvalError(CANCEL_ERROR, "too many paths are asked for the first time")
+        try:
+            found = self._ready.get(key) or self._before.get(key)
+            if found is None:
+                found = self._compile(text, strict=strict)
+            if len(text) <= MAX_KEPT:
+                self._keep(key, found)
+            return found
+        finally:
+            self._lock.release()
+
+    def _compile(self, text: str, *, strict: bool) -> Document:
+        try:
+            return self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
+        except CompileError as error:
+            return _Broken(error)
+
+    def _keep(self, key: object, document: Document) -> None:
+        self._ready[key] = document
+        if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
+            self._before, self._ready = self._ready, dict(self._pinned)
+
+
+class _Base:
+    """A document that no rule has a part in: it is as it was given."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Value | Undefined) -> None:
+        self._value = value
+
+    def value(self, input: Value | Undefined = UNDEFINED, /) -> Value | Undefined:
+        return self._value
+
+
+class _Broken:
+    """A path that cannot be a query."""
+
+    __slots__ = ("_diagnostics",)
+
+    def __init__(self, error: CompileError) -> None:
+        self._diagnostics = error.diagnostics
+
+    def value(self, input: Value | Undefined = UNDEFINED, /) -> NoReturn:
+        raise CompileError(self._diagnostics)
 
 
 def document_ref(path: PathKey) -> str:
@@ -119,16 +201,20 @@ def document_ref(path: PathKey) -> str:
 
     Segments that are empty are dropped from a text; segments that are integers are indexes.
     """
+    return "data" + "".join(map(_operand_text, _operands(path)))
+
+
+def _operands(path: PathKey) -> list[str | int]:
     segments = [s for s in path.split("/") if s] if isinstance(path, str) else path
-    return "data" + "".join(map(_operand, segments))
+    return [int(s) if _INTEGER.match(s) else s for s in segments]
 
 
-def _operand(segment: str) -> str:
-    if _INTEGER.match(segment):
-        return f"[{int(segment)}]"
-    if _NAME.match(segment) and segment not in _KEYWORDS:
-        return f".{segment}"
-    return f"[{json.dumps(segment)}]"
+def _operand_text(operand: str | int) -> str:
+    if isinstance(operand, int):
+        return f"[{operand}]"
+    if _NAME.match(operand) and operand not in _KEYWORDS:
+        return f".{operand}"
+    return f"[{json.dumps(operand)}]"
 
 
 def read(

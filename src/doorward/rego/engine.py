@@ -36,6 +36,7 @@ from doorward.rego.errors import (
     ParseError,
 )
 from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_module, parse_query
@@ -163,6 +164,30 @@ class Engine:
             imports=tuple(imports),
         )
 
+    def has_rules(self, path: Iterable[str | int]) -> bool:
+        """Whether rules stand at a path below `data`, on the way to it, or below it.
+
+        A number beside the names of rules counts: to the compiler that is an error of types.
+        """
+        node = self._state.linked.root
+        for key in path:
+            child = node.children.get(key)
+            if child is None:
+                return type(key) is int and bool(node.children)
+            if child.evaluate is not None or child.is_function:
+                return True
+            node = child
+        return bool(node.children)
+
+    def base_document(self, path: Iterable[str | int]) -> Any:
+        """What is given as data at a path, whatever rules say; UNDEFINED if there is nothing."""
+        value = self.data
+        for key in path:
+            value = lookup_data(value, key)
+            if value is UNDEFINED:
+                break
+        return value
+
     @property
     def trees(self) -> Mapping[str, Module]:
         """The policies as they were parsed, by file name."""
@@ -289,8 +314,9 @@ class Query:
         self._answers = state.answers[self.strict]
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
-        self._bindings = self._function(single=False)
         self._value = self._single() if len(checked.body) == 1 else None
+        # Who asks for a value needs no rows: their code is made when somebody asks for them.
+        self._bindings = self._function(single=False) if self._value is None else None
         is_plain = not self.strict and engine.max_items is None
         self._is_plain = is_plain and self._value is not None
 
@@ -305,12 +331,15 @@ class Query:
     def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
         made, names = self._generate(single=single)
         (code,) = made.functions()
+        # What Python does not find among a function's globals it looks for here: so the names of
+        # the program are shared by all its queries.
+        names["__builtins__"] = self._state.linked.namespace
         return FunctionType(code, names)
 
     def _generate(self, *, single: bool) -> tuple[Unit, dict[str, Any]]:
-        """The code, and the names that it may use."""
+        """The code, and its names beside those of the program."""
         state = self._state
-        constants = Constants(dict(state.linked.namespace))
+        constants = Constants(shared=state.linked.namespace)
         if single:
             function = query_value("query.value", self.body[0], state.plan, constants)
         else:
@@ -391,6 +420,8 @@ class Query:
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
         """The same for an evaluation made before, whose `errors` can be read afterwards."""
+        if self._bindings is None:
+            self._bindings = self._function(single=False)
         try:
             rows: list[tuple[Any, ...]] = self._bindings(evaluation)
         except RecursionError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import keyword
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -100,23 +100,30 @@ def name_of(node: ast.expr) -> str | None:
 
 @dataclass(slots=True)
 class Constants:
-    """Objects that generated code names: values, call sites, tree nodes."""
+    """Objects that generated code names: values, call sites, tree nodes.
+
+    `shared` are the names of a program that a query is added to: they are used, not copied.
+    """
 
     names: dict[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, value: Any, prefix: str = "k") -> ast.Name:
-        return self.named(f"{prefix}.{len(self.names)}", value)
+        return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
 
     def path(self, names: Sequence[str]) -> ast.Name:
         """A path of names; equal ones are one object."""
         path = tuple(names)
         name = f"path{''.join(map(operand_text, names))}"
-        known = self.names.get(name)
+        known = self.shared[name] if name in self.shared else self.names.get(name)
         return self.named(name, known if known == path else path)
 
     def named(self, name: str, value: Any) -> ast.Name:
         """An object under a name of its own, such as a built-in."""
-        bind(self.names, name, value)
+        if name not in self.shared:
+            bind(self.names, name, value)
+        elif self.shared[name] is not value:
+            raise _taken(name)
         return load(name)
 
 
@@ -127,8 +134,12 @@ def bind(names: dict[str, Any], name: str, value: Any) -> None:
     another.
     """
     if names.setdefault(name, value) is not value:
-        message = f"`{name}` stands for two things in generated code"
-        raise InternalError([Diagnostic(COMPILE_ERROR, message)])
+        raise _taken(name)
+
+
+def _taken(name: str) -> InternalError:
+    message = f"`{name}` stands for two things in generated code"
+    return InternalError([Diagnostic(COMPILE_ERROR, message)])
 
 
 class Block:
