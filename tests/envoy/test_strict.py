@@ -91,6 +91,10 @@ REFUSED: list[tuple[bytes, str]] = [
     (get("/%C0%AFx"), "path is not UTF-8"),
     (get("/%ED%A0%80"), "path is not UTF-8"),
     (get("/?a=1&A=2"), 'query parameters that differ only in case: "A"'),
+    (
+        get("/?" + "%C3%A9" * 257 + "=1"),
+        "name of a query parameter is too long to compare",
+    ),
     (get("/?a%00b=1"), "encoded NUL in the target"),
     (get("/?_method=DELETE"), "method override in the query"),
     (request("/", headers={"X-A": "1"}), "header name is not in small letters"),
@@ -110,6 +114,14 @@ REFUSED: list[tuple[bytes, str]] = [
     (get(authorization="Bearer a, b"), "more than one authorization header"),
     (get(authorization="Bearer a=,Bearer b=c"), "more than one authorization header"),
     (get(authorization="Digest a=1,Bearer b"), "more than one authorization header"),
+    (
+        get(authorization="Digest a=1,b=" + "x" * 8192),
+        "authorization header with parameters is too long",
+    ),
+    (
+        get(authorization='Digest a=1, b="c, d=e'),
+        "quote without an end in the authorization header",
+    ),
     (with_header_map("authorization", "x", "Authorization"), "more than one authorization header"),
     (with_header_map("content-type", "content-type"), "more than one content-type header"),
     (
@@ -166,6 +178,8 @@ REFUSED: list[tuple[bytes, str]] = [
     (post('{"a":' + "9" * 400 + "}"), "number that no double can hold"),
     (post('{"a":1} null'), "more than one JSON value"),
     (post("a=1&A=2", FORM), 'form fields that differ only in case: "A"'),
+    (post("%C3%A9" * 257 + "=1", FORM), "name of a form field is too long to compare"),
+    (post('{"' + "é" * 257 + '":1}'), "name of a JSON key is too long to compare"),
     (post("a%00=1", FORM), "NUL in the name of a form field"),
     (post("_method=DELETE", FORM), "method override in the body"),
     (post(PART + "--BB--", "multipart/form-data"), "multipart body without a boundary"),

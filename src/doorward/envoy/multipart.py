@@ -20,9 +20,15 @@ __all__ = ["MAX_PARTS", "Part", "parse_media_type", "parse_parts"]
 
 MAX_PARTS: Final = 1_000
 MAX_PART_HEADERS: Final = 100
+MAX_VALUE: Final = 8192
+"""Characters of a header with parameters that is read."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_QUOTED: Final = re.compile(r'"((?:[^"\\\r\n]|\\.)*+)"')
+_PARAMETER: Final = re.compile(
+    rf"\s*+;\s*+({_TOKEN.pattern}+)\s*+=\s*+"
+    rf'(?:"((?:[^"\\\r\n]|\\.)*+)"|({_TOKEN.pattern}+))\s*+'
+)
+_ESCAPE: Final = re.compile(r'\\(["\\])')
 _LINE_LIMIT: Final = 4096
 
 
@@ -45,6 +51,8 @@ class Part:
 
 def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
     """The lower-case type and its parameters (RFC 2231 included); ValueError in Go's words."""
+    if len(text) > MAX_VALUE:
+        raise ValueError(f"mime: more than {MAX_VALUE} characters")
     kind, semicolon, rest = text.partition(";")
     kind = kind.strip().lower()
     if not kind:
@@ -56,35 +64,23 @@ def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
         )
     if slash and not _TOKEN.fullmatch(sub):
         raise ValueError("mime: expected token after slash")
+    return kind, _join_continuations(_parameters((semicolon + rest).strip()))
+
+
+def _parameters(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    rest = (semicolon + rest).strip()
-    while rest:
-        if not rest.strip("; \t"):
-            break
-        name, value, rest = _parameter(rest)
+    at, end = 0, len(text.rstrip("; \t"))
+    while at < end:
+        parameter = _PARAMETER.match(text, at)
+        if parameter is None:
+            raise ValueError("mime: invalid media parameter")
+        name, quoted, plain = parameter.groups()
+        name = name.lower()
         if name in found:
             raise ValueError("mime: duplicate parameter name")
-        found[name] = value
-    return kind, _join_continuations(found)
-
-
-def _parameter(text: str) -> tuple[str, str, str]:
-    after = text.lstrip()
-    name = _TOKEN.match(after[1:].lstrip()) if after.startswith(";") else None
-    if name is None:
-        raise ValueError("mime: invalid media parameter")
-    after = after[1:].lstrip()[name.end() :].lstrip()
-    if not after.startswith("="):
-        raise ValueError("mime: invalid media parameter")
-    after = after[1:].lstrip()
-    quoted = _QUOTED.match(after)
-    if quoted:
-        value = re.sub(r'\\(["\\])', r"\1", quoted[1])
-        return name[0].lower(), value, after[quoted.end() :].lstrip()
-    plain = _TOKEN.match(after)
-    if plain is None:
-        raise ValueError("mime: invalid media parameter")
-    return name[0].lower(), plain[0], after[plain.end() :].lstrip()
+        found[name] = plain if quoted is None else _ESCAPE.sub(r"\1", quoted)
+        at = parameter.end()
+    return found
 
 
 def _join_continuations(found: dict[str, str]) -> dict[str, str]:
@@ -143,6 +139,8 @@ class _Reader:
 
     def next_part(self) -> Part | None:
         expecting = False
+        if not self.started:
+            self._skip_preamble()
         while True:
             line, complete = self._line()
             if self._is_final(line):
@@ -163,6 +161,15 @@ class _Reader:
                     f"multipart: unexpected line in Next(): {quote(line[:100])}"
                 )
             expecting = True
+
+    def _skip_preamble(self) -> None:
+        """Go on to the first line that may be a boundary: there can be as many lines as bytes."""
+        if self.body.startswith(self.dash):
+            return
+        end = self.body.find(b"\n" + self.dash) + 1 or len(self.body)
+        if max(map(len, self.body[:end].split(b"\n"))) >= _LINE_LIMIT:
+            raise RequestParseError("multipart: NextPart: bufio: buffer full")
+        self.at = end
 
     def _line(self) -> tuple[bytes, bool]:
         """The next line with its line end, and whether it had one."""
@@ -210,6 +217,8 @@ class _Reader:
                 return headers
             if text[0] in " \t" and last:
                 headers[last] += " " + text.strip()
+                if len(headers[last]) > MAX_VALUE:
+                    raise RequestParseError("multipart: message too large")
                 continue
             name, colon, value = text.partition(":")
             if not colon:

@@ -19,7 +19,7 @@ from doorward.envoy import bodies
 from doorward.envoy.bodies import Kind, kind_of
 from doorward.envoy.errors import AmbiguousRequestError, shown
 from doorward.envoy.gotext import to_text
-from doorward.envoy.multipart import parse_media_type, parse_parts
+from doorward.envoy.multipart import MAX_VALUE, parse_media_type, parse_parts
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Value
 
@@ -128,7 +128,8 @@ _OVERRIDES: Final = frozenset(
 _SINGLE: Final = ("authorization", "content-length", "content-type", "host")
 _AUTH_PARAM: Final = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=")
 _SCHEME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+ +")
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
+# One without an end takes all the rest, or it would be read again from each of its quotes.
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?', re.DOTALL)
 
 
 def _check_header_names(headers: Mapping[str, str]) -> None:
@@ -154,8 +155,12 @@ _right_names: Final[set[str]] = set()
 
 def _check_authorization(value: str) -> None:
     """A comma is right between parameters (`Digest a=1, b=2`) and nowhere else."""
+    if len(value) > MAX_VALUE:
+        _refuse("authorization header with parameters is too long")
     scheme = _SCHEME.match(value)
-    rest = _QUOTED.sub('""', value[scheme.end() :]) if scheme else ""
+    rest = _QUOTED.sub(r'"\1', value[scheme.end() :]) if scheme else ""
+    if rest.count('"') % 2:
+        _refuse("quote without an end in the authorization header")
     if not scheme or not all(map(_AUTH_PARAM.match, rest.split(","))):
         _refuse("more than one authorization header")
 
@@ -210,6 +215,8 @@ def check_body(
 
 
 def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
+    if len(content_type) > MAX_VALUE:
+        _refuse("content type cannot be read")
     if "," in _QUOTED.sub("", content_type):
         _refuse("more than one content type")
     try:
@@ -293,8 +300,14 @@ def check_parsed(headers: Mapping[str, str], value: Value, *, truncated: bool) -
             _refuse("method override in the body")
 
 
-def _fold(name: str) -> str:
+MAX_NAME: Final = 256
+"""Characters of a name beyond ASCII: to normalise n combining ones takes n * n steps."""
+
+
+def _fold(name: str, what: str) -> str:
     """One text for all names that some application takes for the same."""
+    if len(name) > MAX_NAME and not name.isascii():
+        _refuse(f"name of a {what} is too long to compare")
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
 
 
@@ -303,7 +316,7 @@ def _check_names(names: Iterable[str], what: str) -> None:
     for name in names:
         if "\0" in name:
             _refuse(f"NUL in the name of a {what}")
-        if seen.setdefault(_fold(name), name) != name:
+        if seen.setdefault(_fold(name, what), name) != name:
             _refuse(f"{what}s that differ only in case: {shown(name)}")
 
 

@@ -26,7 +26,7 @@ __all__ = ["Completion", "Policies"]
 MAX_ERRORS: Final = 100
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_BEFORE: Final = re.compile(r"[A-Za-z0-9_.]*\Z")
+_BEFORE: Final = re.compile(r"(?<![A-Za-z0-9_.])[A-Za-z0-9_.]*+\Z")
 
 
 class Completion(NamedTuple):

@@ -124,7 +124,7 @@ def _is_whole(octets: bytes) -> bool:
         return False
 
 
-_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def indent(compact: str, prefix: str, step: str, most: int | None = None) -> str:

@@ -276,7 +276,8 @@ def _headers(given: Value) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_DURATION: Final = re.compile(r"(?<![\d.])(\d++(?:\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_DURATIONS: Final = re.compile(rf"(?:{_DURATION.pattern})*+0?", re.ASCII)
 _UNITS: Final = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -293,7 +294,7 @@ def _timeout(given: Value) -> float:
     """Seconds; a number is nanoseconds, a string Go's notation of a duration."""
     seconds = 0.0
     if isinstance(given, str):
-        if not given or _DURATION.sub("", given) not in {"", "0"}:
+        if not given or not _DURATIONS.fullmatch(given):
             raise BuiltinError("invalid `timeout`")
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(given))
     elif isinstance(given, (int, float)) and not isinstance(given, bool):

@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 _PLACES: Final = 10
 _AMOUNT: Final = re.compile(
-    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e(?P<exponent>[+-]?\d+))?", re.ASCII | re.IGNORECASE
+    r"[+-]?(?:\d++\.?\d*|\.\d+)(?:e(?P<exponent>[+-]?\d+))?", re.ASCII | re.IGNORECASE
 )
 MAX_TEXT: Final = 1 << 16
 _LETTERS: Final = "kmgtpe"

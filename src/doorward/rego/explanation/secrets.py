@@ -33,7 +33,8 @@ _NAMES_OF_ALL_BELOW: Final = re.compile(
 """Under these everything is secret; under `token` there may be claims that everyone may see."""
 
 _LOOKS: Final = re.compile(
-    r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})

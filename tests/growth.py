@@ -1,0 +1,40 @@
+"""How the time of a call grows with its argument, whatever else runs on the machine.
+
+Time is the processor's, of this thread, and the least of some runs. Noise can only make a linear
+call look bad, so one good answer is enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+__all__ = ["cost", "grows"]
+
+T = TypeVar("T")
+
+TOO_FAST: Final = 8.0
+"""For an argument four times as long: linear is 4 times the time, quadratic 16 times."""
+TRIES: Final = 3
+
+
+def cost(call: Callable[[T], object], argument: T, *, runs: int = 1) -> float:
+    """Seconds of the processor's time, of the fastest of some runs."""
+    least = float("inf")
+    for _ in range(runs):
+        begin = time.thread_time()
+        call(argument)
+        least = min(least, time.thread_time() - begin)
+    return least
+
+
+def grows(call: Callable[[T], object], make: Callable[[int], T], length: int) -> bool:
+    """Whether an argument that is four times as long takes far more than four times as long."""
+    short, long = make(length), make(4 * length)
+    for _ in range(TRIES):
+        before, after = cost(call, short, runs=3), cost(call, long)
+        # What takes no time that could be measured has not grown.
+        if after < 0.001 or after / before < TOO_FAST:
+            return False
+    return True

@@ -1,0 +1,119 @@
+"""Patterns of Python's `re` take time that grows with the text, and no faster.
+
+`re` searches with the interpreter's lock held: one request whose text makes a pattern quadratic
+stops every other. So every pattern of the sources is in patterns.toml, and is attacked here in two
+ways: with texts that `patterns.attacks` derives from the pattern, and with the slowest that is
+known, written there. A new pattern without an entry fails.
+
+An entry has `worst` (what stands before, what is repeated, what stands behind), or says why it
+needs none: `own` (nobody's request is the text) or `why`. `by` names the methods of a pattern that
+is called by way of another name, `in` the variable that holds what a function compiles.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.patterns import Attack, attacks, grows_by, patterns_in, slow, slowest, uses
+
+LISTED: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("patterns.toml").read_text()
+)
+USES = uses()
+LINEAR = [key for key, entry in LISTED.items() if "worst" in entry]
+
+
+def entry_for(key: str) -> str:
+    """What a new entry could look like; json's escapes are TOML's."""
+    worst = slowest(USES[key])
+    texts = json.dumps([worst.prefix, worst.pump, worst.suffix])
+    return f"\n[{json.dumps(key)}]\nworst = {texts}"
+
+
+def test_every_pattern_is_listed() -> None:
+    new = sorted(set(USES) - set(LISTED))
+    assert new == [], "add to tests/patterns.toml:\n" + "\n".join(map(entry_for, new))
+    assert sorted(set(LISTED) - set(USES)) == [], "these are gone: remove their entries"
+
+
+def test_every_entry_says_how_it_is_tested_or_why_not() -> None:
+    for key, entry in LISTED.items():
+        assert set(entry) <= {"by", "in", "own", "why", "worst"}, key
+        assert sum(name in entry for name in ("own", "why", "worst")) == 1, key
+        assert ("by" in entry) != bool(USES[key].methods) or "worst" not in entry, key
+
+
+def of(key: str) -> tuple[list[re.Pattern[Any]], list[str]]:
+    """The patterns of an entry, and the methods by which they are called."""
+    entry, use = LISTED[key], USES[key]
+    if "in" not in entry:
+        return list(use.patterns), list(use.methods or entry["by"])
+    module = importlib.import_module("doorward." + key.partition(".py:")[0].replace("/", "."))
+    return list(patterns_in(getattr(module, entry["in"]))), entry["by"]
+
+
+@pytest.mark.parametrize("key", LINEAR)
+def test_no_text_makes_a_pattern_slow(key: str) -> None:
+    patterns, methods = of(key)
+    assert patterns
+    for pattern in patterns:
+        for attack in attacks(pattern):
+            for method in methods:
+                assert not slow(pattern, method, attack), (pattern.pattern, method, attack)
+
+
+@pytest.mark.parametrize("key", LINEAR)
+def test_the_worst_text_takes_time_in_proportion(key: str) -> None:
+    patterns, methods = of(key)
+    worst = Attack(*LISTED[key]["worst"])
+    for pattern in patterns:
+        for method in methods:
+            assert not grows_by(pattern, method, worst, 1 << 15)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r'"(?:[^"\\]|\\.)*+"', "sub"),  # `_QUOTED`, as it once was
+        (r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", "fullmatch"),  # `_AMOUNT`, as it once was
+        (r"(a+)+\Z", "match"),
+        (r"(?:a|a)*b", "match"),
+        (r"(?:\w\w?)*,", "match"),
+        (r"x*x*x*y", "match"),
+        (r"<!--.*?-->", "search"),
+        (r"[a-z]+@", "search"),
+        (r"\s+\Z", "search"),
+        (rb"k(?:ab|abab)*c", "match"),
+    ],
+)
+def test_a_pattern_that_is_not_linear_is_noticed(pattern: str | bytes, method: str) -> None:
+    compiled = re.compile(pattern)
+    assert any(slow(compiled, method, attack) for attack in attacks(compiled))
+
+
+def test_a_new_use_is_seen_wherever_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text(
+        "import re\n"
+        "def one(text):\n"
+        "    return re.sub(r'a+', '', text, flags=re.I)\n"
+        "class Two:\n"
+        "    def three(self, text):\n"
+        "        return re.compile('b').match(text) or re.compile(text)\n"
+    )
+    found = uses(tmp_path)
+    assert set(found) == {"new.py:one: 'a+'", "new.py:Two: 'b'", "new.py:Two"}
+    assert found["new.py:one: 'a+'"].patterns == (re.compile("a+", re.IGNORECASE),)
+    assert found["new.py:Two: 'b'"].methods == {"match"}
+
+
+@pytest.mark.parametrize("line", ["from re import match", "import re as regex"])
+def test_a_use_that_could_not_be_seen_is_an_error(tmp_path: Path, line: str) -> None:
+    (tmp_path / "new.py").write_text(line + "\n")
+    with pytest.raises(AssertionError, match="re"):
+        uses(tmp_path)
