@@ -6,7 +6,7 @@ import pytest
 
 from doorward.pdp.loader import Loaded
 from doorward.rego import BuiltinError
-from doorward.testing import Result, Suite, run, why
+from doorward.testing import Case, Result, Suite, run, why
 
 TABLE = """package t_test
 
@@ -53,9 +53,24 @@ def test_only_true_passes(rule: str, outcome: str) -> None:
     assert list(outcomes(rule).values()) == [outcome]
 
 
-def test_functions_and_defaults_are_no_tests() -> None:
+def test_functions_and_defaults_are_tests_of_their_own() -> None:
     text = "test_f(x) if x\n\ndefault test_d := false\n\ntest_d if true\n\ntested if true"
-    assert outcomes(text) == {"test_d": "PASS"}
+    assert outcomes(text) == {"test_f": "ERROR", "test_d": "FAIL", "test_d#01": "PASS"}
+
+
+def test_a_function_that_is_a_test_is_an_error_that_says_why() -> None:
+    error = results(a="package a\n\ntest_f(x) if x\n")["data.a.test_f"].error
+    assert error is not None
+    assert error.message == "function data.a.test_f used as reference, not called"
+
+
+def test_every_part_of_a_name_may_make_it_a_test() -> None:
+    text = 'a.test_b if true\n\na.test_b if false\n\na["test c"].d if true\n\na["test_c d"].e := 1'
+    assert outcomes(text) == {
+        "a.test_b": "PASS",
+        'a["test_b#01"]': "FAIL",
+        'a["test_c d"]': "FAIL",
+    }
 
 
 def test_two_rules_of_one_name_are_two_tests() -> None:
@@ -115,14 +130,60 @@ test_n[a][b] if {
     }
 
 
-def test_cases_written_one_by_one_are_one_test() -> None:
-    text = 'package w\n\ntest_w["a"] if 1 == 1\n\ntest_w["b"] if 1 == 2\n'
-    result = results(w=text)["data.w.test_w"]
-    assert {name: case.passed for name, case in result.cases.items()} == {"a": True, "b": False}
+def test_cases_written_one_by_one_are_tests_that_fail_as_in_opa() -> None:
+    assert outcomes('test_w["a"] if 1 == 1\n\ntest_w["b"] if 1 == 2') == {
+        "test_w": "FAIL",
+        "test_w#01": "FAIL",
+    }
 
 
-def test_a_table_without_cases_tests_nothing_and_fails() -> None:
-    assert outcomes("test_x[name] if some name, _ in {}") == {"test_x": "FAIL"}
+def test_a_table_without_cases_passes_as_in_opa() -> None:
+    assert outcomes("test_x[name] if some name, _ in {}") == {"test_x": "PASS"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "cases"),
+    [
+        ("test_x[n] if { some n in [1, 2]; n < 2 }", {"1": True, "2": False}),
+        ("test_x[n] if { some n in [{1}, null] }", {"[1]": True, "null": True}),
+        ('test_x[[1, "a"]] if true', {'[1,"a"]': True}),
+        ('test_x[{"a": n}] if { some n in [1, 2]; n > 1 }', {'{"a":1}': False, '{"a":2}': True}),
+        ('test_x[c.n] if { some c in [{"n": "a"}, {}]; c.n != "a" }', {"a": False}),
+        ('test_x[sprintf("%d", [i])] if { some i in [1, 2]; i < 2 }', {"1": True, "2": False}),
+        ("test_x[input.a] if false", {}),
+        ('test_x[concat(i, [a, b])] if { some i, a in {"-": "x"}; b := upper(a) }', {"x-X": True}),
+        # Nobody declares `i`: what needs it waits until everything else is in order.
+        ('test_x[sprintf("%d", [i])] if { xs[i] > 1 }\n\nxs := [1, 2]', {"1": True}),
+        ("test_x[xs[i]] if { xs[i] > 1 }\n\nxs := [1, 2]", {"1": False, "2": True}),
+        ('test_x[n] := v if some n, v in {"a": true, "b": 1}', {"a": True, "b": False}),
+        ("test_x.a := 1", {"a": False}),
+        ("test_x.a := true", {"a": True}),
+        ("test_x.a.b := true", {}),
+        ("test_x[case0] if some case0 in [1]", {"1": True}),
+        ("test_x[[case0]] if { some case0 in [1]; case0 > 1 }", {"[1]": False}),
+        (
+            'test_x[n] if { some n in ["a", "b"]; internal.test_case(["c"]); n == "a" }',
+            {"a": True, "c": False},
+        ),
+    ],
+)
+def test_cases_have_names_of_all_kinds(rule: str, cases: dict[str, bool]) -> None:
+    (result,) = [r for r in results(a=f"package a\n\n{rule}").values() if r.test.name == "test_x"]
+    assert result.error is None
+    assert {name: case.passed for name, case in result.cases.items()} == cases
+
+
+def test_a_case_without_a_value_passes_and_has_no_name_as_in_opa() -> None:
+    (result,) = results(a='package a\n\ntest_x[n] := v if some n, v in {"a": null}').values()
+    assert result.passed
+    assert result.cases == {"a": Case("")}
+
+
+def test_a_second_ask_of_a_table_hears_of_its_cases_again() -> None:
+    found = suite(t=TABLE)
+    first, second = (next(iter(run(found))) for _ in range(2))
+    assert [case.name for case in first.cases.values()] == ["one", "two"]
+    assert second.cases == first.cases
 
 
 def test_what_a_test_prints_is_kept_with_it() -> None:

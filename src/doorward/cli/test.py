@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import indent
 from typing import Any, Final
 
 import click
@@ -31,7 +30,7 @@ from doorward.testing.bench import (
     measure,
 )
 from doorward.testing.parallel import run_parallel
-from doorward.testing.reports import json_report, junit_report, pretty, result_line
+from doorward.testing.reports import json_report, junit_report, pretty, result_line, unmet
 
 __all__ = ["command"]
 
@@ -242,12 +241,8 @@ def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
 
 
 def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, asked: _Asked) -> int:
-    bad = [result for result in results if result.outcome != "PASS"]
-    if bad:
-        for result in bad:
-            click.echo(result_line(result), err=True)
-            if result.outcome == "FAIL":
-                click.echo("\n" + indent(why(suite, result), "  "), err=True)
+    if any(result.outcome != "PASS" for result in results):
+        click.echo(unmet(results, lambda result: why(suite, result)), err=True)
         return 1
     percent = coverage.percent(suite.trees)
     if percent < asked.threshold:

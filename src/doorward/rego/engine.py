@@ -57,8 +57,9 @@ class Engine:
     count as one. More is an EvalError. Without it nothing is counted. `capabilities`: what policies
     and queries may use of all that is there. `schemas`: those that METADATA can name, and under ()
     that of all input; types are checked against them when compiling, never when evaluating.
-    `rego_versions`: 0 or 1 for files that are not what `v0` says. `timers`: where compiling and
-    preparing note how long they took.
+    `rego_versions`: 0 or 1 for files that are not what `v0` says. `rewrite`: what is made of the
+    parsed policies before they are checked. `timers`: where compiling and preparing note how long
+    they took.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +74,9 @@ class Engine:
     capabilities: Capabilities | None = None
     schemas: Schemas | None = None
     rego_versions: Mapping[str, int] = field(default_factory=dict)
+    rewrite: Callable[[Mapping[str, Module]], dict[str, Module]] | None = field(
+        default=None, repr=False, compare=False
+    )
     timers: Timers | None = field(default=None, repr=False, compare=False)
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
@@ -113,7 +117,7 @@ class Engine:
                 errors += error.diagnostics
         if errors:
             raise CompileError(errors)
-        return parsed
+        return parsed if self.rewrite is None else self.rewrite(parsed)
 
     def _measured(self, stage: str) -> AbstractContextManager[None]:
         return nullcontext() if self.timers is None else self.timers.measure(stage)

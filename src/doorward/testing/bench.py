@@ -57,7 +57,7 @@ def _measured(suite: Suite, test: Test, seconds: float) -> Measured:
             evaluation.constants = {}
             evaluation.document_at(test.path)
         rounds += _ROUNDS
-        suite.output.clear()
+        suite.forget()
     return Measured(test, rounds, time.perf_counter_ns() - started)
 
 

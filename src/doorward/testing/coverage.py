@@ -11,8 +11,9 @@ from typing import Any
 from doorward.pdp.go_json import object_text
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.syntax.nodes import Expr, Module, Rule, SomeDecl
+from doorward.rego.syntax.nodes import Call, Expr, Module, Rule, SomeDecl
 from doorward.rego.syntax.walk import walk
+from doorward.testing.finding import TELL_CASE
 
 __all__ = ["Coverage", "lines_of"]
 
@@ -32,7 +33,7 @@ class Coverage:
     def step(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        if holds is isinstance(node, Rule):
+        if holds is isinstance(node, Rule) and not _is_case(node):
             self.hits.add((node.span.file, node.span.row))
 
     def percent(self, trees: Mapping[str, Module]) -> float:
@@ -90,6 +91,12 @@ def lines_of(tree: Module) -> set[int]:
         if isinstance(node, Rule)
         or (isinstance(node, Expr) and not isinstance(node.term, SomeDecl))
     }
+
+
+def _is_case(node: Rule | Expr) -> bool:
+    """Whether the runner put an expression there."""
+    term = node.term if isinstance(node, Expr) else None
+    return isinstance(term, Call) and term.name == TELL_CASE
 
 
 def _ranges(rows: list[int]) -> str:

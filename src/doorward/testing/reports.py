@@ -16,7 +16,7 @@ from doorward.testing.cases import Case
 from doorward.testing.runner import Result
 from doorward.testing.xml_text import attribute, text
 
-__all__ = ["failures", "json_report", "junit_report", "pretty", "result_line"]
+__all__ = ["failures", "json_report", "junit_report", "pretty", "result_line", "unmet"]
 
 RULE: Final = "-" * 80
 _OUTCOMES: Final = ("PASS", "FAIL", "SKIPPED", "ERROR")
@@ -29,9 +29,7 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
     """For people; without `verbose` only what did not pass. `why` explains each failure."""
     if not results:
         return ""
-    lines: list[str] = []
-    if why is not None and any(result.outcome == "FAIL" for result in results):
-        lines += ["FAILURES", RULE, *failures(results, why), "SUMMARY", RULE]
+    lines = _explained(results, why)
     shown = [result for result in results if verbose or result.outcome != "PASS"]
     for number, (_, group) in enumerate(groupby(shown, key=lambda r: r.test.span.file)):
         members = list(group)
@@ -44,6 +42,25 @@ def pretty(results: Sequence[Result], *, verbose: bool = False, why: Why | None 
     total = counts.total()
     lines += [f"{each}: {counts[each]}/{total}" for each in _OUTCOMES if counts[each]]
     return "\n".join(lines) + "\n"
+
+
+def unmet(results: Iterable[Result], why: Why) -> str:
+    """What did not pass where coverage was wanted, which needs every test; with its cases."""
+    bad = [result for result in results if result.outcome != "PASS"]
+    lines = _explained(bad, why)
+    for result in bad:
+        lines.append(result_line(result))
+        if result.error is not None:
+            lines.append(f"  {result.error}")
+        if result.outcome != "SKIPPED":
+            lines += [*_case_lines(result.cases, 0, verbose=True), ""]
+    return "\n".join(lines)
+
+
+def _explained(results: Sequence[Result], why: Why | None) -> list[str]:
+    if why is None or all(result.outcome != "FAIL" for result in results):
+        return []
+    return ["FAILURES", RULE, *failures(results, why), "SUMMARY", RULE]
 
 
 def result_line(result: Result) -> str:
@@ -131,7 +148,7 @@ def _error(error: EvalError) -> str:
 def _cases(cases: Mapping[str, Case]) -> str:
     documents = {}
     for name, case in cases.items():
-        fields = {"name": marshal(name)}
+        fields = {"name": marshal(case.name)} if case.name else {}
         if not case.passed:
             fields["fail"] = "true"
         if case.cases:

@@ -1,15 +1,13 @@
-"""Policies with tests in them to results: which rules are tests, and what each of them says.
+"""Policies with tests in them to results: each test is asked alone, for the value of its rule.
 
 A rule is a test if its name begins with `test_`; `todo_test_` is found and skipped. It passes if
 its value is true, a table test if all of its cases are. Nothing else passes: not `1`, not a set.
-Two rules of one name are two tests, the second `test_x#01`, as with `opa test`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,14 +18,14 @@ from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Re
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.token_cache import VerifiedTokens
-from doorward.rego.errors import INTERNAL_ERROR, EvalError
+from doorward.rego.errors import INTERNAL_ERROR, CompileError, EvalError
 from doorward.rego.explanation import Mask, explain
 from doorward.rego.runtime.evaluation import Tracer
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Module, Rule, Scalar, Var
-from doorward.rego.values import UNDEFINED, Key, from_key
-from doorward.testing.cases import Case, CaseTracer, case_name
-from doorward.testing.tracers import Both
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.values import UNDEFINED, Value
+from doorward.testing.cases import Case, case_name, cases_of
+from doorward.testing.finding import Test, find_tests
 
 __all__ = ["Result", "Suite", "Test", "run", "run_one", "why"]
 
@@ -36,30 +34,6 @@ TIMEOUT: Final = 5.0
 
 MAX_OUTPUT: Final = 1 << 20
 """Characters of `print` kept of one test."""
-
-_PREFIX: Final = "test_"
-_SKIPPED: Final = "todo_test_"
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """One test: where it stands, what it is called, and the rule to ask for it."""
-
-    __test__ = False  # what pytest shall not collect by its name
-
-    package: str
-    name: str
-    path: tuple[Key, ...]
-    span: Span
-    has_cases: bool = False
-
-    @property
-    def is_skipped(self) -> bool:
-        return self.name.rpartition(".")[2].startswith(_SKIPPED)
-
-    def __str__(self) -> str:
-        """`data.authz_test.test_allow`."""
-        return f"{self.package}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +81,31 @@ class Suite:
     ) -> None:
         self.output: list[str] = []
         """What the test that runs now has printed."""
+        self.tried: dict[tuple[str, ...], None] = {}
+        """The cases that it has tried, by their names."""
+        self.trees: Mapping[str, Module] = {}
+        """The policies as they were parsed."""
+        self.tests: list[Test] = []
         environment = environment or Environment(tokens=VerifiedTokens())
-        engine = Engine(
+        self.engine = Engine(
             modules=loaded.modules,
             data=loaded.data,
             v0=v0,
             rego_versions=loaded.rego_versions,
             max_errors=max_errors,
             registry=registry,
-            environment=replace(environment, on_print=self._print),
+            environment=replace(environment, on_print=self._print, on_test_case=self._note_case),
             capabilities=capabilities,
             schemas=schemas,
+            rewrite=self._rewrite,
         )
-        engine.check_data()
-        self.trees = engine.trees
-        renamed, self.tests = _find(loaded.modules, self.trees)
-        self.engine = engine if renamed is loaded.modules else engine.with_modules(renamed)
+        self.engine.check_data()
+
+    def _rewrite(self, trees: Mapping[str, Module]) -> dict[str, Module]:
+        ready, tests = find_tests(trees)
+        if not self.trees:
+            self.trees, self.tests = trees, tests
+        return ready
 
     @cached_property
     def traced(self) -> Engine:
@@ -148,9 +131,17 @@ class Suite:
         match(pattern, "")
         return [test for test in self.tests if match(pattern, str(test))]
 
+    def forget(self) -> None:
+        """Make ready for the next test."""
+        self.output.clear()
+        self.tried.clear()
+
     def _print(self, text: str, _span: Span) -> None:
         if sum(map(len, self.output)) < MAX_OUTPUT:
             self.output.append(f"{text}\n")
+
+    def _note_case(self, names: Sequence[Value]) -> None:
+        self.tried[tuple(map(case_name, names))] = None
 
 
 def run(
@@ -171,31 +162,34 @@ def run_one(
     """The result of one test."""
     if test.is_skipped:
         return Result(test)
-    cases = CaseTracer(path_text(test.path), test.path) if test.has_cases else None
-    listeners = [each for each in (cases, tracer) if each is not None]
-    # Under a debugger or coverage.py too: there, nothing may be read ahead of its line.
-    is_watched = bool(listeners) or sys.gettrace() is not None
+    # Under a debugger or coverage.py too nothing may be read ahead of its line; nor before a case.
+    is_watched = test.is_table or tracer is not None or sys.gettrace() is not None
     query = suite.traced_query if is_watched else suite.query
-    if cases is not None:
-        # Fresh answers: cases of a rule that another test has asked would not be heard of.
-        query = suite.traced.with_data(suite.traced.data).prepare("true")
-    suite.output.clear()
+    suite.forget()
     started = time.perf_counter_ns()
     answer: Any = UNDEFINED
     error: EvalError | None = None
     try:
+        if test.is_function:
+            # It has no value; the error says so.
+            suite.engine.prepare(path_text(test.path))
         evaluation = query.evaluation(deadline=timeout)
-        if listeners:
-            evaluation.tracer = Both(listeners)
+        if tracer is not None:
+            evaluation.tracer = tracer
         answer = evaluation.document_at(test.path)
+    except CompileError as raised:
+        first = raised.diagnostics[0]
+        error = EvalError(first.code, first.message, first.span)
     except EvalError as raised:
         error = raised
     except RecursionError:
         error = EvalError(INTERNAL_ERROR, "evaluation nests too deeply", test.span)
     elapsed = time.perf_counter_ns() - started
-    groups = _cases(cases, answer) if cases is not None and error is None else {}
-    passed = all(c.passed for c in groups.values()) if groups else answer is True
-    return Result(test, passed and error is None, error, elapsed, "".join(suite.output), groups)
+    output = "".join(suite.output)
+    if error is not None or not test.is_table:
+        return Result(test, error is None and answer is True, error, elapsed, output)
+    top = cases_of(answer, suite.tried)
+    return Result(test, top.passed, None, elapsed, output, top.cases)
 
 
 def why(suite: Suite, result: Result, *, full: bool = False) -> str:
@@ -205,85 +199,3 @@ def why(suite: Suite, result: Result, *, full: bool = False) -> str:
     """
     name = path_text(result.test.path)
     return explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)
-
-
-def _cases(tracer: CaseTracer, answer: Any) -> dict[str, Case]:
-    top = Case("")
-    for names, held in tracer.tried.items():
-        group = top
-        for name in names:
-            group = group.cases.setdefault(name, Case(name))
-        group.passed = held and _is_true(answer, names)
-    top.settle()
-    return top.cases
-
-
-def _is_true(answer: Any, names: Sequence[str]) -> bool:
-    """Whether a table's answer has `true` for a case."""
-    for name in names:
-        if not isinstance(answer, dict):
-            return False
-        key = next((key for key in answer if case_name(from_key(key)) == name), None)
-        answer = UNDEFINED if key is None else answer[key]
-    return answer is True
-
-
-# Finding
-
-
-def _find(
-    texts: Mapping[str, str], trees: Mapping[str, Module]
-) -> tuple[Mapping[str, str], list[Test]]:
-    """The tests; and the policies, with the second of two equal names changed."""
-    changed = dict(texts)
-    tests: list[Test] = []
-    seen: Counter[tuple[Key, ...]] = Counter()
-    known: set[tuple[Key, ...]] = set()
-    for file, tree in trees.items():
-        edits: list[tuple[Span, str]] = []
-        for rule in tree.rules:
-            test = _test(tree, rule)
-            if test is None:
-                continue
-            prefix = _prefix(tree, rule)
-            number = seen[prefix]
-            seen[prefix] += 1
-            if number:
-                name = f"{test.path[-1]}__{number:02}"
-                while name in texts[file]:
-                    name += "_"
-                edits.append((rule.head.ref.head.span, name))
-                test = replace(test, name=f"{test.name}#{number:02}", path=(*test.path[:-1], name))
-            if test.path not in known:
-                known.add(test.path)
-                tests.append(test)
-        for span, name in reversed(edits):
-            changed[file] = changed[file][: span.start] + name + changed[file][span.end :]
-    return (changed if changed != texts else texts), tests
-
-
-def _test(tree: Module, rule: Rule) -> Test | None:
-    """The test that a rule is, or is a case of."""
-    names = [rule.head.ref.head.name] if isinstance(rule.head.ref.head, Var) else []
-    for arg in rule.head.ref.args:
-        if not (isinstance(arg, Scalar) and isinstance(arg.value, str)):
-            break
-        names.append(arg.value)
-    at = next((n for n, name in enumerate(names) if name.startswith((_PREFIX, _SKIPPED))), None)
-    if at is None or rule.default or rule.head.args is not None:
-        return None
-    own = names[: at + 1]
-    more = len(rule.head.ref.args) > at
-    path = (*tree.package.path, *own)
-    has_cases = more and rule.head.key is None
-    return Test(path_text(tree.package.path), ".".join(own), path, rule.span, has_cases)
-
-
-def _prefix(tree: Module, rule: Rule) -> tuple[Key, ...]:
-    """The constant part of a rule's name: what two tests may not share."""
-    keys: list[Key] = [*tree.package.path, rule.head.ref.head.span.text]
-    for arg in rule.head.ref.args:
-        if not isinstance(arg, Scalar):
-            break
-        keys.append(str(arg.value))
-    return tuple(keys)

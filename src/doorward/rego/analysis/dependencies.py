@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.tree import RuleNode
@@ -23,6 +24,9 @@ __all__ = [
     "parts_of",
     "targets",
 ]
+
+_HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
+"""Built-ins with one answer that somebody listens to: each evaluation asks them again."""
 
 
 @dataclass(slots=True)
@@ -97,7 +101,7 @@ def _reads_world(part: object, callees: Callees) -> bool:
         return top.name == "input"
     if isinstance(part, Call) and call_path(part.operator) is None:
         builtin = callees.registry.get(part.name)
-        return builtin is not None and (not builtin.pure or builtin.name in ("print", "trace"))
+        return builtin is not None and (not builtin.pure or builtin.name in _HEARD)
     return False
 
 

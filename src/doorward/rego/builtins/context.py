@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -69,6 +69,8 @@ class Environment:
     """The addresses of a host name, in at most so many seconds; OSError if it has none."""
     on_print: Callable[[str, Span], None] | None = None
     """Receives each `print`; None: print calls are not evaluated at all."""
+    on_test_case: Callable[[Sequence[Value]], None] | None = None
+    """Receives the names of each case that a test tells by `internal.test_case`."""
 
 
 class Context:

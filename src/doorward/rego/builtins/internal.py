@@ -5,6 +5,7 @@ A policy may call these by name as well, but need not.
 
 from __future__ import annotations
 
+from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, array, set_, string
 from doorward.rego.errors import CONFLICT_ERROR, HaltError
@@ -46,7 +47,9 @@ def print_(*_operands: Value) -> bool:
     return True
 
 
-@builtin("internal.test_case", array(any_), returns=None)
-def internal_test_case(_names: list[Value]) -> bool:
-    """True. The names are for the test runner."""
+@builtin("internal.test_case", array(any_), returns=None, context=True)
+def internal_test_case(context: Context, names: list[Value]) -> bool:
+    """True. The names are for the test runner; see `Environment.on_test_case`."""
+    if context.environment.on_test_case is not None:
+        context.environment.on_test_case(names)
     return True

@@ -44,7 +44,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["module_to_json", "rank", "term_to_json"]
+__all__ = ["head_key", "module_to_json", "rank", "term_to_json"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -351,6 +351,11 @@ def _name_and_key(rule: Rule) -> tuple[str, Term | None]:
         return name, ref.args[0]
     ground = not any(isinstance(node, Var) for node in walk(ref.args[0]))
     return ("" if head.value is None else name), (None if ground else ref.args[0])
+
+
+def head_key(rule: Rule) -> Term | None:
+    """The operand that OPA takes for the key of the rule's head: a member's, or an object's."""
+    return _name_and_key(rule)[1]
 
 
 def _has_if(rule: Rule) -> bool:

@@ -1,0 +1,237 @@
+"""Policies with tests in them to the tests, and to policies in which each test can be asked alone.
+
+Each rule whose name has a part that begins with `test_` is a test, defaults and functions too. Of
+two tests with one name the second becomes `test_x#01`, so that each has a value of its own. What
+follows the name is a case: the rule is made to tell the runner of each case, as early as the case
+has a name, since one that fails leaves nothing in the rule's value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from doorward.rego.analysis.tree import path_text
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import (
+    Array,
+    Body,
+    Call,
+    Expr,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.opa_json import head_key
+from doorward.rego.syntax.walk import Node, walk
+from doorward.rego.values import Key
+
+__all__ = ["TELL_CASE", "Test", "find_tests"]
+
+TELL_CASE: Final = "internal.test_case"
+"""The built-in that tells the runner the names of a case."""
+
+_PREFIX: Final = "test_"
+_SKIPPED: Final = "todo_test_"
+_ROOTS: Final = frozenset({"data", "input"})
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test: its rule's place, its name, and the path to its value.
+
+    `is_table`: the value is an object of cases. `is_function`: it has parameters, so that nobody
+    can ask for a value.
+    """
+
+    __test__ = False  # what pytest shall not collect by its name
+
+    package: str
+    name: str
+    path: tuple[Key, ...]
+    span: Span
+    is_table: bool = False
+    is_function: bool = False
+
+    @property
+    def is_skipped(self) -> bool:
+        return str(self.path[-1]).startswith(_SKIPPED)
+
+    def __str__(self) -> str:
+        """`data.authz_test.test_allow`."""
+        return f"{self.package}.{self.name}"
+
+
+def find_tests(trees: Mapping[str, Module]) -> tuple[dict[str, Module], list[Test]]:
+    """The policies ready for the runner, and the tests in the order of files and rules."""
+    counts: Counter[tuple[Key, ...]] = Counter()
+    ready: dict[str, Module] = {}
+    tests: list[Test] = []
+    for file, tree in trees.items():
+        rules = []
+        for rule in tree.rules:
+            names = _test_name(rule)
+            if names:
+                if rule.head.args == ():
+                    rule = replace(rule, head=replace(rule.head, args=None))
+                rule = _numbered(rule, names, counts, tree.package.path)
+                names = _test_name(rule)
+                tests.append(_test(tree, rule, names))
+                rule = _telling(rule, len(names) - 1)
+            rules.append(rule)
+        ready[file] = replace(tree, rules=tuple(rules))
+    return ready, tests
+
+
+def _test_name(rule: Rule) -> list[str]:
+    """The parts of the rule's name up to that which makes it a test; [] if none does."""
+    ref = rule.head.ref
+    names = [ref.head.name] if isinstance(ref.head, Var) else []
+    for arg in ref.args:
+        if not isinstance(arg, Scalar) or _is_test(names[-1]):
+            break
+        names.append(str(arg.value) if isinstance(arg.value, str) else "")
+    return names if names and _is_test(names[-1]) else []
+
+
+def _is_test(name: str) -> bool:
+    return name.startswith((_PREFIX, _SKIPPED))
+
+
+def _numbered(
+    rule: Rule, names: Sequence[str], counts: Counter[tuple[Key, ...]], package: Sequence[Key]
+) -> Rule:
+    """The rule, under a name of its own if another test has had its name."""
+    if not names[-1].startswith(_PREFIX):
+        return rule
+    path = (*package, *names)
+    number = counts[path]
+    counts[path] += 1
+    return _renamed(rule, len(names) - 1, f"{names[-1]}#{number:02}") if number else rule
+
+
+def _renamed(rule: Rule, place: int, name: str) -> Rule:
+    ref = rule.head.ref
+    if place == 0:
+        ref = replace(ref, head=Var(name, ref.head.span))
+    else:
+        part = Scalar(name, ref.args[place - 1].span)
+        ref = replace(ref, args=(*ref.args[: place - 1], part, *ref.args[place:]))
+    following = rule.else_rule
+    if following is not None:
+        following = _renamed(following, place, name)
+    return replace(rule, head=replace(rule.head, ref=ref), else_rule=following)
+
+
+def _test(tree: Module, rule: Rule, names: Sequence[str]) -> Test:
+    name = names[0] + path_text(names[1:]).removeprefix("data")
+    path = (*tree.package.path, *names)
+    is_open = any(not isinstance(arg, Scalar) for arg in rule.head.ref.args)
+    is_table = rule.head.key is None and (is_open or head_key(rule) is not None)
+    return Test(path_text(tree.package.path), name, path, rule.span, is_table, bool(rule.head.args))
+
+
+# Cases
+
+
+def _telling(rule: Rule, count: int) -> Rule:
+    """The rule, telling its cases: what follows the first `count` operands of its name."""
+    tail = rule.head.ref.args[count:]
+    if not tail or rule.head.args is not None or _tells(rule):
+        return rule
+    names, bindings = _named(tail, rule)
+    body = rule.body or (Expr(Scalar(True, rule.head.span), span=rule.head.span),)
+    declared = frozenset(_declared(body))
+    for name, expr in bindings:
+        body = _placed(body, name, expr, declared)
+    place = 1 + max((_first(body, {t.name}) for t in names if isinstance(t, Var)), default=-1)
+    call = Call(_operator(TELL_CASE), (Array(names, rule.head.span),), rule.head.span)
+    body = (*body[:place], Expr(call, span=rule.head.span), *body[place:])
+    ref = replace(rule.head.ref, args=(*rule.head.ref.args[:count], *names))
+    return replace(rule, head=replace(rule.head, ref=ref), body=body)
+
+
+def _tells(rule: Rule) -> bool:
+    """Whether the author of the policy calls the built-in by name."""
+    calls = (node for expr in rule.body for node in walk(expr) if isinstance(node, Call))
+    return any(call.name == TELL_CASE for call in calls)
+
+
+def _named(tail: Sequence[Term], rule: Rule) -> tuple[tuple[Term, ...], list[tuple[str, Expr]]]:
+    """The names of a case as constants and variables, and the expressions that bind new ones."""
+    used = {node.name for node in walk(rule) if isinstance(node, Var)}
+    names: list[Term] = []
+    bindings: list[tuple[str, Expr]] = []
+    for number, term in enumerate(tail):
+        if isinstance(term, Scalar) or (isinstance(term, Var) and term.name not in _ROOTS):
+            names.append(term)
+            continue
+        name = f"case{number}"
+        while name in used:
+            name += "_"
+        names.append(Var(name, term.span))
+        call = Call(_operator("eq"), (names[-1], term), term.span, infix=True)
+        bindings.append((name, Expr(call, span=term.span)))
+    return tuple(names), bindings
+
+
+def _operator(name: str) -> Ref:
+    first, *rest = name.split(".")
+    return Ref(Var(first), tuple(map(Scalar, rest)))
+
+
+def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body:
+    """`body` with the expression that binds `name` behind the first ones that it needs.
+
+    Variables that nothing declares are not looked for, as in OPA: what needs them comes first, and
+    is put in order with everything else.
+    """
+    needed = [v for v in _variables(expr) if v in declared and v != name]
+    firsts = [at for at in (_first(body, {each}) for each in needed) if at >= 0]
+    place = 1 + max(firsts, default=0) if needed else 0
+    return (*body[:place], expr, *body[place:])
+
+
+def _first(body: Body, names: set[str]) -> int:
+    """Where one of `names` is first used; -1 if nowhere."""
+    for place, expr in enumerate(body):
+        if not isinstance(expr.term, SomeDecl) and names.intersection(_variables(expr)):
+            return place
+    return -1
+
+
+def _variables(node: Node) -> list[str]:
+    return [each.name for each in walk(node) if isinstance(each, Var)]
+
+
+def _declared(body: Body) -> Iterator[str]:
+    """The variables that the expressions of a body declare."""
+    for expr in body:
+        match expr.term:
+            case SomeDecl(symbols=symbols):
+                yield from (var.name for var in symbols)
+            case SomeIn(key=key, value=value):
+                for part in (key, value):
+                    yield from () if part is None else _variables(part)
+            case Call(args=(target, _)) as call if call.infix and call.name == "assign":
+                yield from _assigned(target)
+
+
+def _assigned(target: Term) -> Iterator[str]:
+    match target:
+        case Var(name=name):
+            yield name
+        case Array(items=items):
+            for item in items:
+                yield from _assigned(item)
+        case Object(items=pairs):
+            for _, value in pairs:
+                yield from _assigned(value)
