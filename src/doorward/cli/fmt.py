@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
 import click
 
 from doorward.cli.errors import for_people
-from doorward.pdp.loader import LoadError, list_files
-from doorward.rego import ParseError, Source
+from doorward.pdp.loader import LoadError, io_message
+from doorward.rego import REGISTRY, ParseError, RegoError, Source
 from doorward.rego.syntax.format import Target, format_source
 from doorward.rego.syntax.parser import parse_module
 
 __all__ = ["command"]
 
 _MAX_BYTES: Final = 16 << 20
+
+
+class _RefusedResult(Exception):
+    """What was formatted cannot be read: the target has no way to say it."""
+
+    def __init__(self, name: str, error: ParseError) -> None:
+        super().__init__(
+            f"{name} was successfully formatted, but the result is invalid: {for_people(error)}\n\n"
+            "To inspect the formatted Rego, you can turn off this check with --no-check-result."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,10 @@ def command(
     Comments are kept, the meaning does not change, and formatting again changes nothing.
     """
     target: Target = "v1"
-    if not v1_compatible:
-        target = "v0v1" if v0_v1 else "v0" if v0_compatible else "v1"
+    if v0_v1:
+        target = "v0v1"
+    elif v0_compatible and not v1_compatible:
+        target = "v0"
     asked = _Asked(
         v0=(v0_compatible or v0_v1) and not v1_compatible,
         target=target,
@@ -87,31 +101,60 @@ def command(
     )
     if not paths:
         return _from_stdin(asked)
+    paths = tuple(path.removeprefix("file://") for path in paths)
     for path in paths:
-        if not os.path.exists(path.removeprefix("file://")):
+        if not os.path.exists(path):
             click.echo(f"lstat {path}: no such file or directory", err=True)
             return 1
-    return _files(list_files(paths), asked)
+    return _files(paths, asked)
 
 
-def _files(names: Iterable[str], asked: _Asked) -> int:
-    changed = False
-    for name in names:
-        if not name.endswith(".rego"):
-            continue
+def _files(paths: Iterable[str], asked: _Asked) -> int:
+    """Format all files; those that cannot be are named after the others."""
+    broken: list[str] = []
+    differs = False
+    for root, name in _below(paths, broken):
         try:
-            changed |= _file(name, asked)
-        except (LoadError, ParseError) as error:
-            said = for_people(error) if isinstance(error, ParseError) else str(error)
-            click.echo(f"failed to format Rego source file: {said}", err=True)
-            return 2
-        if changed and asked.fail:
+            differs = _file(root, name, asked) and asked.fail
+        except (_RefusedResult, LoadError, RegoError) as error:
+            broken.append(_said(error))
+        if differs:
             click.echo("unexpected diff", err=True)
-            return 2
-    return 0
+            break
+    for message in broken:
+        click.echo(message, err=True)
+    return 2 if broken or differs else 0
 
 
-def _file(name: str, asked: _Asked) -> bool:
+def _below(paths: Iterable[str], broken: list[str]) -> Iterator[tuple[str, str]]:
+    """Policies in order, each with the folder it was looked for in; no link to one is followed.
+
+    Folders that cannot be read are added to `broken`.
+    """
+    for root in paths:
+        folder = root if os.path.isdir(root) else os.path.dirname(root)
+        waiting = [root]
+        while waiting:
+            path = waiting.pop()
+            if os.path.isdir(path) and (path == root or not os.path.islink(path)):
+                try:
+                    names = sorted(os.listdir(path), reverse=True)
+                except OSError as error:
+                    broken.append(io_message("open", path, error))
+                    continue
+                waiting += [name if path == "." else os.path.join(path, name) for name in names]
+            elif path.endswith(".rego") and os.path.isfile(path):
+                yield folder, path
+
+
+def _said(error: RegoError | LoadError | _RefusedResult) -> str:
+    if isinstance(error, _RefusedResult):
+        return str(error)
+    said = for_people(error) if isinstance(error, RegoError) else str(error)
+    return f"failed to format Rego source file: {said}"
+
+
+def _file(root: str, name: str, asked: _Asked) -> bool:
     """Format one file; whether it was not formatted yet."""
     text = _read(name)
     formatted = _formatted(name, text, asked)
@@ -123,7 +166,7 @@ def _file(name: str, asked: _Asked) -> bool:
         click.echo(_difference(name, text, formatted), nl=False)
     elif asked.write:
         if changed:
-            _write(name, formatted)
+            _write(root, name, formatted)
     elif not (changed and asked.fail):
         click.echo(formatted, nl=False)
     return changed
@@ -133,7 +176,10 @@ def _from_stdin(asked: _Asked) -> int:
     try:
         text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))
         click.echo(_formatted("stdin", text, asked), nl=False)
-    except (LoadError, ParseError) as error:
+    except (_RefusedResult, LoadError) as error:
+        click.echo(str(error), err=True)
+        return 1
+    except RegoError as error:
         click.echo(for_people(error), err=True)
         return 1
     return 0
@@ -141,10 +187,17 @@ def _from_stdin(asked: _Asked) -> int:
 
 def _formatted(name: str, text: str, asked: _Asked) -> str:
     formatted = format_source(
-        Source(name, text), v0=asked.v0, target=asked.target, drop_v0_imports=asked.drop_v0_imports
+        Source(name, text),
+        v0=asked.v0,
+        target=asked.target,
+        drop_v0_imports=asked.drop_v0_imports,
+        removed={builtin.name for builtin in REGISTRY if builtin.deprecated},
     )
     if asked.check_result:
-        parse_module(Source(f"{name} (formatted)", formatted), v0=asked.target == "v0")
+        try:
+            parse_module(Source("formatted", formatted), v0=asked.target == "v0")
+        except ParseError as error:
+            raise _RefusedResult(name, error) from None
     return formatted
 
 
@@ -166,17 +219,48 @@ def _text(name: str, content: bytes) -> str:
         raise LoadError([f"{name}: policy is not UTF-8 at byte {error.start}"]) from None
 
 
-def _write(name: str, text: str) -> None:
-    """Put `text` in place of the file at once: a fault on the way leaves the old one."""
+def _write(root: str, name: str, text: str) -> None:
+    """Put `text` in place of the file at once: a fault on the way leaves the old one.
+
+    A link is followed only if it stays below the folder `root`: a policy that somebody hands in may
+    not choose which of our files is written.
+    """
     real = os.path.realpath(name)
+    if os.path.commonpath([os.path.realpath(root), real]) != os.path.realpath(root):
+        raise LoadError([f"write {name}: is a link out of {root or '.'}, which is not followed"])
     try:
-        mode = os.stat(real).st_mode & 0o7777
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(real), delete=False) as file:
-            file.write(text.encode())
-        os.chmod(file.name, mode)
-        os.replace(file.name, real)
+        _replace(real, text.encode())
     except OSError as error:
-        raise LoadError([f"write {name}: {(error.strerror or 'failed').lower()}"]) from None
+        raise LoadError([io_message("write", name, error)]) from None
+
+
+def _replace(path: str, content: bytes) -> None:
+    """A file with other content, the old mode and owner, and nothing in between."""
+    old = os.stat(path)
+    folder = os.path.dirname(path)
+    handle, temp = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    with ExitStack() as undo:
+        undo.callback(os.unlink, temp)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temp, path)
+        undo.pop_all()
+    _sync(folder)
+
+
+def _sync(folder: str) -> None:
+    """Bring a rename in `folder` onto the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _difference(name: str, text: str, formatted: str) -> str:

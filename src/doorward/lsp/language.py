@@ -10,7 +10,15 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from doorward.rego import REGISTRY, CompileError, Diagnostic, ParseError, Source, Span
+from doorward.rego import (
+    REGISTRY,
+    CompileError,
+    Diagnostic,
+    ParseError,
+    RegoError,
+    Source,
+    Span,
+)
 from doorward.rego.analysis.passes import Options, check
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.signature import signature_text
@@ -132,7 +140,7 @@ class Policies:
         """The text in its canonical layout; None where it cannot be parsed."""
         try:
             return format_source(Source(file, self.texts[file]))
-        except ParseError:
+        except RegoError:
             return None
 
     # Names

@@ -22,25 +22,3 @@ FIRST: Final = {
 
 ONLY_FIRST: Final[dict[str, str]] = {}
 """The first error is the same, those after it are not."""
-
-_UNSTABLE: Final = "OPA's own text changes when it is formatted again; ours does not"
-_STRAY_TAB: Final = "OPA indents the rule after a part that it left as it was"
-_BESIDE: Final = "the comment stays beside the bracket that it stood beside"
-
-FORMAT: Final = {
-    "fmt-0030": _BESIDE,
-    "fmt-0107": _UNSTABLE,
-    "fmt-0115": _STRAY_TAB,
-    "fmtm-0016": _UNSTABLE,
-    "fmtm-0054": _STRAY_TAB,
-    "fmtm-0081": _UNSTABLE,
-    "fmtm-0123": _UNSTABLE,
-    "fmtm-0125": _BESIDE,
-    "fmtm-0242": _UNSTABLE,
-    "fmtm-0244": _BESIDE,
-    "fmtm-0250": _UNSTABLE,
-    "fmtm-0391": _UNSTABLE,
-    "fmtm-0394": _UNSTABLE,
-    "ok-0020": "OPA drops all but the last of equal keys; we keep what was written",
-}
-"""The formatted text is another."""

@@ -11,13 +11,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.rego.syntax.differences import FORMAT
+from tests.differences import load
+from tests.rego.engine.programs import program
 
-from doorward.rego.errors import ParseError
+from doorward.rego.errors import CompileError, ParseError, RegoError
 from doorward.rego.source import Source
 from doorward.rego.syntax.format import Target, format_module, format_source
 from doorward.rego.syntax.lexer import EOF, Lexer
-from doorward.rego.syntax.nodes import Call, Expr, Module, Ref, Rule, Scalar, Var
+from doorward.rego.syntax.nodes import Call, Expr, Module, Object, Ref, Rule, Scalar, Set, Var
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.walk import Node, rewrite
 
@@ -35,14 +36,21 @@ def options(flags: list[str]) -> dict[str, Any]:
     return found | ({"v0": True, "target": "v0"} if "--v0-compatible" in flags else {})
 
 
+SETS = ("data/golden/fmt.jsonl.gz", "data/golden/fmt-more.jsonl.gz")
+
+
+def formatted(case: dict[str, Any]) -> str | None:
+    try:
+        return format_source(Source("p.rego", case["source"]), **options(case.get("flags", [])))
+    except RegoError:
+        return None
+
+
 def test_recorded_layouts(shared: Path) -> None:
-    differing = {
-        case["id"]
-        for case in rows(shared / "data/golden/fmt.jsonl.gz")
-        if format_source(Source("p.rego", case["source"]), **options(case.get("flags", [])))
-        != case["formatted"]
-    }
-    assert differing == set(FORMAT)
+    cases = [case for name in SETS for case in rows(shared / name) if "formatted" in case]
+    differing = {case["id"] for case in cases if formatted(case) != case["formatted"]}
+    known = {each for difference in load("format") for each in difference.ids}
+    assert differing == known & {case["id"] for case in cases}
 
 
 def meaning(module: Module) -> Module:
@@ -59,19 +67,25 @@ def meaning(module: Module) -> Module:
                 return replace(node, head=replace(head, assign=True), body=body)
             case Call(args=(left, right, result)) if node.name in ("plus", "minus", "mul", "div"):
                 return Call(Ref(Var("eq"), ()), (result, Call(node.operator, (left, right))))
+            case Set(items=items):
+                return replace(node, items=tuple(dict.fromkeys(items)))
+            case Object(items=pairs):
+                keys = {key: key for key, _ in reversed(pairs)}
+                values = dict(pairs)
+                return replace(node, items=tuple((keys[key], values[key]) for key in values))
             case _:
                 return node
 
     return rewrite(replace(module, imports=()), plain)
 
 
-def check(text: str, *, v0: bool) -> list[str]:
+def check(text: str, *, v0: bool, target: Target | None = None) -> list[str]:
     """What formatting did to a text that it must not do."""
-    target: Target = "v0" if v0 else "v1"
+    target = target or ("v0" if v0 else "v1")
     before = parse_module(Source("", text), v0=v0)
     try:
         formatted = format_source(Source("", text), v0=v0, target=target)
-        after = parse_module(Source("", formatted), v0=v0)
+        after = parse_module(Source("", formatted), v0=target == "v0")
     except ParseError:
         return ["does not parse any more"]
     faults = []
@@ -79,22 +93,47 @@ def check(text: str, *, v0: bool) -> list[str]:
         faults.append("changed the meaning")
     if sorted(c.text.rstrip() for c in before.comments) != sorted(c.text for c in after.comments):
         faults.append("lost a comment")
-    if format_source(Source("", formatted), v0=v0, target=target) != formatted:
+    if format_source(Source("", formatted), v0=target == "v0", target=target) != formatted:
         faults.append("is not stable")
     return faults
 
 
-def test_formatting_keeps_meaning_and_comments_and_is_stable(shared: Path) -> None:
+def recorded(shared: Path) -> list[tuple[str, bool]]:
+    """Every text that was given to OPA's formatter or compiler, and whether it is v0."""
     texts: set[tuple[str, bool]] = set()
-    for case in rows(shared / "data/golden/fmt.jsonl.gz"):
-        texts.add((case["source"], any("v0" in flag for flag in case.get("flags", ()))))
+    for case in (case for name in SETS for case in rows(shared / name)):
+        flags = case.get("flags", ())
+        v0 = any("v0" in flag for flag in flags) and "--v1-compatible" not in flags
+        texts.add((case["source"], v0))
     for case in rows(shared / "data/golden/errors.jsonl.gz"):
         texts.update((text, case.get("v0", False)) for text in case["modules"].values())
+    return sorted(texts)
+
+
+def test_formatting_keeps_meaning_and_comments_and_is_stable(shared: Path) -> None:
     faults = []
-    for text, v0 in sorted(texts):
+    for text, v0 in recorded(shared):
         try:
             found = check(text, v0=v0)
-        except ParseError:
+        except (CompileError, ParseError):
+            continue
+        if found:
+            faults.append((text, found))
+    assert not faults
+
+
+# What v1 has no way to say, or refuses.
+ONLY_V0 = ("if", "in", "every", "contains", "input", "data")
+
+
+def test_v0_becomes_v1_without_a_change_of_meaning(shared: Path) -> None:
+    faults = []
+    for text, v0 in recorded(shared):
+        if not v0 or any(name in text for name in ONLY_V0):
+            continue
+        try:
+            found = check(text, v0=True, target="v0v1")
+        except (CompileError, ParseError):
             continue
         if found:
             faults.append((text, found))
@@ -149,10 +188,92 @@ def test_imported_words(text: str, formatted: str) -> None:
     assert again == f"package p\n\n{imports}\n\n{formatted}\n"
 
 
-def test_a_comment_without_a_place_leaves_the_rule_as_it_was() -> None:
-    rule = "p := {\n# alone\n  x: 1 }"
-    assert format_source(Source("", f"package p\n{rule}\nq:=1")) == (
-        f"package p\n\n{rule}\n\nq := 1\n"
+@pytest.mark.parametrize(
+    ("text", "formatted"),
+    [
+        # OPA writes none of these so that it stays: each comment gets a line, or the end of one.
+        ("p := {\n# alone\n  x: 1 }", "p := {\n\t# alone\n\tx: 1,\n}"),
+        ("p := [ # open\n1\n]", "p := [1] # open"),
+        ("p := [\n# empty\n]\n\n\nq := 1", "p := []\n\n# empty\n\nq := 1"),
+        (
+            "p if { not [\n# why\n] == 1 }",
+            "p if not [\n\t# why\n] == 1",
+        ),
+        (
+            "p := [{\n# why\n'a': 1}]".replace("'", '"'),
+            'p := [{\n\t# why\n\t"a": 1,\n}]',
+        ),
+        (
+            "p if {\n\tx == [\n\t\t1\n\t] # why\n\ty\n}",
+            "p if {\n\tx == [1] # why\n\ty\n}",
+        ),
+        ("p if f(\n# why\nx)", "p if f(\n\t# why\n\tx,\n)"),
+        # A comment that has no place even so leaves the rule as it was.
+        ("p if x == (y # a\n| # b\nz) # c", "p if x == (y # a\n| # b\nz) # c"),
+    ],
+)
+def test_comments_that_opa_moves_for_ever_get_a_place(text: str, formatted: str) -> None:
+    source = f"package p\n\n{text}\n"
+    assert check(source, v0=False) == []
+    assert format_source(Source("", source)) == f"package p\n\n{formatted}\n"
+
+
+def test_comments_that_have_no_place_in_v1_stand_above_their_rule() -> None:
+    text = "package p\n\np[x] = # a\n\ny # b\n\n{ x := 1; y := # c\n2 }\n"
+    formatted = format_source(Source("", text), v0=True, target="v0v1")
+    assert formatted == (
+        "package p\n\nimport rego.v1\n\n# a\n# b\n# c\np[x] := y if {\n\tx := 1\n\ty := 2\n}\n"
+    )
+
+
+def test_equal_comments_of_two_rules_are_two() -> None:
+    text = "package p\n\np # a\n{ # b\nx } { # b\ny }\n"
+    assert check(text, v0=True, target="v0v1") == []
+
+
+def test_what_the_target_cannot_say_comes_out_as_text_that_it_refuses() -> None:
+    text = "package p\n\np { if := 1; if # a\n} # b\n"
+    formatted = format_source(Source("", text), v0=True, target="v0v1")
+    with pytest.raises(ParseError):
+        parse_module(Source("", formatted), v0=True)
+
+
+def test_all_future_keywords_leave_those_that_v1_has_to_import() -> None:
+    text = "package p\n\nimport future.keywords\n\np { not {input.x} }\n"
+    assert format_source(Source("", text), v0=True, target="v0v1") == (
+        "package p\n\nimport future.keywords.not\nimport rego.v1\n\np if not { input.x }\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("input = 1", "rules must not shadow input (use a different rule name)"),
+        ("f([{1: data}]) = 1", "args must not shadow data (use a different variable name)"),
+        (
+            "p { x := [y | input := 1; y = 1] }",
+            "variables must not shadow input (use a different variable name)",
+        ),
+        ("import data.a\nimport input.b as a\np { a }", "import must not shadow import data.a"),
+        ("p { [all([true]) | true] }", "deprecated built-in function calls in expression: all"),
+        ("if = 1", "if keyword cannot be used for rule name"),
+    ],
+)
+def test_what_v1_does_not_have_is_refused(text: str, message: str) -> None:
+    source = Source("p.rego", f"package p\n\n{text}\n")
+    targets: tuple[Target, ...] = ("v0v1", "v1")
+    for target in targets:
+        with pytest.raises(CompileError) as caught:
+            format_source(source, v0=True, target=target, removed={"all"})
+        assert [each.message for each in caught.value.diagnostics] == [message]
+        assert {each.span.row > 2 for each in caught.value.diagnostics} == {True}
+    format_source(source, v0=True, target="v0", removed={"all"})
+
+
+def test_equal_members_and_keys_are_written_once_as_in_opa() -> None:
+    text = 'package p\n\np := {1, 2, 1.0, "a"}\n\nq := {"a": 1, "b": 2, "a": 3}\n'
+    assert format_source(Source("", text)) == (
+        'package p\n\np := {1, 2, "a"}\n\nq := {"a": 3, "b": 2}\n'
     )
 
 
@@ -160,6 +281,7 @@ def test_a_comment_without_a_place_leaves_the_rule_as_it_was() -> None:
     "text",
     [
         "package # a\np # b",
+        "package # a\np\n\n# a\nq := 1 # a",
         "package p\nimport # a\ndata.x # b\nimport data.a",
         "package p\np := # a\n[1, # b\n2] # c",
         "package p\np # a\n:= # b\n1 # c\nq := 1",
@@ -181,26 +303,55 @@ def test_comments_in_odd_places_are_kept(text: str) -> None:
     assert check(text, v0=False) == []
 
 
-@pytest.mark.property
-def test_comments_anywhere_are_kept(shared: Path) -> None:
-    chance = Random(1)
-    cases = [c for c in rows(shared / "data/golden/fmt.jsonl.gz") if not c.get("flags")]
-    for _ in range(400):
-        text = chance.choice(cases)["source"]
-        lexer = Lexer(Source("", text))
-        token = lexer.first()
-        places = [token.start]
-        while token.kind not in (EOF, "illegal"):
-            token = lexer.after(token.end)
-            places.append(token.start)
-        for place in sorted(chance.sample(places, min(4, len(places))), reverse=True):
-            comment = chance.choice(["\n", f"# {place}\n", f"\n# {place}\n"])
-            text = text[:place] + comment + text[place:]
+def boundaries(text: str) -> list[int]:
+    """Where a comment may stand: before each token, and at the end."""
+    lexer = Lexer(Source("", text))
+    token = lexer.first()
+    places = [token.start]
+    while token.kind not in (EOF, "illegal"):
+        token = lexer.after(token.end)
+        places.append(token.start)
+    return places
+
+
+def commented(text: str, chance: Random, count: int) -> str:
+    """The text with comments, alone or beside something, and some blank lines."""
+    places = boundaries(text)
+    for place in sorted(chance.sample(places, min(count, len(places))), reverse=True):
+        lines = chance.choice(["# {}\n", "\n# {}\n", "# {}\n\n", "\n\n# {}\n", "\n"])
+        text = text[:place] + lines.format(place) + text[place:]
+    return text
+
+
+def assert_comments_are_kept(texts: list[tuple[str, bool]], seed: int, count: int) -> None:
+    chance = Random(seed)
+    tried = 0
+    while tried < count:
+        text, v0 = chance.choice(texts)
         try:
-            found = check(text, v0=False)
-        except ParseError:
+            text = commented(text, chance, chance.choice([1, 1, 1, 2, 6]))
+            found = check(text, v0=v0)
+        except (CompileError, ParseError):
             continue
+        tried += 1
         assert not found, text
+
+
+def test_comments_between_any_two_tokens_are_kept(shared: Path) -> None:
+    assert_comments_are_kept(recorded(shared), seed=1, count=200)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("seed", range(20))
+def test_comments_anywhere_are_kept(shared: Path, seed: int) -> None:
+    assert_comments_are_kept(recorded(shared), seed=seed, count=400)
+
+
+def test_generated_programs_are_the_same_when_formatted() -> None:
+    texts = ["package p\n\n" + "\n".join(program(seed)) + "\n" for seed in range(15)]
+    for text in texts:
+        assert check(text, v0=False) == [], text
+    assert_comments_are_kept([(text, False) for text in texts], seed=1, count=15)
 
 
 def test_v0_keeps_its_forms() -> None:

@@ -1,50 +1,33 @@
 """A policy in its one canonical layout: `opa fmt`.
 
 Rows decide: what stood on lines of its own stays on lines of its own, everything else is joined.
-Comments are kept; a part with a comment that the layout has no place for is left as it was. The
-formatted text parses to the same tree and formats to itself.
+The layout is OPA's where that means the same, keeps every comment and stays as it is when it is
+formatted again. That is checked; a rule for which it does not hold is written in another style.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from itertools import pairwise
+from typing import Final
 
-from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
-from doorward.rego.syntax.format_terms import MEMBERS, TermWriter
-from doorward.rego.syntax.layout import Mark, UnexpectedComment, closing_row, last_row
-from doorward.rego.syntax.nodes import (
-    Call,
-    Every,
-    Expr,
-    Head,
-    Import,
-    Module,
-    Package,
-    Ref,
-    Rule,
-    Scalar,
-    Set,
-    Term,
-    Var,
-)
-from doorward.rego.syntax.opa_json import rank
+from doorward.rego.errors import PARSE_ERROR, Diagnostic, InternalError, ParseError
+from doorward.rego.source import Source
+from doorward.rego.syntax.format_module import ModuleWriter, Style, Target, needed_imports
+from doorward.rego.syntax.layout import UnexpectedComment, last_row
+from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
-from doorward.rego.syntax.walk import walk
+from doorward.rego.syntax.sameness import is_same
+from doorward.rego.syntax.v1 import check_is_v1
 
 __all__ = ["Target", "format_module", "format_source"]
 
-Target: TypeAlias = Literal["v0", "v0v1", "v1"]
-"""The syntax to write: v0, v0 and v1 at once (`import rego.v1`), or v1."""
-
 MAX_ROUNDS: Final = 5
 """How often a text is formatted again: a comment that moved may move other rows."""
-_TRUE_BODY: Final = (Expr(Scalar(True)),)
-_OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
-"""Keywords that stay imports in v1."""
+
+_CHANGED: Final = "formatting would change what the policy says, or lose a comment"
+_STYLES: Final[tuple[Style, ...]] = ("plain", "spread", "kept", "hoisted")
 
 
 def format_source(
@@ -53,359 +36,92 @@ def format_source(
     v0: bool = False,
     target: Target = "v1",
     drop_v0_imports: bool = False,
+    removed: Container[str] = (),
 ) -> str:
-    """The formatted text of a policy, read as v0 if said so; ParseError if it is none."""
+    """The formatted text of a policy, read as v0 if said so; ParseError if it is none.
+
+    CompileError where it has what the target does not: `removed` are the built-ins gone in v1.
+    What the target cannot say may come out as text that it refuses.
+    """
+    module = parse_module(source, v0=v0)
+    if target != "v0":
+        check_is_v1(module, removed)
     text = source.text
+    last = module
     for _ in range(MAX_ROUNDS):  # pragma: no branch - no text is known to need all of them
-        module = parse_module(Source(source.name, text), v0=v0)
-        formatted = format_module(module, target=target, drop_v0_imports=drop_v0_imports)
+        formatted = format_module(last, target=target, drop_v0_imports=drop_v0_imports)
         if formatted == text:
             break
-        text, v0 = formatted, target != "v1"
+        text = formatted
+        try:
+            last = parse_module(Source(source.name, text), v0=target == "v0")
+        except ParseError:
+            return text  # what the target cannot say, as a variable named `if`
+    if not is_same(module, last):  # pragma: no cover - a fault of ours
+        raise InternalError([Diagnostic(PARSE_ERROR, _CHANGED)])
     return text
 
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
     """The formatted text of a module that was read from a text."""
-    imports = _imports(module, target=target, drop_v0_imports=drop_v0_imports)
-    return _ModuleWriter(module, target).module(imports)
+    layout = _Layout(target, drop_v0_imports)
+    text = layout.text(module, {})
+    if layout.holds(module, text, {}):
+        assert text is not None, "what holds was written"
+        return text
+    styles = {
+        place: layout.style(part) for place, part in enumerate(_parts(module)) if part.comments
+    }
+    text = layout.text(module, styles)
+    assert text is not None, "a style that holds for its rule can be written"
+    return text
 
 
-class _ModuleWriter(TermWriter):
-    """Packages, imports and rules."""
+class _Layout:
+    """What a module becomes for one target, and whether it may."""
 
-    def __init__(self, module: Module, target: Target) -> None:
-        trimmed = (replace(c, text=c.text.rstrip()) for c in module.comments)
-        super().__init__(trimmed)
-        self.source = module
-        names = {name for i in module.imports for name in _future(i)}
-        everything = any(_is_rego_v1(i) or _is_all_future(i) for i in module.imports)
-        self.v1 = target != "v0"
-        self.contains = self.v1 or everything or "contains" in names
-        self.ifs = self.v1 or everything or "if" in names
-        self.ref_heads = any(_needs_ref_heads(rule.head) for rule in module.rules)
-        self.keywords = KEYWORDS | V1_KEYWORDS if self.v1 else KEYWORDS | names
+    def __init__(self, target: Target, drop_v0_imports: bool) -> None:
+        self.target: Target = target
+        self.drop_v0_imports = drop_v0_imports
 
-    def module(self, imports: Sequence[Import]) -> str:
-        self.package(self.source.package)
-        others: list[Import | Rule] = [*imports, *self.source.rules]
-        others.sort(key=lambda node: (node.span.row, node.span.col))
-        while others:
-            kind = type(others[0])
-            count = next((i for i, o in enumerate(others) if type(o) is not kind), len(others))
-            if kind is Import:
-                self.imports([o for o in others[:count] if isinstance(o, Import)])
-            else:
-                self.rules([o for o in others[:count] if isinstance(o, Rule)])
-            del others[:count]
-        for comment in self.comments:
-            self.write_line(f"#{comment.text}")
-        return self.text()
-
-    def package(self, package: Package) -> None:
-        inside = self.comments_in(package.span)
-        self.comments = tuple(c for c in self.comments if c not in inside)
-        self.pass_row(package.span.row)
-        for comment in inside[:-1]:
-            self.write_line(f"#{comment.text}")
-        self.start_line()
-        terms = package.terms or tuple(Scalar(name) for name in package.path)
-        self.write("package ")
-        self.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
-        for comment in inside[-1:]:
-            self.write(f" #{comment.text}")
-        self.blank_line()
-
-    # Imports
-
-    def imports(self, imports: Sequence[Import]) -> None:
-        inside = {
-            id(found): [
-                c for c in self.comments if found.span.row <= c.span.row <= last_row(found.span)
-            ]
-            for found in imports
-        }
-        taken = {id(comment) for comments in inside.values() for comment in comments}
-        self.comments = tuple(c for c in self.comments if id(c) not in taken)
-        for group in _groups(imports):
-            self.pass_row(group[0].span.row)
-            for found in sorted(group, key=_import_rank):
-                comments = inside[id(found)]
-                for comment in comments[:-1]:
-                    self.write_line(f"#{comment.text}")
-                self.start_line()
-                self.imported(found)
-                for comment in comments[-1:]:
-                    self.write(f" #{comment.text}")
-                self.end_line()
-            self.blank_line()
-
-    def imported(self, found: Import) -> None:
-        self.write("import ")
-        path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
-        keywords = self.keywords
-        if _future(found):
-            self.keywords = frozenset()
-        self.ref(path)
-        self.keywords = keywords
-        if found.alias is not None:
-            self.write(f" as {found.alias}")
-
-    # Rules
-
-    def rules(self, rules: Sequence[Rule]) -> None:
-        for index, rule in enumerate(rules):
-            self.whole_rule(rule)
-            if index + 1 < len(rules):
-                following = rules[index + 1]
-                adjacent = following.span.row == rule.span.row + 1
-                if adjacent and self.is_one_line(rule) and self.is_one_line(following):
-                    continue
-            self.blank_line()
-
-    def whole_rule(self, rule: Rule) -> None:
-        """The rule, or its text as it was if a comment in it would get lost."""
-        with suppress(UnexpectedComment):
-            self.pass_row(rule.span.row)
-        mark = self.mark()
+    def text(self, module: Module, styles: Mapping[int, Style]) -> str | None:
+        """None where a comment has no place in these styles."""
+        imports = needed_imports(module, target=self.target, drop_v0_imports=self.drop_v0_imports)
         try:
-            self.rule(rule)
+            return ModuleWriter(module, self.target, styles).module(imports)
         except UnexpectedComment:
-            pass
-        else:
-            if self.has_all(mark):
-                return
-        self.back(mark)
-        self.start_line()
-        self.write(rule.span.text)
-        end = last_row(rule.span)
-        self.comments = tuple(c for c in self.comments if c.span.row >= end)
-        if self.beside is not None and self.beside.span.row < end:
-            self.beside = None
-        with suppress(UnexpectedComment):
-            self.pass_row(end)
-        self.end_line()
+            return None
 
-    def has_all(self, mark: Mark) -> bool:
-        """Whether every comment that was due since `mark` ends one line of what was written."""
-        waiting = (*self.comments, self.beside)
-        due = [f"#{c.text}" for c in (*mark.comments, mark.beside) if c and c not in waiting]
-        lines = self.written(mark).split("\n")
-        return all(sum(line.endswith(c) for line in lines) == due.count(c) for c in due)
-
-    def is_one_line(self, rule: Rule) -> bool:
-        if len(rule.body) > 1 or rule.default or rule.else_rule is not None:
+    def holds(self, module: Module, text: str | None, styles: Mapping[int, Style]) -> bool:
+        """Whether `text` is `module`, comments included, and stays as it is."""
+        if text is None:
             return False
-        return self.uses_if(rule.head)
-
-    def uses_if(self, head: Head) -> bool:
-        return self.ifs and (self.contains or head.key is None)
-
-    def rule(self, rule: Rule, *, is_else: bool = False) -> None:
-        if not is_else:
-            self.start_line()
-        if rule.default:
-            self.write("default ")
-        constant = (not rule.body or rule.body == _TRUE_BODY) and rule.else_rule is None
-        self.keep_final_comment = constant
-        spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
-        if constant:
-            self.end_line()
-            return
-        self.keep_final_comment = True
-        if self.uses_if(rule.head):
-            self.write(" if")
-            if self.fits_on_line(rule):
-                self.one_line_body(rule)
-                return
-        self.block(rule, spoiled=spoiled)
-
-    def fits_on_line(self, rule: Rule) -> bool:
-        if len(rule.body) != 1:
-            return False
-        (expr,) = rule.body
-        # A set alone would be read as the body's braces, even behind `not`.
-        return expr.span.row == last_row(rule.head.span) and not isinstance(expr.term, Set)
-
-    def one_line_body(self, rule: Rule) -> None:
-        self.write(" ")
-        self.expr_or_as_is(rule.body[0])
-        self.end_line()
-        if rule.else_rule is not None:
-            self.else_rule(rule, rule.else_rule)
-
-    def block(self, rule: Rule, *, spoiled: bool) -> None:
-        if spoiled and self.comments:
-            self.write(" { ")
-        else:
-            self.write(" {")
-            self.end_line()
-        self.level += 1
-        self.body(rule.body)
-        skip = "()" if rule.head.args else "[]" if rule.head.key is not None else ""
-        with suppress(UnexpectedComment):
-            self.pass_row(closing_row(rule.span, "{}", skip))
-        self.level -= 1
-        self.start_line()
-        self.write("}")
-        if rule.else_rule is not None:
-            self.else_rule(rule, rule.else_rule)
-
-    def else_rule(self, rule: Rule, following: Rule) -> None:
-        row = following.span.row
-        lines = rule.span.text.split("\n")
-        distance = row - rule.span.row
-        own_line = not 0 < distance < len(lines) or lines[distance].strip().startswith("else")
-        comment_above = bool(self.comments) and self.comments[0].span.row < row
-        comment_above = comment_above or self.beside is not None
-        if not comment_above and not own_line:
-            self.write(" ")
-        else:
-            self.blank_line()
-            self.start_line()
-        self.pass_row(row)
-        if comment_above and own_line:
-            self.start_line()
-        self.rule(following, is_else=True)
-
-    # Heads
-
-    def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
-        """Write the head; False if its key or value had to be written as it is."""
-        head = rule.head
-        if is_else:
-            self.write("else")
-        elif not self.name(head):
-            return True
-        if head.args and not is_else:
-            self.write("(")
-            close = closing_row(head.span, "()")
-            self.items(head.args, head.span, close, self.argument)
-            self.write(")")
         try:
-            if head.key is not None:
-                self.key(head.key)
-            else:
-                self.value(rule, is_constant=is_constant, is_else=is_else)
-        except UnexpectedComment:
+            again = parse_module(Source(module.span.file, text), v0=self.target == "v0")
+        except ParseError:
             return False
-        return True
-
-    def name(self, head: Head) -> bool:
-        """Write the name; False if the whole head had to be written as it is."""
-        if self.ref_heads or len(head.ref.args) != 1:
-            self.ref(head.ref)
-            return True
-        (key,) = head.ref.args
-        if self.comments and key.span.row == self.comments[0].span.row:
-            self.write_as_is(head.span, self.mark())
+        if not is_same(module, again):
             return False
-        self.write(head.ref.head.name if isinstance(head.ref.head, Var) else "")
-        self.write(f"[{self.term_text(key)}]")
-        return True
+        # Nothing waits any more in what was hoisted: in the next round it is plain.
+        return "hoisted" in styles.values() or self.text(again, styles) == text
 
-    def key(self, key: Term) -> None:
-        self.write(" contains " if self.contains else "[")
-        try:
-            self.term(key)
-        finally:
-            self.write("" if self.contains else "]")
-
-    def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
-        head = rule.head
-        value = head.value
-        has_key = len(head.ref.args) == 1 and not head.args and not is_else and not rule.default
-        if value is None:
-            # `f(1)` stays as it is; anything else without a body needs its value to mean the same.
-            if not is_constant or (head.args and not rule.body and not is_else):
-                return
-            value = Scalar(True, head.span)
-        elif value == Scalar(True) and not (has_key or is_constant or rule.default):
-            return
-        self.write(" := " if head.assign or self.v1 else " = ")
-        self.term(value)
+    def style(self, part: Module) -> Style:
+        """The first style that holds for the one rule of `part`, else the first that can be."""
+        texts = {style: self.text(part, {0: style}) for style in _STYLES}
+        possible = [style for style in _STYLES if texts[style] is not None]
+        holding = (style for style in possible if self.holds(part, texts[style], {0: style}))
+        return next(holding, possible[0])
 
 
-def _needs_ref_heads(head: Head) -> bool:
-    parts = len(head.ref.args)
-    return parts > 1 or (parts == 1 and head.key is not None)
-
-
-# Imports
-
-
-def _path(found: Import) -> tuple[str, ...]:
-    head, args = (
-        (found.path.head, found.path.args) if isinstance(found.path, Ref) else (found.path, ())
-    )
-    first = head.name if isinstance(head, Var) else ""
-    return (first, *(str(a.value) for a in args if isinstance(a, Scalar)))
-
-
-def _future(found: Import) -> tuple[str, ...]:
-    """The keyword that is imported, if one is."""
-    path = _path(found)
-    return path[2:] if path[:2] == ("future", "keywords") and len(path) == 3 else ()
-
-
-def _is_all_future(found: Import) -> bool:
-    return _path(found) == ("future", "keywords")
-
-
-def _is_rego_v1(found: Import) -> bool:
-    return _path(found) == ("rego", "v1")
-
-
-def _import_rank(found: Import) -> tuple[object, str]:
-    path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
-    return rank(path), found.alias or ""
-
-
-def _groups(imports: Sequence[Import]) -> list[list[Import]]:
-    groups: list[list[Import]] = []
-    last = -2
-    for found in imports:
-        if not groups or found.span.row - last > 1:
-            groups.append([])
-        groups[-1].append(found)
-        last = found.span.row
-    return groups
-
-
-def _imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
-    """The imports that the target needs, with those added that it lacks."""
-    imports = list(module.imports)
-    if target == "v1" and drop_v0_imports:
-        imports = [i for i in imports if not _is_rego_v1(i)]
-    elif target == "v0v1" and not any(map(_is_rego_v1, imports)):
-        imports.append(_added(imports, "rego", "v1"))
-    if target == "v0" and not any(map(_is_rego_v1, imports)):
-        for name in sorted(_used_keywords(module)):
-            known = {"in", "every"} if name == "in" else {name}
-            if not any(_is_all_future(i) or known & set(_future(i)) for i in imports):
-                imports.append(_added(imports, "future", "keywords", name))
-    elif drop_v0_imports or any(map(_is_rego_v1, imports)):
-        imports = [i for i in imports if _path(i)[0] != "future" or set(_future(i)) & _OWN_KEYWORDS]
-    return imports
-
-
-def _used_keywords(module: Module) -> set[str]:
-    used = set()
-    for node in walk(module):
-        match node:
-            case Every():
-                used.add("every")
-            case Expr(term=Call() as call) if call.name in MEMBERS:
-                used.add("in")
-            case _:
-                pass
-    return used
-
-
-def _added(imports: Sequence[Import], first: str, *rest: str) -> Import:
-    """An import that was not in the text: behind the last one of its kind, or before all."""
-    rows = [i.span.row for i in imports if _path(i)[0] == "future" or _is_rego_v1(i)]
-    row = max(rows, default=0) + 1
-    text = Source("", "")
-    place = Span(text, 0, 0, row, 1)
-    return Import(Ref(Var(first, place), tuple(Scalar(r, place) for r in rest), place), span=place)
+def _parts(module: Module) -> list[Module]:
+    """The module once for each rule, with the comments that belong to it."""
+    ends = [last_row(rule.span) for rule in module.rules]
+    above = max(map(last_row, (module.package.span, *(i.span for i in module.imports))))
+    return [
+        replace(
+            module,
+            rules=(rule,),
+            comments=tuple(c for c in module.comments if first < c.span.row <= last),
+        )
+        for rule, (first, last) in zip(module.rules, pairwise([above, *ends]), strict=True)
+    ]

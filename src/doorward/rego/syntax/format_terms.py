@@ -34,6 +34,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
+from doorward.rego.syntax.sameness import distinct, last_pairs
 
 __all__ = ["MEMBERS", "TermWriter"]
 
@@ -171,7 +172,8 @@ class TermWriter(Layout):
         self.write(" in ")
         self.term(every.domain)
         self.write(" {")
-        self.inner_body("{}", every.body, span.row, span)
+        close = closing_row(span, "{}") if self.spreads else -1
+        self.inner_body(every.body, span.row, close)
         if len(every.body) == 1 and every.body[0].span.row == every.span.row:
             self.write(" ")
         self.write("}")
@@ -196,7 +198,7 @@ class TermWriter(Layout):
         """What `not`, `and` and `or` take: a body in braces, or one expression."""
         if braces:
             self.write("{")
-            self.inner_body("{}", body, span.row, span)
+            self.inner_body(body, span.row, closing_row(span, "{}"))
             if body[-1].span.row == span.row:
                 self.write(" ")
             self.write("}")
@@ -249,11 +251,12 @@ class TermWriter(Layout):
                 self.pass_row(closing_row(term.span, "()"))
             case Set(items=items):
                 self.write("{")
-                self.items(items, term.span, closing_row(term.span, "{}"), self.member_term)
+                members = distinct(items)
+                self.items(members, term.span, closing_row(term.span, "{}"), self.member_term)
                 self.write("}")
             case Object(items=pairs):
                 self.write("{")
-                self.items(pairs, term.span, closing_row(term.span, "{}"), self.pair)
+                self.items(last_pairs(pairs), term.span, closing_row(term.span, "{}"), self.pair)
                 self.write("}")
             case ArrayComprehension():
                 self.write("[")
@@ -367,7 +370,8 @@ class TermWriter(Layout):
     def plain_call(self, call: Call) -> None:
         self.ref(call.operator)
         self.write("(")
-        self.items(call.args, call.operator.span, -1, self.argument)
+        close = closing_row(call.span, "()") if self.spreads else -1
+        self.items(call.args, call.operator.span, close, self.argument)
         self.write(")")
 
     def member(self, operands: Sequence[Term]) -> None:
@@ -383,24 +387,27 @@ class TermWriter(Layout):
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
         """Items in the lines that they stood in; one line if they began in one."""
         lines = _lines(items, span.row)
-        if len(lines) < 2:
-            self.check_rows(range(span.row + 1, close), {_row(item) for item in items})
+        if len(lines) < 2 and not (self.spreads and self.has_between(items, span.row, close)):
             for line in lines:
                 self.line(line, write)
-            if self.beside is None:
+            if self.spreads and self.beside is None:
                 self.pass_row(close)
             return
-        self.open_lines()
-        for index, line in enumerate(lines):
-            if index:
-                self.end_line()
-                self.start_line()
+        # A comment beside the bracket stays there if the first item comes below it.
+        self.open_lines(delay=not (self.spreads and (not items or _row(items[0]) > span.row)))
+        for line in lines:
+            self.start_line()
             self.line(line, write)
             self.write(",")
-        self.end_line()
+            self.end_line()
         self.pass_row(close)
         self.level -= 1
         self.start_line()
+
+    def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
+        """Whether a comment waits between two brackets and in no row of an item."""
+        own = {row for item in items for row in _rows(item)}
+        return any(first <= c.span.row < close and c.span.row not in own for c in self.comments)
 
     def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
         for index, item in enumerate(items):
@@ -427,7 +434,7 @@ class TermWriter(Layout):
         self.member_term(term.key)
         self.write(": ")
         self.comprehension_head(term.value)
-        self.inner_body("{}", term.body, term.key.span.row, term.span)
+        self.inner_body(term.body, term.key.span.row, closing_row(term.span, "{}"))
         self.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
@@ -435,20 +442,20 @@ class TermWriter(Layout):
             self.end_line()
             self.start_line()
         self.comprehension_head(head)
-        self.inner_body(pair, body, head.span.row, span)
+        self.inner_body(body, head.span.row, closing_row(span, pair))
 
     def comprehension_head(self, head: Term) -> None:
         parens = isinstance(head, Call) and (_is_union(head) or _in_parens(head))
         self.term_in(head, parens=parens)
         self.write(" |")
 
-    def inner_body(self, pair: str, body: Body, row: int, span: Span) -> None:
+    def inner_body(self, body: Body, row: int, close: int) -> None:
         """A body inside an expression: on the line if it began and stayed there."""
         if body[0].span.row > row or len(_lines(body, row)) > 1:
             self.end_line()
             self.level += 1
             self.body(body)
-            self.pass_row(closing_row(span, pair))
+            self.pass_row(close)
             self.level -= 1
             self.start_line()
             return
@@ -457,7 +464,7 @@ class TermWriter(Layout):
             if index:
                 self.write("; ")
             self.expr(expr)
-        self.pass_row(closing_row(span, pair))
+        self.pass_row(close)
 
     # Template strings
 
@@ -487,6 +494,13 @@ def _lines(items: Sequence[T], row: int) -> list[list[T]]:
         lines[-1].append(item)
         row = begins
     return lines
+
+
+def _rows(item: object) -> range:
+    """The rows that an item takes."""
+    last = item[-1] if isinstance(item, tuple) else item
+    span = getattr(last, "span", None)
+    return range(_row(item), last_row(span) + 1 if isinstance(span, Span) else 0)
 
 
 def _row(item: object) -> int:

@@ -7,7 +7,7 @@ where there will be no line, `UnexpectedComment` says that the text is better le
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from doorward.rego.source import Span
@@ -45,6 +45,8 @@ class Layout:
         """The comment that ends the current line."""
         self.delay = False
         """It ends the next line, not this one."""
+        self.spreads = False
+        """A collection with a comment in it takes a line for each of its lines."""
         self.keep_final_comment = False
         """A comment in the last row of an unformatted part is written with it."""
         self._out: list[str] = []
@@ -99,17 +101,18 @@ class Layout:
         self.write(text)
         self.end_line()
 
-    def open_lines(self) -> None:
-        """Go on in indented lines; a comment that is waiting comes at the end of the first."""
-        self.delay = True
+    def open_lines(self, *, delay: bool) -> None:
+        """Go on in indented lines; `delay`: a comment that is waiting ends the first of them."""
+        self.delay = delay
         self.end_line()
         self.level += 1
-        self.start_line()
 
     # Comments
 
     def pass_row(self, row: int) -> None:
         """Write the comments above `row`, and keep the one beside it for the end of the line."""
+        if not self.comments or self.comments[0].span.row > row:  # they stand in order
+            return
         before = tuple(c for c in self.comments if c.span.row < row)
         at = [c for c in self.comments if c.span.row == row]
         self.comments = tuple(c for c in self.comments if c.span.row > row)
@@ -138,14 +141,15 @@ class Layout:
             self.write_line(f"#{comment.text}")
             last = comment
 
-    def comments_in(self, span: Span) -> list[Comment]:
-        """The waiting comments in the rows of a span."""
-        return [c for c in self.comments if span.row <= c.span.row <= last_row(span)]
-
-    def check_rows(self, rows: range, taken: Container[int]) -> None:
-        """UnexpectedComment if a comment waits in one of `rows` beside nothing that is `taken`."""
-        if any(c.span.row in rows and c.span.row not in taken for c in self.comments):
-            raise UnexpectedComment
+    def take_comments(self, span: Span) -> list[Comment]:
+        """The waiting comments in the rows of a span, which do not wait any more."""
+        taken: list[Comment] = []
+        left: list[Comment] = []
+        for comment in self.comments:
+            inside = span.row <= comment.span.row <= last_row(span)
+            (taken if inside else left).append(comment)
+        self.comments = tuple(left)
+        return taken
 
     def write_as_is(self, span: Span, mark: Mark) -> None:
         """Go back to `mark` and write the text as it was, with the comments inside it."""
@@ -186,10 +190,8 @@ def closing_row(span: Span, pair: str, skip: str = "") -> int:
     `skip` is another pair to step over first, as the parentheses of a head.
     """
     text = span.text
-    start = 0
-    if skip:
-        start = max(_closing(text, skip, 0), 0)
-    end = _closing(text, pair, start)
+    start = _closing(text, skip, 0) if skip else 0
+    end = -1 if start < 0 else _closing(text, pair, start)
     return -1 if end < 0 else span.row + text.count("\n", 0, end)
 
 

@@ -1,0 +1,413 @@
+"""A whole module in its canonical layout: package, imports and rules.
+
+Each rule is written in one of four styles. `plain` is OPA's. Where that loses a comment or does not
+stay as it is, `spread` gives each comment in a collection a line of its own, `kept` leaves the rule
+as it was written, and `hoisted` puts its comments above it. Which one to take is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
+
+from doorward.rego.source import Source, Span
+from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.format_terms import MEMBERS, TermWriter
+from doorward.rego.syntax.layout import UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.nodes import (
+    And,
+    Call,
+    Every,
+    Expr,
+    Head,
+    Import,
+    Module,
+    Not,
+    Or,
+    Package,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.opa_json import head_key, rank
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["ModuleWriter", "Style", "Target", "needed_imports"]
+
+Target: TypeAlias = Literal["v0", "v0v1", "v1"]
+"""The syntax to write: v0, v0 and v1 at once (`import rego.v1`), or v1."""
+
+Style: TypeAlias = Literal["plain", "spread", "kept", "hoisted"]
+"""How a rule is written."""
+
+_TRUE_BODY: Final = (Expr(Scalar(True)),)
+_OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
+"""Keywords that stay imports in v1."""
+
+
+class ModuleWriter(TermWriter):
+    """Packages, imports and rules."""
+
+    def __init__(self, module: Module, target: Target, styles: Mapping[int, Style]) -> None:
+        trimmed = (replace(c, text=c.text.rstrip()) for c in module.comments)
+        super().__init__(trimmed)
+        self.source = module
+        self.styles = styles
+        """The styles of rules that are not plain, by their place among the rules."""
+        names = {name for i in module.imports for name in _future(i)}
+        everything = any(_is_rego_v1(i) or _is_all_future(i) for i in module.imports)
+        self.v1 = target != "v0"
+        self.contains = self.v1 or everything or "contains" in names
+        self.ifs = self.v1 or everything or "if" in names
+        self.ref_heads = any(_needs_ref_heads(rule.head) for rule in module.rules)
+        self.keywords = KEYWORDS | V1_KEYWORDS if self.v1 else KEYWORDS | names
+        self.count = 0
+        """Rules written so far."""
+
+    def module(self, imports: Sequence[Import]) -> str:
+        self.package(self.source.package)
+        others: list[Import | Rule] = [*imports, *self.source.rules]
+        others.sort(key=lambda node: (node.span.row, node.span.col))
+        while others:
+            kind = type(others[0])
+            count = next((i for i, o in enumerate(others) if type(o) is not kind), len(others))
+            if kind is Import:
+                self.imports([o for o in others[:count] if isinstance(o, Import)])
+            else:
+                self.rules([o for o in others[:count] if isinstance(o, Rule)])
+            del others[:count]
+        for comment in self.comments:
+            self.write_line(f"#{comment.text}")
+        return self.text()
+
+    def package(self, package: Package) -> None:
+        inside = self.take_comments(package.span)
+        self.pass_row(package.span.row)
+        for comment in inside[:-1]:
+            self.write_line(f"#{comment.text}")
+        self.start_line()
+        terms = package.terms or tuple(Scalar(name) for name in package.path)
+        self.write("package ")
+        self.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
+        for comment in inside[-1:]:
+            self.write(f" #{comment.text}")
+        self.blank_line()
+
+    # Imports
+
+    def imports(self, imports: Sequence[Import]) -> None:
+        inside = {
+            id(found): [
+                c for c in self.comments if found.span.row <= c.span.row <= last_row(found.span)
+            ]
+            for found in imports
+        }
+        taken = {id(comment) for comments in inside.values() for comment in comments}
+        self.comments = tuple(c for c in self.comments if id(c) not in taken)
+        for group in _groups(imports):
+            self.pass_row(group[0].span.row)
+            for found in sorted(group, key=_import_rank):
+                comments = inside[id(found)]
+                for comment in comments[:-1]:
+                    self.write_line(f"#{comment.text}")
+                self.start_line()
+                self.imported(found)
+                for comment in comments[-1:]:
+                    self.write(f" #{comment.text}")
+                self.end_line()
+            self.blank_line()
+
+    def imported(self, found: Import) -> None:
+        self.write("import ")
+        path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
+        keywords = self.keywords
+        if _future(found):
+            self.keywords = frozenset()
+        self.ref(path)
+        self.keywords = keywords
+        if found.alias is not None:
+            self.write(f" as {found.alias}")
+
+    # Rules
+
+    def rules(self, rules: Sequence[Rule]) -> None:
+        for index, rule in enumerate(rules):
+            with suppress(UnexpectedComment):
+                self.pass_row(rule.span.row)
+            self.styled_rule(rule, self.styles.get(self.count, "plain"))
+            self.count += 1
+            if index + 1 < len(rules):
+                following = rules[index + 1]
+                adjacent = following.span.row == rule.span.row + 1
+                if adjacent and self.is_one_line(rule) and self.is_one_line(following):
+                    continue
+            self.blank_line()
+
+    def styled_rule(self, rule: Rule, style: Style) -> None:
+        self.spreads = style == "spread"
+        if style == "kept":
+            self.kept_rule(rule)
+        elif style == "hoisted":
+            self.hoisted_rule(rule)
+        else:
+            self.rule(rule)
+
+    def kept_rule(self, rule: Rule) -> None:
+        """The rule as it was written, with the comments inside it."""
+        self.start_line()
+        self.write(rule.span.text)
+        end = last_row(rule.span)
+        self.comments = tuple(c for c in self.comments if c.span.row >= end)
+        if self.beside is not None and self.beside.span.row < end:
+            self.beside = None
+        with suppress(UnexpectedComment):
+            self.pass_row(end)
+        self.end_line()
+
+    def hoisted_rule(self, rule: Rule) -> None:
+        """The rule below all of its comments."""
+        inside = self.take_comments(rule.span)
+        above = inside if self.beside is None else [self.beside, *inside]
+        waiting = self.comments
+        self.comments, self.beside = (), None
+        for comment in above:
+            self.write_line(f"#{comment.text}")
+        self.rule(rule)
+        self.comments = waiting
+
+    def is_one_line(self, rule: Rule) -> bool:
+        if len(rule.body) > 1 or rule.default or rule.else_rule is not None:
+            return False
+        return self.uses_if(rule.head)
+
+    def uses_if(self, head: Head) -> bool:
+        return self.ifs and (self.contains or head.key is None)
+
+    def rule(self, rule: Rule, *, is_else: bool = False) -> None:
+        if not is_else:
+            self.start_line()
+        if rule.default:
+            self.write("default ")
+        constant = (not rule.body or rule.body == _TRUE_BODY) and rule.else_rule is None
+        self.keep_final_comment = constant
+        spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
+        if constant:
+            self.end_line()
+            return
+        self.keep_final_comment = True
+        if self.uses_if(rule.head):
+            self.write(" if")
+            if self.fits_on_line(rule):
+                self.one_line_body(rule)
+                return
+        self.block(rule, spoiled=spoiled, is_else=is_else)
+
+    def fits_on_line(self, rule: Rule) -> bool:
+        if len(rule.body) != 1:
+            return False
+        (expr,) = rule.body
+        # A set alone would be read as the body's braces, even behind `not`.
+        return expr.span.row == _head_row(rule) and not isinstance(expr.term, Set)
+
+    def one_line_body(self, rule: Rule) -> None:
+        self.write(" ")
+        self.expr_or_as_is(rule.body[0])
+        self.end_line()
+        if rule.else_rule is not None:
+            self.else_rule(rule, rule.else_rule)
+
+    def block(self, rule: Rule, *, spoiled: bool, is_else: bool) -> None:
+        if spoiled and self.comments:
+            self.write(" { ")
+        else:
+            self.write(" {")
+            self.end_line()
+        self.level += 1
+        self.body(rule.body)
+        skip = "()" if rule.head.args and not is_else else ""
+        if not skip and head_key(rule) is not None:
+            skip = "[]"
+        with suppress(UnexpectedComment):
+            self.pass_row(closing_row(rule.span, "{}", skip))
+        self.level -= 1
+        self.start_line()
+        self.write("}")
+        if rule.else_rule is not None:
+            self.else_rule(rule, rule.else_rule)
+
+    def else_rule(self, rule: Rule, following: Rule) -> None:
+        row = following.span.row
+        lines = rule.span.text.split("\n")
+        distance = row - rule.span.row
+        own_line = not 0 < distance < len(lines) or lines[distance].strip().startswith("else")
+        comment_above = bool(self.comments) and self.comments[0].span.row < row
+        comment_above = comment_above or self.beside is not None
+        if not comment_above and not own_line:
+            self.write(" ")
+        else:
+            self.blank_line()
+            self.start_line()
+        self.pass_row(row)
+        if comment_above and own_line:
+            self.start_line()
+        self.rule(following, is_else=True)
+
+    # Heads
+
+    def head(self, rule: Rule, *, is_constant: bool, is_else: bool) -> bool:
+        """Write the head; False if its key or value had to be written as it is."""
+        head = rule.head
+        if is_else:
+            self.write("else")
+        elif not self.name(head):
+            return True
+        if head.args and not is_else:
+            self.write("(")
+            close = closing_row(head.span, "()")
+            self.items(head.args, head.span, close, self.argument)
+            self.write(")")
+        try:
+            if head.key is not None:
+                self.key(head.key)
+            else:
+                self.value(rule, is_constant=is_constant, is_else=is_else)
+        except UnexpectedComment:
+            return False
+        return True
+
+    def name(self, head: Head) -> bool:
+        """Write the name; False if the whole head had to be written as it is."""
+        if self.ref_heads or len(head.ref.args) != 1:
+            self.ref(head.ref)
+            return True
+        (key,) = head.ref.args
+        if self.comments and key.span.row == self.comments[0].span.row:
+            self.write_as_is(head.span, self.mark())
+            return False
+        self.write(head.ref.head.name if isinstance(head.ref.head, Var) else "")
+        self.write(f"[{self.term_text(key)}]")
+        return True
+
+    def key(self, key: Term) -> None:
+        self.write(" contains " if self.contains else "[")
+        try:
+            self.term(key)
+        finally:
+            self.write("" if self.contains else "]")
+
+    def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
+        head = rule.head
+        value = head.value
+        has_key = len(head.ref.args) == 1 and not head.args and not is_else and not rule.default
+        if value is None:
+            # `f(1)` stays as it is; anything else without a body needs its value to mean the same.
+            if not is_constant or (head.args and not rule.body and not is_else):
+                return
+            value = Scalar(True, head.span)
+        elif value == Scalar(True) and not (has_key or is_constant or rule.default):
+            return
+        self.write(" := " if head.assign or self.v1 else " = ")
+        self.term(value)
+
+
+def _head_row(rule: Rule) -> int:
+    """The row in which a head ends; a further body after the same head has no head but its `{`."""
+    span = rule.head.span
+    return span.row if span.text.startswith("{") else last_row(span)
+
+
+def _needs_ref_heads(head: Head) -> bool:
+    parts = len(head.ref.args)
+    return parts > 1 or (parts == 1 and head.key is not None)
+
+
+# Imports
+
+
+def _path(found: Import) -> tuple[str, ...]:
+    head, args = (
+        (found.path.head, found.path.args) if isinstance(found.path, Ref) else (found.path, ())
+    )
+    first = head.name if isinstance(head, Var) else ""
+    return (first, *(str(a.value) for a in args if isinstance(a, Scalar)))
+
+
+def _future(found: Import) -> tuple[str, ...]:
+    """The keyword that is imported, if one is."""
+    path = _path(found)
+    return path[2:] if path[:2] == ("future", "keywords") and len(path) == 3 else ()
+
+
+def _is_all_future(found: Import) -> bool:
+    return _path(found) == ("future", "keywords")
+
+
+def _is_rego_v1(found: Import) -> bool:
+    return _path(found) == ("rego", "v1")
+
+
+def _import_rank(found: Import) -> tuple[object, str]:
+    path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
+    return rank(path), found.alias or ""
+
+
+def _groups(imports: Sequence[Import]) -> list[list[Import]]:
+    groups: list[list[Import]] = []
+    last = -2
+    for found in imports:
+        if not groups or found.span.row - last > 1:
+            groups.append([])
+        groups[-1].append(found)
+        last = found.span.row
+    return groups
+
+
+def needed_imports(module: Module, *, target: Target, drop_v0_imports: bool) -> list[Import]:
+    """The imports that the target needs, with those added that it lacks."""
+    imports = list(module.imports)
+    if target == "v1" and drop_v0_imports:
+        imports = [i for i in imports if not _is_rego_v1(i)]
+    elif target == "v0v1" and not any(map(_is_rego_v1, imports)):
+        imports.append(_added(imports, "rego", "v1"))
+    if target == "v0" and not any(map(_is_rego_v1, imports)):
+        for name in sorted(_used_keywords(module) - _OWN_KEYWORDS):
+            known = {"in", "every"} if name == "in" else {name}
+            if not any(_is_all_future(i) or known & set(_future(i)) for i in imports):
+                imports.append(_added(imports, "future", "keywords", name))
+    elif drop_v0_imports or any(map(_is_rego_v1, imports)):
+        kept = [i for i in imports if _path(i)[0] != "future" or set(_future(i)) & _OWN_KEYWORDS]
+        if any(map(_is_all_future, imports)):
+            known = {name for i in kept for name in _future(i)}
+            missing = sorted((_used_keywords(module) & _OWN_KEYWORDS) - known)
+            kept += [_added(imports, "future", "keywords", name) for name in missing]
+        imports = kept
+    return imports
+
+
+def _used_keywords(module: Module) -> set[str]:
+    used = set()
+    for node in walk(module):
+        match node:
+            case Every():
+                used.add("every")
+            case Expr(term=Call() as call) if call.name in MEMBERS:
+                used.add("in")
+            case Not() | And() | Or():
+                used.add(type(node).__name__.lower())
+            case _:
+                pass
+    return used
+
+
+def _added(imports: Sequence[Import], first: str, *rest: str) -> Import:
+    """An import that was not in the text: behind the last one of its kind, or before all."""
+    rows = [i.span.row for i in imports if _path(i)[0] == "future" or _is_rego_v1(i)]
+    row = max(rows, default=0) + 1
+    text = Source("", "")
+    place = Span(text, 0, 0, row, 1)
+    return Import(Ref(Var(first, place), tuple(Scalar(r, place) for r in rest), place), span=place)

@@ -1,0 +1,87 @@
+"""Whether two modules say the same, but for what a layout may change.
+
+A layout may write a value or a body that is true or leave it out, `:=` for `=` in a head, imports
+of keywords, and `z = x + y` for a call with three operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from doorward.rego.syntax.nodes import (
+    Call,
+    Expr,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.walk import Node, rewrite
+
+__all__ = ["distinct", "is_same", "last_pairs"]
+
+_TRUE: Final = Scalar(True)
+_INFIX: Final = frozenset(
+    {"and", "div", "equal", "gt", "gte", "lt", "lte", "minus", "mul", "neq", "or", "plus", "rem"}
+)
+
+
+def is_same(before: Module, after: Module) -> bool:
+    """Whether rules and comments are the same; imports may differ."""
+    return _comments(before) == _comments(after) and _plain(before) == _plain(after)
+
+
+def _comments(module: Module) -> list[str]:
+    return sorted(comment.text.rstrip() for comment in module.comments)
+
+
+def _plain(module: Module) -> Module:
+    return rewrite(replace(module, imports=()), _plain_node)
+
+
+def _plain_node(node: Node) -> Node:
+    match node:
+        case Rule(head=head):
+            if not head.args:
+                head = replace(head, args=None)
+            if head.value is None and head.key is None:
+                head = replace(head, value=_TRUE)
+            head = replace(head, assign=True)
+            return replace(node, head=head, body=node.body or (Expr(_TRUE),))
+        case Call(args=(left, right, result)) if node.name in _INFIX:
+            return Call(Ref(Var("eq"), ()), (result, Call(node.operator, (left, right))))
+        case Var() if node.is_wildcard:
+            return Var("_")  # their names are numbers, counted through the module
+        case Set(items=items):
+            return replace(node, items=tuple(distinct(items)))
+        case Object(items=pairs):
+            return replace(node, items=tuple(last_pairs(pairs)))
+        case _:
+            return node
+
+
+# A set has a member once, an object a key: as in OPA, that is so when they are read.
+
+
+def distinct(items: Sequence[Term]) -> list[Term]:
+    """The members of a set, of equal ones the first."""
+    firsts: dict[object, Term] = {}
+    for item in items:
+        firsts.setdefault(rank(item), item)
+    return list(firsts.values())
+
+
+def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
+    """The pairs of an object, of those with equal keys the first key and the last value."""
+    chosen: dict[object, tuple[Term, Term]] = {}
+    for key, value in pairs:
+        place = rank(key)
+        chosen[place] = (chosen.get(place, (key,))[0], value)
+    return list(chosen.values())

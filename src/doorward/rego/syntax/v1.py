@@ -1,0 +1,94 @@
+"""What a v0 policy may have and v1 does not: what `opa fmt --v0-v1` refuses to write."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+from doorward.rego.errors import (
+    COMPILE_ERROR,
+    PARSE_ERROR,
+    TYPE_ERROR,
+    CompileError,
+    Diagnostic,
+)
+from doorward.rego.source import Span
+from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.nodes import Call, Expr, Module, Ref, Rule, Scalar, Term, Var
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["check_is_v1"]
+
+_ROOTS: Final = frozenset({"data", "input"})
+
+
+def check_is_v1(module: Module, removed: Container[str]) -> None:
+    """CompileError with everything in `module` that v1 refuses; `removed`: built-ins' names."""
+    errors = [
+        *_imports(module),
+        *(error for rule in module.rules for error in _shadows(rule)),
+        *(error for rule in module.rules for error in _removed(rule, removed)),
+        *(error for rule in module.rules for error in _keywords(rule)),
+    ]
+    if errors:
+        raise CompileError(errors)
+
+
+def _imports(module: Module) -> Iterator[Diagnostic]:
+    seen: dict[str, str] = {}
+    for item in module.imports:
+        ref = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
+        last = ref.args[-1] if ref.args else ref.head
+        name = item.alias or _name(last)
+        if name in seen:
+            yield _error(f"import must not shadow {seen[name]}", item.span)
+        else:
+            seen[name] = item.span.text
+
+
+def _name(term: Term) -> str:
+    return (
+        term.name if isinstance(term, Var) else str(term.value) if isinstance(term, Scalar) else ""
+    )
+
+
+def _shadows(rule: Rule) -> Iterator[Diagnostic]:
+    """`input` and `data` as names of rules, parameters or variables."""
+    name = _name(rule.head.ref.head)
+    if name in _ROOTS:
+        yield _error(f"rules must not shadow {name} (use a different rule name)", rule.span)
+    for arg in rule.head.args or ():
+        for node in walk(arg):
+            if isinstance(node, Var) and node.name in _ROOTS:
+                message = f"args must not shadow {node.name} (use a different variable name)"
+                yield _error(message, arg.span)
+    for node in walk(rule):
+        if isinstance(node, Expr):
+            target = _assigned(node)
+            if target in _ROOTS:
+                message = f"variables must not shadow {target} (use a different variable name)"
+                yield _error(message, node.span)
+
+
+def _assigned(expr: Expr) -> str:
+    call = expr.term
+    if isinstance(call, Call) and call.infix and call.name == "assign":
+        return _name(call.args[0])
+    return ""
+
+
+def _removed(rule: Rule, removed: Container[str]) -> Iterator[Diagnostic]:
+    for node in walk(rule):
+        if isinstance(node, Call) and node.name in removed:
+            message = f"deprecated built-in function calls in expression: {node.name}"
+            yield Diagnostic(TYPE_ERROR, message, node.span)
+
+
+def _keywords(rule: Rule) -> Iterator[Diagnostic]:
+    name = _name(rule.head.ref.head)
+    if not rule.head.ref.args and name in KEYWORDS | V1_KEYWORDS:
+        yield Diagnostic(PARSE_ERROR, f"{name} keyword cannot be used for rule name", rule.span)
+
+
+def _error(message: str, span: Span) -> Diagnostic:
+    return Diagnostic(COMPILE_ERROR, message, span)
