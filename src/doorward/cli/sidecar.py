@@ -35,7 +35,7 @@ from doorward.pdp.yaml_block import Block
 from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rest.app import Api
-from doorward.rest.server import BindError, HttpServer, Listener, bind
+from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 
 __all__ = ["Sidecar", "SidecarOptions", "StartupError"]
 
@@ -43,6 +43,8 @@ _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "watching over the parts failed")
 _ROUND: Final = 0.5
 """Seconds between two looks at the parts."""
+_PROBES: Final = 100
+"""Connections of the listeners that probes and scrapers use."""
 
 
 class StartupError(Exception):
@@ -145,13 +147,13 @@ class Sidecar:
         options = self._options
         main = Api(self.pdp, options.config, self.health, self.metrics)
         diagnostic = Api(self.pdp, options.config, self.health, self.metrics, diagnostic=True)
-        wanted = [(address, main) for address in options.addresses]
-        wanted += [(address, diagnostic) for address in options.diagnostic_addresses]
+        wanted = [(address, main, MAX_CONNECTIONS) for address in options.addresses]
+        wanted += [(address, diagnostic, _PROBES) for address in options.diagnostic_addresses]
         bound: list[Listener] = []
         try:
-            for address, app in wanted:
+            for address, app, connections in wanted:
                 socket = bind(address, unix_permissions=options.unix_permissions)
-                bound.append(Listener(address, socket, app))
+                bound.append(Listener(address, socket, app, connections))
         except BindError as error:
             for each in bound:
                 each.socket.close()

@@ -25,7 +25,7 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.log import Line, now, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks, secrets_of
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego.errors import RegoError
+from doorward.rego.errors import BuiltinError, HaltError, RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
 __all__ = ["DecisionLog", "event_of"]
@@ -213,7 +213,7 @@ class DecisionLog:
                 self._open -= 1
                 return None
             event["time"] = now()
-            return self._line(event)
+            return self._written(event)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
         except FAULTS as fault:
@@ -221,6 +221,16 @@ class DecisionLog:
         self._open -= 1
         self._lose("event")
         return None
+
+    def _written(self, event: dict[str, Any]) -> bytes:
+        """The line of an event; without its documents where they nest too deep to be written."""
+        try:
+            return self._line(event)
+        except (BuiltinError, HaltError):
+            documents = [name for name in ("input", "result") if name in event]
+            kept = {name: value for name, value in event.items() if name not in documents}
+            kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
+            return self._line(kept)
 
     def _event(self, entry: _Entry) -> dict[str, Any] | None:
         event = event_of(entry.decision, entry.input, self._labels, entry.time_ns)

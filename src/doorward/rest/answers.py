@@ -20,6 +20,7 @@ from doorward.rego.errors import CompileError, ParseError, RegoError
 
 __all__ = [
     "bad_request",
+    "busy",
     "failed",
     "internal_error",
     "json_answer",
@@ -75,6 +76,11 @@ def failed(error: Exception) -> Response:
 
 def internal_error(message: str) -> Response:
     return _error(500, "internal_error", message)
+
+
+def busy() -> Response:
+    """503: others take so much that there is no room for this request."""
+    return _error(503, "unavailable", "too many large requests at the same time")
 
 
 def no_content(status: int) -> Response:

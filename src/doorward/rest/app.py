@@ -13,14 +13,13 @@ from time import perf_counter
 from typing import Final
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
 from doorward.edge import FAULTS, Edge
-from doorward.pdp.config import Config
+from doorward.pdp.config import Config, Server
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
@@ -28,6 +27,7 @@ from doorward.rego.values import Key, Value
 from doorward.rest import data, health
 from doorward.rest.answers import (
     bad_request,
+    busy,
     internal_error,
     no_content,
     not_allowed,
@@ -35,15 +35,25 @@ from doorward.rest.answers import (
     unknown_path,
     zipped,
 )
+from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError, price
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
     parameters,
     read_body,
     segments,
+    unzip,
 )
+from doorward.rest.workers import Workers
 
 __all__ = ["Api"]
+
+THREADS: Final = 40
+"""Requests that are decided at the same time."""
+PROBES: Final = 4
+"""Requests to the health of a policy and to metrics at the same time, beside those."""
+MEMORY: Final = 4
+"""What all bodies may take together, as values: so many times what one may have."""
 
 _EDGE: Final = Edge("http", "a request failed")
 _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
@@ -74,6 +84,12 @@ class Api:
         self._health = health
         self._metrics = metrics
         self._diagnostic = diagnostic
+        self._memory = Memory(MEMORY * config.server.max_length)
+        deadline = config.evaluation.deadline
+        self._workers = Workers("http-workers", THREADS, deadline=deadline)
+        self._probes = Workers("http-probes", PROBES, deadline=deadline)
+        if not diagnostic:
+            health.parts.add(self._workers.part)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,6 +101,8 @@ class Api:
             name, answer = await self._route(request, raw)
         except BadRequest as error:
             name, answer = "catchall", bad_request(str(error))
+        except NoRoomError:
+            name, answer = "catchall", busy()
         except FAULTS as fault:
             name, answer = "catchall", internal_error(_EDGE.report(fault))
         method = request.method.lower() if request.method in _METHODS else "other"
@@ -139,11 +157,11 @@ class Api:
 
     async def _answer_health(self, path: tuple[str, ...], asked: Parameters) -> Response:
         if path:
-            return await run_in_threadpool(health.get_health_policy, self._pdp, self._health, path)
+            return await self._probes.run(health.get_health_policy, self._pdp, self._health, path)
         return health.get_health(self._health, asked)
 
     async def _answer_metrics(self, path: tuple[str, ...], asked: Parameters) -> Response:
-        return health.get_metrics(self._metrics, self._health)
+        return await self._probes.run(health.get_metrics, self._metrics, self._health)
 
     async def _answer_index(self, request: Request) -> Response:
         if request.method in ("GET", "HEAD"):
@@ -151,54 +169,65 @@ class Api:
         if request.method != "POST":
             return not_allowed("GET, HEAD, POST")
         path = tuple(self._config.default_decision.split("/"))
-        return await self._decide_v0(request, path)
+        return await self._decide_v0(request, path, accept=None)
 
     async def _answer_v0(self, request: Request, path: tuple[str, ...]) -> Response:
         if request.method == "POST":
-            return self._zipped(request, await self._decide_v0(request, path))
+            return await self._decide_v0(request, path, accept=_accepted(request))
         answer = no_content(405)
-        return self._zipped(request, answer) if request.method == "GET" else answer
+        return self._zipped(answer, _accepted(request)) if request.method == "GET" else answer
 
-    async def _decide_v0(self, request: Request, path: tuple[str, ...]) -> Response:
+    async def _decide_v0(
+        self, request: Request, path: tuple[str, ...], *, accept: str | None
+    ) -> Response:
+        def decide(body: bytes) -> Response:
+            kind = request.headers.get("content-type", "")
+            context = self._context(request)
+            return data.post_v0(self._pdp, path, _asked(request), body, kind, context)
+
         try:
-            body = await read_body(request, self._config.server)
+            return await self._posted(request, decide, accept)
         except BadRequest as error:
-            return bad_request(f"unexpected parse error for input: {error}")
-        return await run_in_threadpool(
-            data.post_v0,
-            self._pdp,
-            path,
-            _asked(request),
-            body,
-            request.headers.get("content-type", ""),
-            self._context(request),
-        )
+            refusal = bad_request(f"unexpected parse error for input: {error}")
+            return self._zipped(refusal, accept)
 
     async def _answer_v1(self, request: Request, path: tuple[str, ...]) -> Response:
+        accept = _accepted(request)
+        context = self._context(request)
+
+        def get() -> Response:
+            return self._zipped(data.get_v1(self._pdp, path, _asked(request), context), accept)
+
+        def post(body: bytes) -> Response:
+            kind = request.headers.get("content-type", "")
+            return data.post_v1(self._pdp, path, _asked(request), body, kind, context)
+
         if request.method == "GET":
-            answer = await run_in_threadpool(
-                data.get_v1, self._pdp, path, _asked(request), self._context(request)
-            )
-            return self._zipped(request, answer)
+            return await self._workers.run(get)
         if request.method != "POST":
             return no_content(405)
         try:
-            body = await read_body(request, self._config.server)
+            return await self._posted(request, post, accept)
         except BadRequest as error:
-            return self._zipped(request, bad_request(str(error)))
-        answer = await run_in_threadpool(
-            data.post_v1,
-            self._pdp,
-            path,
-            _asked(request),
-            body,
-            request.headers.get("content-type", ""),
-            self._context(request),
-        )
-        return self._zipped(request, answer)
+            return self._zipped(bad_request(str(error)), accept)
 
-    def _zipped(self, request: Request, answer: Response) -> Response:
-        return zipped(answer, request.headers.get("accept-encoding", ""), self._config.server)
+    async def _posted(
+        self, request: Request, decide: Callable[[bytes], Response], accept: str | None
+    ) -> Response:
+        """What `decide` answers to the body of a request, in a worker thread."""
+        limits = self._config.server
+        zipped = request.headers.get("content-encoding") == "gzip"
+        with self._memory.room() as room:
+            body = await read_body(request, limits, room)
+            if zipped or len(body) > UNCOUNTED:
+                body, cost = await self._workers.run(_opened, body, limits, zipped=zipped)
+                if cost > self._memory.limit:
+                    raise BadRequest("request body too large")
+                await room.take(cost)
+            return await self._workers.run(lambda: self._zipped(decide(body), accept))
+
+    def _zipped(self, answer: Response, accept: str | None) -> Response:
+        return answer if accept is None else zipped(answer, accept, self._config.server)
 
     def _context(self, request: Request) -> Value | None:
         """The request headers that the configuration asks to log, under its names for them."""
@@ -208,6 +237,16 @@ class Api:
             if values:
                 found[name] = values
         return {"http": {"headers": found}} if found else None
+
+
+def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:
+    """The text of a body, and what its values may take."""
+    text = unzip(body, limits) if zipped else body
+    return text, price(text)
+
+
+def _accepted(request: Request) -> str:
+    return request.headers.get("accept-encoding", "")
 
 
 def _asked(request: Request) -> Parameters:

@@ -15,7 +15,8 @@ from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.go_json import object_text
 from doorward.pdp.pdp import PDP
 from doorward.rego.builtins.go_json import marshal
-from doorward.rego.values import Key, Undefined, Value
+from doorward.rego.errors import BuiltinError, HaltError
+from doorward.rego.values import UNDEFINED, Key, Undefined, Value
 from doorward.rest.answers import bad_request, failed, json_answer, not_found
 from doorward.rest.requests import (
     BadRequest,
@@ -54,6 +55,15 @@ class _Call:
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
         return self.pdp.decide(self.path, input, strict=strict)
+
+    def encoded(self, decision: Decision) -> tuple[Decision, str]:
+        """The decision, and its result as JSON; with an error where it cannot be written."""
+        if decision.error is not None or isinstance(decision.result, Undefined):
+            return decision, ""
+        try:
+            return decision, marshal(decision.result)
+        except (BuiltinError, HaltError) as error:
+            return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
         elapsed = perf_counter_ns() - self.started
@@ -107,7 +117,8 @@ def _answer_v1(call: _Call, input: Value | Undefined, asked: Parameters, *, warn
     call.parsed()
     if any('"' in segment for segment in call.path):
         return _bad_path(call.path)
-    decision = call.decide(input, strict=asked.flag("strict-builtin-errors"))
+    # What cannot be sent was not answered: it is written down as the error that is sent instead.
+    decision, result = call.encoded(call.decide(input, strict=asked.flag("strict-builtin-errors")))
     call.record(decision, input)
     if decision.error is not None:
         return failed(decision.error)
@@ -118,8 +129,8 @@ def _answer_v1(call: _Call, input: Value | Undefined, asked: Parameters, *, warn
         fields["provenance"] = object_text(call.provenance())
     if asked.flag("metrics") or asked.flag("instrument"):
         fields["metrics"] = marshal(call.metrics(decision))
-    if not isinstance(decision.result, Undefined):
-        fields["result"] = marshal(decision.result)
+    if result:
+        fields["result"] = result
     if warn:
         fields["warning"] = object_text(_NO_INPUT)
     return json_answer(object_text(fields), pretty=asked.flag("pretty"))
@@ -148,11 +159,11 @@ def post_v0(
     call.parsed()
     if any('"' in segment for segment in path):
         return _bad_path(path)
-    decision = call.decide(input)
+    decision, result = call.encoded(call.decide(input))
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)
     if decision.error is not None:
         return failed(decision.error)
     if isinstance(decision.result, Undefined):
         return not_found(f"document missing: {'.'.join(['data', *path])}")
-    return json_answer(marshal(decision.result), pretty=asked.flag("pretty"))
+    return json_answer(result, pretty=asked.flag("pretty"))

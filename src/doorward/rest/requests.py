@@ -17,6 +17,7 @@ from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import LoadError, read_document
 from doorward.rego.builtins.go_decoder import MAX_EXPLAINED
 from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rest.memory import Room
 
 __all__ = [
     "BadRequest",
@@ -27,10 +28,15 @@ __all__ = [
     "raw_input",
     "read_body",
     "segments",
+    "unzip",
 ]
 
 BODY_TIMEOUT: Final = 60.0
 """Seconds in which a body must have arrived."""
+GZIP_BASE: Final = 1 << 20
+GZIP_RATIO: Final = 64
+MAX_SEGMENTS: Final = 256
+"""Names in the path of a request, whatever it asks for."""
 
 
 class BadRequest(Exception):
@@ -67,6 +73,8 @@ def parameters(query: bytes) -> Parameters:
 
 def segments(raw_path: bytes) -> tuple[str, ...]:
     """The segments of a path, each unescaped by itself, so that `%2F` stays inside one."""
+    if raw_path.count(b"/") > MAX_SEGMENTS:
+        raise BadRequest(f"path has more than {MAX_SEGMENTS} segments")
     try:
         return tuple([_unescape(part) for part in raw_path.split(b"/")])
     except ValueError:
@@ -82,8 +90,11 @@ def _unescape(text: bytes, *, plus: bool = False) -> str:
     return unquote_to_bytes(text).decode("utf-8", errors="replace")
 
 
-async def read_body(request: Request, limits: Server) -> bytes:
-    """The whole body, unzipped where it says so; BadRequest past the limits."""
+async def read_body(request: Request, limits: Server, room: Room) -> bytes:
+    """The whole body as it was sent; BadRequest past the limits.
+
+    What it takes is taken from `room`, and given back when whoever opened that closes it.
+    """
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.max_length:
         raise BadRequest("request body too large")
@@ -95,16 +106,20 @@ async def read_body(request: Request, limits: Server) -> bytes:
                 size += len(chunk)
                 if size > limits.max_length:
                     raise BadRequest("request body too large")
+                await room.take(len(chunk))
                 chunks.append(chunk)
     except (ClientDisconnect, TimeoutError):
         raise BadRequest("request body ended early") from None
-    body = b"".join(chunks)
-    if request.headers.get("content-encoding") == "gzip":
-        return _unzip(body, limits.gzip_max_length)
-    return body
+    return b"".join(chunks)
 
 
-def _unzip(body: bytes, limit: int) -> bytes:
+def unzip(body: bytes, limits: Server) -> bytes:
+    """The text of a zipped body; BadRequest past the limits.
+
+    A text is never more than `GZIP_BASE` and `GZIP_RATIO` times its body long: a few bytes are not
+    to take much memory.
+    """
+    limit = min(limits.gzip_max_length, GZIP_BASE + GZIP_RATIO * len(body))
     what = "could not decompress the body: "
     if body[:2] != b"\x1f\x8b":
         raise BadRequest(what + ("gzip payload too large" if body else "unexpected EOF"))

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import socket
 import threading
 from collections.abc import Sequence
@@ -22,12 +23,13 @@ from starlette.types import ASGIApp
 from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
-from doorward.rest.bounded import BoundedHttp
+from doorward.rest.bounded import bounded
 
-__all__ = ["BindError", "HttpServer", "Listener", "bind"]
+__all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 
 BACKLOG: Final = 1024
-MAX_CONCURRENT: Final = 1_000
+MAX_CONNECTIONS: Final = 1_000
+"""Of a listener; fewer where the process may have few descriptors."""
 KEEP_ALIVE: Final = 30
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about connections that could not be accepted."""
@@ -47,11 +49,12 @@ class BindError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A bound socket, the name it is known by, and what it serves."""
+    """A bound socket, the name it is known by, what it serves, and to how many at once."""
 
     address: str
     socket: socket.socket
     app: ASGIApp
+    connections: int = MAX_CONNECTIONS
 
 
 def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
@@ -101,7 +104,8 @@ class HttpServer:
         self, listeners: Sequence[Listener], *, grace: float = 10.0, parts: Parts | None = None
     ) -> None:
         self._listeners = tuple(listeners)
-        self._servers = [uvicorn.Server(_settings(each.app, grace)) for each in listeners]
+        self._servers = [uvicorn.Server(_settings(each, grace)) for each in listeners]
+        _hush()
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._grace = grace
         self._parts = parts or Parts()
@@ -175,11 +179,31 @@ class HttpServer:
             _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
 
-def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:
+class _OneOfAKind(logging.Filter):
+    """Of what clients can cause, one line a second for each kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet = Quiet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return (
+            record.levelno != logging.WARNING or self._quiet.left_out(str(record.msg)) is not None
+        )
+
+
+def _hush() -> None:
+    logger = logging.getLogger("uvicorn.error")
+    if not any(isinstance(each, _OneOfAKind) for each in logger.filters):
+        logger.addFilter(_OneOfAKind())
+
+
+def _settings(listener: Listener, grace: float) -> uvicorn.Config:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return uvicorn.Config(
-        app,
+        listener.app,
         loop="asyncio",
-        http=BoundedHttp,
+        http=bounded(max(8, min(listener.connections, descriptors // 4))),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -187,7 +211,6 @@ def _settings(app: ASGIApp, grace: float) -> uvicorn.Config:
         server_header=False,
         date_header=True,
         proxy_headers=False,
-        limit_concurrency=MAX_CONCURRENT,
         # To asyncio this is also how often it accepts before it looks at anything else. Without
         # descriptors it makes as many attempts, and a timer for each (Python 3.11 and 3.12).
         backlog=1,

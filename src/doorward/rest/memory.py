@@ -1,0 +1,75 @@
+"""How much the bodies of requests may take together, as they are sent and as values.
+
+JSON of many small values takes thirty times its text: a list takes 88 bytes, an object 240. So a
+body is priced before it is read, by its brackets and commas, and what is worked on at the same time
+has a limit. Small bodies are not counted: there are at most as many of them as connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Final
+
+__all__ = ["Memory", "NoRoomError", "Room", "price"]
+
+UNCOUNTED: Final = 64 * 1024
+"""Bytes of a body that nobody counts."""
+WAIT: Final = 5.0
+"""Seconds that a request waits for others to end."""
+_LOOK: Final = 0.02
+
+_LIST, _OBJECT, _MEMBER = 88, 240, 60
+
+
+class NoRoomError(Exception):
+    """Others take so much that there is no room for this; later there may be."""
+
+
+def price(text: bytes) -> int:
+    """Bytes that the values of a JSON text may take, seldom less than they do."""
+    members = _LIST * text.count(b"[") + _OBJECT * text.count(b"{") + _MEMBER * text.count(b",")
+    return len(text) + members
+
+
+class Memory:
+    """The bytes that may be taken at the same time. For one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+    @contextmanager
+    def room(self) -> Iterator[Room]:
+        """What one request takes, given back at the end."""
+        room = Room(self)
+        try:
+            yield room
+        finally:
+            self.taken -= room.counted
+
+
+class Room:
+    """What one request has taken so far."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._size = 0
+        self.counted = 0
+
+    async def take(self, size: int) -> None:
+        """Take as much more; NoRoomError where it is not there in time."""
+        self._size += size
+        if self._size <= UNCOUNTED:
+            return
+        wanted = self._size - self.counted
+        until = monotonic() + WAIT
+        # One that is larger than all there is gets what there is, alone.
+        while (taken := self._memory.taken) > self.counted and taken + wanted > self._memory.limit:
+            if monotonic() > until:
+                raise NoRoomError
+            await asyncio.sleep(_LOOK)
+        self._memory.taken += wanted
+        self.counted += wanted

@@ -1,0 +1,52 @@
+"""Work that blocks, in threads: so many at a time, and known to be stuck when none of it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from doorward.edge import Part
+
+__all__ = ["Workers"]
+
+STUCK_AFTER: Final = 60.0
+"""Seconds, and four deadlines of an evaluation, in which one of the requests must end."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Workers:
+    """Threads for one kind of work, so that another kind need not wait for it."""
+
+    def __init__(self, name: str, threads: int, *, deadline: float) -> None:
+        self.part = Part(name, within=STUCK_AFTER + 4 * deadline)
+        self._threads = threads
+        self._limiter: RunVar[CapacityLimiter] = RunVar(name)
+        self._running = 0
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns. To be called from an event loop."""
+        if not self._running:
+            self.part.beat()
+        self._running += 1
+        try:
+            return await to_thread.run_sync(
+                lambda: work(*args, **kwargs), limiter=self._own_limiter()
+            )
+        finally:
+            self._running -= 1
+            if self._running:
+                self.part.beat()
+            else:
+                self.part.rest()
+
+    def _own_limiter(self) -> CapacityLimiter:
+        limiter = self._limiter.get(None)
+        if limiter is None:
+            limiter = CapacityLimiter(self._threads)
+            self._limiter.set(limiter)
+        return limiter
