@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final
 
-from tests.oracle.plain import COMPREHENSIONS
+from tests.oracle.index import left_in, say_the_same
+from tests.oracle.plain import COMPREHENSIONS, OutOfScopeError
 from tests.oracle.program import Chain, Node, Program
 from tests.oracle.scope import name_of
 
@@ -32,6 +32,7 @@ from doorward.rego.syntax.nodes import (
     ObjectComprehension,
     Or,
     Ref,
+    Rule,
     Scalar,
     Set,
     SetComprehension,
@@ -82,12 +83,23 @@ class Evaluation:
     """One evaluation of a program on base data."""
 
     def __init__(
-        self, program: Program, data: Any, context: Context, *, strict: bool = False
+        self,
+        program: Program,
+        data: Any,
+        context: Context,
+        *,
+        strict: bool = False,
+        steps: int | None = None,
+        eager: bool = False,
     ) -> None:
         self.program = program
         self.data = data
         self.context = context
         self.strict = strict
+        self.steps = steps
+        """Expressions that may still be evaluated; None: as many as there are."""
+        self.eager = eager
+        """Look at all rules and all their answers: every error shows."""
 
     # Substitutions
 
@@ -318,36 +330,68 @@ class Evaluation:
 
     def _one(self, node: Node, args: Sequence[Any], world: World, conflict: str) -> Any:
         """The one value of complete rules or of a function; two different ones are a conflict."""
-        found: Any = UNDEFINED
-        default: Any = UNDEFINED
+        result: Any = UNDEFINED
+        chains = self._chains(node, args, world)
         # Where all say the same there is nothing to look for after the first answer.
-        count = 1 if _say_the_same(node.chains) else None
-        for chain in node.chains:
-            values: list[Any] = []
-            for rule in chain.rules:
-                pairs = list(zip(rule.head.args or (), args, strict=True))
-                answers = (
-                    self.plug(rule.head.value, e)
-                    for start in self._unify_all(pairs, {}, world)
-                    for e in self.solve(rule.body, start, world)
-                )
-                values = list(islice(answers, count))
-                if values:
-                    break
-            if chain.default:
-                default = values[0] if values else UNDEFINED
-                continue
-            for value in values:
-                if found is not UNDEFINED and not equal(found, value):
+        enough = not self.eager and say_the_same([rule for _, rules in chains for rule in rules])
+        for _, rules in chains:
+            for value in self._first_answers(rules, args, world):
+                if result is not UNDEFINED and not equal(result, value):
                     raise EvalError(CONFLICT_ERROR, conflict)
-                found = value if found is UNDEFINED else found
-            if values and count:
-                break
-        return default if found is UNDEFINED else found
+                result = value if result is UNDEFINED else result
+                if enough:
+                    return result
+        if result is not UNDEFINED:
+            return result
+        defaults = [chain.rules for chain in node.chains if chain.default]
+        return (
+            next(self._first_answers(defaults[0], args, world), UNDEFINED) if defaults else result
+        )
+
+    def _first_answers(
+        self, rules: Sequence[Rule], args: Sequence[Any], world: World
+    ) -> Iterator[Any]:
+        """The values of the first rule of a chain that has any."""
+        for rule in rules:
+            is_over = False
+            pairs = list(zip(rule.head.args or (), args, strict=True))
+            for start in self._unify_all(pairs, {}, world):
+                for env in self.solve(rule.body, start, world):
+                    is_over = True
+                    yield self.plug(rule.head.value, env)
+            if is_over:
+                return
+
+    def _chains(
+        self, node: Node, args: Sequence[Any], world: World, *, below: bool = False
+    ) -> list[tuple[Chain, list[Rule]]]:
+        """The chains but defaults, each with those of its rules that the index leaves in."""
+        nodes = node.below() if below else [node]
+        chains = [chain for inner in nodes for chain in inner.chains if not chain.default]
+        if self.eager:
+            return [(chain, chain.rules) for chain in chains]
+        rules = [chain.rules for chain in chains]
+        left = left_in(rules, args, lambda ref: self._read(ref, world))
+        return [(chains[number], remaining) for number, remaining in left]
+
+    def _read(self, ref: Ref, world: World) -> Any:
+        """The value at a path below which no rule stands; LookupError if there is one."""
+        path = tuple(self.plug(arg, {}) for arg in ref.args)
+        assert isinstance(ref.head, Var)
+        if ref.head.name == "input":
+            return _at(world.input, path)
+        node: Node | None = self.program.root
+        for key in path:
+            node = node.child(key) if node is not None else None
+            if node is not None and node.chains:
+                raise LookupError
+        if node is not None:
+            raise LookupError
+        return self._base(path, world)
 
     def _members(self, node: Node, world: World) -> Any:
         """The set that `contains` rules make."""
-        rules = [rule for chain in node.chains for rule in chain.rules]
+        rules = [rule for _, rules in self._chains(node, (), world) for rule in rules]
         return make_set(
             [self.plug(r.head.key, e) for r in rules for e in self.solve(r.body, {}, world)]
         )
@@ -356,22 +400,23 @@ class Evaluation:
         self, path: Path, node: Node, rest: Sequence[Term], env: Bindings, world: World
     ) -> Any:
         """The object that rules with open places make, as far as it is at `rest`."""
-        made = Branch()
-        for chain in (chain for inner in node.below() for chain in inner.chains):
-            if chain.is_function or chain.default:
+        result = Branch()
+        for chain, rules in self._chains(node, (), world, below=True):
+            # Of a chain, OPA looks at its first rule alone here.
+            rule = rules[0]
+            if chain.is_function:
                 continue
             places = chain.path[len(path) :]
-            rule = chain.rules[0]
             pairs = zip(places, [self.plug(term, env) for term in rest], strict=False)
             wanted = [pair for pair in pairs if pair[1] is not UNDEFINED]
             for start in self._unify_all(wanted, {}, world):
-                for e in self.solve(rule.body, start, world):
-                    keys = [to_key(self.plug(term, e)) for term in places]
+                for after in self.solve(rule.body, start, world):
+                    keys = [to_key(self.plug(term, after)) for term in places]
                     if rule.head.key is not None:
-                        _add_member(made, keys, self.plug(rule.head.key, e))
+                        _add_member(result, keys, self.plug(rule.head.key, after))
                     else:
-                        _add_value(made, keys, self.plug(rule.head.value, e))
-        return _frozen(made)
+                        _add_value(result, keys, self.plug(rule.head.value, after))
+        return _frozen(result)
 
     # Calls
 
@@ -442,6 +487,10 @@ class Evaluation:
         return next(iter(self.solve(body, env, world)), None) is not None
 
     def _expr(self, expr: Expr, env: Bindings, world: World) -> Iterator[Bindings]:
+        if self.steps is not None:
+            self.steps -= 1
+            if self.steps < 0:
+                raise OutOfScopeError("too many steps")
         if expr.withs:
             world = self._replaced_world(expr, env, world)
         if not expr.negated:
@@ -580,12 +629,6 @@ def _put(value: Any, path: Path, new: Any) -> Any:
 
 def _is_open(node: Node, path: Path) -> bool:
     return any(len(chain.path) > len(path) for chain in node.chains)
-
-
-def _say_the_same(chains: Sequence[Chain]) -> bool:
-    """Whether all values that the rules can have are one constant."""
-    values = [rule.head.value for chain in chains if not chain.default for rule in chain.rules]
-    return all(isinstance(value, Scalar) and value == values[0] for value in values)
 
 
 def _insert(made: dict[Any, Any], key: Any, value: Any) -> None:

@@ -49,7 +49,7 @@ def _must_be_evaluated(term: Term) -> bool:
 
 
 class OutOfScopeError(Exception):
-    """OPA contradicts itself here, and so the oracle says nothing."""
+    """The oracle says nothing: OPA contradicts itself here, or the answer takes too long."""
 
 
 class Lifting:

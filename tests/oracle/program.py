@@ -165,7 +165,8 @@ class Program:
                 assert isinstance(ref.head, Var)
                 path = (*map(Scalar, module.package.path), Scalar(ref.head.name), *ref.args)
                 ground = 0
-                while ground < len(path) and _is_constant(path[ground]):
+                # A composite key is read like a variable: it has no branch of its own in the tree.
+                while ground < len(path) and isinstance(path[ground], Scalar):
                     ground += 1
                 node = self._node(path[:ground])
                 node.chains.append(Chain(chain, path, rule.default))
@@ -230,24 +231,35 @@ class Program:
         """
         body = parse_query(Source("", text), v0=self.v0)
         scope = Scope({}, self.fresh).inner(body)
-        resolved = scope.exprs(body)
+        resolved = list(scope.exprs(body))
         shown = {unique: name for name, unique in scope.local.items() if not name.startswith("$")}
         names = {name for expr in resolved for name in variables(expr)}
         captured: Term | None = None
         if not shown and all("#" in name or name.startswith("$") for name in names):
-            resolved, captured = self._captured(resolved)
-        ordered = self.ordering.body(self.lifting.body(resolved), frozenset())
+            captured = Scalar(True)
+        checks: list[Expr] = []
+        for number, expr in enumerate(resolved):
+            value = self._value_of(expr)
+            if value is None:
+                continue
+            result = self.fresh.variable()
+            resolved[number] = replace(expr, term=call("eq", result, value))
+            if len(resolved) > 1 or captured is None or names:
+                checks.append(Expr(result))
+            if captured is not None and number == len(resolved) - 1:
+                captured = result
+        ordered = self.ordering.body(self.lifting.body((*resolved, *checks)), frozenset())
         return spread_body(ordered, self.fresh, ("eq", "assign")), shown, captured
 
-    def _captured(self, body: Body) -> tuple[Body, Term]:
-        last = body[-1]
-        is_equation = isinstance(last.term, Call) and name_of(last.term) in ("eq", "assign")
-        if last.negated or is_equation or isinstance(last.term, Every | Not | And | Or):
-            return body, Scalar(True)
-        value = self.fresh.variable()
-        assert not isinstance(last.term, SomeDecl | SomeIn)
-        body = (*body[:-1], replace(last, term=call("eq", value, last.term)))
-        return (body if len(body) == 1 else (*body, Expr(value))), value
+    def _value_of(self, expr: Expr) -> Term | None:
+        """The term whose value an expression of a query has; whether it is false is seen last."""
+        if expr.negated or isinstance(expr.term, Every | Not | And | Or | SomeDecl | SomeIn):
+            return None
+        if isinstance(expr.term, Call):
+            name = name_of(expr.term)
+            if name in ("eq", "assign") or len(expr.term.args) > self.arity(name):
+                return None
+        return expr.term
 
     # Recursion
 

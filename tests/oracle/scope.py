@@ -8,7 +8,7 @@ parameters (`f()`) are references.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,6 +39,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
+from doorward.rego.syntax.walk import walk
 
 __all__ = ["ROOTS", "Fresh", "Scope", "call", "equation", "globals_of", "is_root", "name_of"]
 
@@ -146,9 +147,10 @@ class Scope:
     def inner(self, body: Body = ()) -> Scope:
         return Scope(self.known, self.fresh, self.local, self.hidden | set(_declared(body)))
 
-    def declare(self, *patterns: Term | None) -> None:
+    def declare(self, *patterns: Term | None, but: Collection[str] = ()) -> None:
         for pattern in patterns:
-            for name in _pattern_variables(pattern) if pattern is not None else ():
+            names = _pattern_variables(pattern) if pattern is not None else ()
+            for name in (name for name in names if name not in but):
                 self.local[name] = self.fresh.variable(name).name
 
     # Rules
@@ -186,7 +188,9 @@ class Scope:
                 return None
             case SomeIn(key=key, value=value, domain=domain):
                 over = self.term(domain)
-                self.declare(key, value)
+                # What the domain reads is not declared anew.
+                read = {node.name for node in walk(domain) if isinstance(node, Var)}
+                self.declare(key, value, but=read)
                 place = self.fresh.variable() if key is None else self.term(key)
                 term = call("eq", self.term(value), self._below(over, (place,)))
             case Call(args=(left, right)) as found if found.name == "assign":

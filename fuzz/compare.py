@@ -1,0 +1,240 @@
+"""A program put to the engine, the oracle and perhaps to OPA: where their answers differ.
+
+An outcome is a pair: `value` and the value as Rego text, `undefined` and nothing, `error` and its
+code, `refused` and the code, or `crash` and the class of a Python exception, which is never right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.oracle.asking import Oracle, OutOfScopeError
+
+from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError, to_rego
+from doorward.rego.errors import (
+    CANCEL_ERROR,
+    INTERNAL_ERROR,
+    RECURSION_ERROR,
+    UNSAFE_VAR_ERROR,
+    InternalError,
+)
+from fuzz.opa import Peer, as_json, canonical
+from fuzz.pools import MISSING, Program
+
+__all__ = ["DEADLINE", "Difference", "Outcome", "RefusedError", "compare", "engine_outcome"]
+
+Outcome = tuple[str, str]
+DEADLINE: Final = 5.0
+STEPS: Final = 20_000
+"""Expressions that the oracle evaluates before it gives up."""
+_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR})
+"""Errors of the engine that are limits of its own."""
+_COMPILING: Final = frozenset(
+    {"rego_type_error", "rego_unsafe_var_error", "rego_recursion_error", "rego_compile_error"}
+)
+_SHARED: Final = frozenset({UNSAFE_VAR_ERROR, RECURSION_ERROR})
+"""Errors of compiling that the oracle finds as well."""
+
+
+class RefusedError(Exception):
+    """There is nothing to compare: the program is refused, as it should be, or takes too long."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the engine says to a query, and what the other one says."""
+
+    kind: str
+    """What stays the same while the program is made smaller."""
+    got: str
+    want: str
+    query: str = ""
+    number: int = -1
+    """Which input; -1 if none was looked at."""
+
+    def __str__(self) -> str:
+        place = f"{self.query}, input {self.number}" if self.query else "compiling"
+        return f"{place}: {self.kind}\n  got  {self.got}\n  want {self.want}"
+
+
+def compare(program: Program, peer: Peer | None = None) -> Difference | None:
+    """The first difference; RefusedError if nothing can be compared."""
+    engine = _engine(program)
+    oracle = _oracle(program)
+    if peer is not None:
+        difference = _compare_acceptance(program, engine, peer)
+        if difference is not None:
+            return difference
+    if isinstance(engine, tuple):
+        if engine[0] == "crash":
+            return Difference(f"crash {engine[1]}", engine[1], "no crash")
+        if engine[1] in _SHARED and isinstance(oracle, Oracle):
+            return Difference(f"refused {engine[1]}", engine[1], "accepted")
+        raise RefusedError(engine[1])
+    if isinstance(oracle, tuple):
+        return Difference(f"accepted {oracle[1]}", "accepted", oracle[1])
+    for query in program.queries:
+        difference = _compare_query(program, engine, oracle, query)
+        if difference is None and peer is not None:
+            difference = _compare_with_peer(program, engine, oracle, query, peer)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _compare_acceptance(
+    program: Program, engine: Engine | Outcome, peer: Peer
+) -> Difference | None:
+    """Whether one takes what the other refuses; of the errors the first codes must be equal."""
+    code = peer.accepts(program)
+    if code == "rego_parse_error":
+        raise RefusedError("a newer language than the peer's")
+    ours = engine[1] if isinstance(engine, tuple) and engine[0] == "refused" else ""
+    if isinstance(engine, tuple) and engine[0] == "crash":
+        return None
+    if ours == code:
+        return None
+    return Difference(f"compiling: {ours or 'accepted'} for {code or 'accepted'}", ours, code)
+
+
+def _compare_with_peer(
+    program: Program, engine: Engine, oracle: Oracle, query: str, peer: Peer
+) -> Difference | None:
+    for number, value in enumerate(program.inputs):
+        input_ = UNDEFINED if value is MISSING else value
+        want = peer.outcome(program, query, value)
+        got = _json_outcome(engine, query, input_, strict=program.strict)
+        if want is None or got is None or got == want:
+            continue
+        kinds = got[0], want[0]
+        if kinds == ("error", "error"):
+            continue
+        if kinds == ("error", "value"):
+            # What OPA does not look at for its index and its early exits, we may look at.
+            eager = oracle_outcome(oracle, query, input_, strict=program.strict, eager=True)
+            if eager[0] == "error":
+                continue
+        if want[1] in _COMPILING or got[1] in _COMPILING:
+            return Difference(f"query: {got[1]} for {want[1]}", got[1], want[1], query, number)
+        return Difference(f"OPA: {got[0]} for {want[0]}", got[1], want[1], query, number)
+    return None
+
+
+def _json_outcome(engine: Engine, query: str, input_: Any, *, strict: bool) -> Outcome | None:
+    try:
+        prepared = engine.prepare(query, strict_builtin_errors=strict, deadline=DEADLINE)
+        if prepared.variables:
+            rows = prepared.results(input_)
+        else:
+            rows = [{"": row[-1]} for row in prepared.rows(input_)]
+    except EvalError as error:
+        return None if error.code in _LIMITS else ("error", error.code)
+    except CompileError as error:
+        return "error", error.diagnostics[0].code
+    return "value", canonical([{name: as_json(v) for name, v in row.items()} for row in rows])
+
+
+def _engine(program: Program) -> Engine | Outcome:
+    try:
+        return Engine(program.modules, program.data, v0=program.v0)
+    except CompileError as error:
+        return "refused", error.diagnostics[0].code
+    except Exception as error:
+        return "crash", type(error).__name__
+
+
+def _oracle(program: Program) -> Oracle | Outcome:
+    try:
+        return Oracle(program.modules, program.data, v0=program.v0)
+    except RegoError as error:
+        return "refused", error.diagnostics[0].code
+    except (OutOfScopeError, LookupError) as error:
+        raise RefusedError("out of scope") from error
+
+
+def _compare_query(
+    program: Program, engine: Engine, oracle: Oracle, query: str
+) -> Difference | None:
+    for number, value in enumerate(program.inputs):
+        input_ = UNDEFINED if value is MISSING else value
+        got = engine_outcome(engine, query, input_, strict=program.strict)
+        if got[0] == "error" and got[1] in _LIMITS:
+            continue
+        try:
+            want = oracle_outcome(oracle, query, input_, strict=program.strict)
+        except (OutOfScopeError, LookupError, RecursionError):
+            continue
+        if got[0] == "error" and want[0] not in ("error", "refused"):
+            # OPA passes over rules and answers that it does not need; the engine may look at them.
+            eager = oracle_outcome(oracle, query, input_, strict=program.strict, eager=True)
+            want = eager if eager[0] == "error" else want
+        kind = _difference(got, want)
+        if kind:
+            return Difference(kind, " ".join(got), " ".join(want), query, number)
+    return None
+
+
+def _difference(got: Outcome, want: Outcome) -> str:
+    """What differs; "" if nothing does, or nothing that the oracle knows."""
+    if got == want or (got[0] == "error" and want[0] == "error"):
+        return ""
+    if got[0] == "crash":
+        return f"crash {got[1]}"
+    if got[0] == "refused":
+        return f"refused {got[1]}" if got[1] in _SHARED and want[0] != "refused" else ""
+    if want[0] == "refused":
+        return f"accepted {want[1]}"
+    if "error" in (got[0], want[0]):
+        return f"{got[0]} for {want[0]}"
+    return "result"
+
+
+def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = False) -> Outcome:
+    """What the engine says."""
+    try:
+        prepared = engine.prepare(query, strict_builtin_errors=strict, deadline=DEADLINE)
+        if prepared.variables:
+            count = len(prepared.variables)
+            rows = [
+                dict(zip(prepared.variables, row[:count], strict=True))
+                for row in prepared.rows(input_)
+                if all(value is not False for value in row[count:])
+            ]
+            return _rows(rows)
+        found = [row[-1] for row in prepared.rows(input_)]
+    except InternalError as error:
+        return "crash", str(error)
+    except EvalError as error:
+        return "error", error.code
+    except CompileError as error:
+        return "refused", error.diagnostics[0].code
+    except Exception as error:
+        return "crash", type(error).__name__
+    return ("value", to_rego(found)) if found else ("undefined", "")
+
+
+def oracle_outcome(
+    oracle: Oracle, query: str, input_: Any, *, strict: bool = False, eager: bool = False
+) -> Outcome:
+    """What the oracle says; OutOfScopeError if that would take too long."""
+    try:
+        answers = oracle.answers(query, input_, strict=strict, steps=STEPS, eager=eager)
+    except EvalError as error:
+        return "error", error.code
+    except CompileError as error:
+        return "refused", error.diagnostics[0].code
+    if not answers:
+        return "undefined", ""
+    if "" in answers[0]:
+        return "value", to_rego([answer[""] for answer in answers])
+    return _rows(answers)
+
+
+def _rows(rows: list[dict[str, Any]]) -> Outcome:
+    if not rows:
+        return "undefined", ""
+    return "value", "; ".join(
+        ", ".join(f"{name} = {to_rego(value)}" for name, value in sorted(row.items()))
+        for row in rows
+    )
