@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from doorward.cli.errors import documents_text
+from doorward.cli.main import run
 from doorward.rego import CompileError, Engine, ParseError, Source
 from doorward.rego.syntax.parser import parse_module
 
@@ -52,3 +53,20 @@ def test_an_error_in_no_text_has_no_details() -> None:
     with pytest.raises(ParseError) as caught:
         parse_module(Source("p.rego", ""))
     assert "details" not in documents_text(caught.value)
+
+
+def test_a_path_that_leads_nowhere_is_hinted_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "p.rego"
+    policy.write_text("package a\n\nallow if data.roles.admns[input.user]\n")
+    data = tmp_path / "data.json"
+    data.write_text('{"roles": {"admins": {"ann": true}}}')
+    known = ["eval", "-d", str(policy), "-d", str(data)]
+    for path, near in {"data.a.allw": "data.a.allow", "data.a.allow": "data.roles.admins"}.items():
+        assert run([*known, path]) == 0
+        said = capsys.readouterr()
+        assert said.out == "{}\n"
+        assert said.err.endswith(f": did you mean {near}?\n")
+    assert run([*known, "data.nothing.like.it"]) == 0
+    assert capsys.readouterr().err == ""

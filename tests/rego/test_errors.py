@@ -59,7 +59,8 @@ def test_several_errors_are_counted() -> None:
 def test_an_error_at_the_end_of_a_text_shows_the_last_line(text: str, shown: list[str]) -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"a.rego": text})
-    head, *lines = caught.value.render().splitlines()
+    head, *lines, hint = caught.value.render().splitlines()
+    assert hint == "hint: the `{` of row 3 is not closed"
     assert head.startswith("a.rego:")
     assert "unexpected eof token" in head
     assert lines == shown
@@ -69,4 +70,7 @@ def test_an_error_at_the_end_of_a_text_shows_the_last_line(text: str, shown: lis
 def test_an_error_without_a_line_names_its_file(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"a.rego": text})
-    assert caught.value.render() == "a.rego: rego_parse_error: empty module"
+    assert caught.value.render().splitlines() == [
+        "a.rego: rego_parse_error: empty module",
+        "hint: a policy begins with `package name`",
+    ]

@@ -226,3 +226,11 @@ def test_why_shows_the_values_that_made_it_fail() -> None:
         "      p.rego:3: `input.x == 1` does not hold\n"
         "        input.x: 2"
     )
+
+
+def test_a_path_that_leads_nowhere_is_hinted_at() -> None:
+    found = suite(a="package a\n\nallow := true\n", t="package t\n\ntest_it if data.a.allw\n")
+    (result,) = run(found)
+    said = why(found, result).splitlines()
+    assert said[0] == "data.t.test_it is undefined"
+    assert said[-1] == "hint: there is no data.a.allw: did you mean data.a.allow?"

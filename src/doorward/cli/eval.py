@@ -254,6 +254,9 @@ def _answer(asked: _Asked) -> _Answer:
     except (LoadError, RegoError) as error:
         return _Answer(error=_in_words(error), is_stopped=True)
     answer = _traced(query, asked, timers) if traced else _plain(query, asked, timers)
+    if not answer.results and answer.error is None:
+        for path, near in query.near_misses.items():
+            click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
     return replace(answer, metrics=[timers.document()] if asked.metrics else [])
 
 

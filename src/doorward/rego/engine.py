@@ -16,10 +16,11 @@ from types import FunctionType
 from typing import Any, Final
 
 from doorward.rego.analysis.documents import Documents, read_documents
+from doorward.rego.analysis.hints import near_path
 from doorward.rego.analysis.passes import Options, Program, check, check_query, report
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.scope import source_name
-from doorward.rego.analysis.tree import check_base_data
+from doorward.rego.analysis.tree import check_base_data, path_text
 from doorward.rego.builtins import REGISTRY, Environment, Registry
 from doorward.rego.capabilities import Capabilities
 from doorward.rego.codegen.block import Constants
@@ -377,6 +378,14 @@ class Query:
     def documents(self) -> Documents:
         """What the query may read: the input and data it reads, and the rules it asks."""
         return read_documents(self.body, self.engine._state.program.callees)
+
+    @property
+    def near_misses(self) -> dict[str, str]:
+        """Paths below `data` that it reads and that lead nowhere, and the ones most like them."""
+        root, data = self.engine._state.program.root, self.engine.data
+        read = [path for path in self.documents.base if path[0] == "data"]
+        near = {path: near_path(path, root, data) for path in read}
+        return {path_text(path[1:]): found for path, found in near.items() if found is not None}
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
         """The value of the query's only expression as a Rego value, or UNDEFINED.

@@ -198,4 +198,7 @@ def why(suite: Suite, result: Result, *, full: bool = False) -> str:
     Nothing is masked: what stands in a test is for everyone to read who can read the test.
     """
     name = path_text(result.test.path)
-    return explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)
+    text = explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)
+    misses = suite.traced.prepare(name).near_misses.items()
+    hints = [f"hint: there is no {path}: did you mean {near}?" for path, near in misses]
+    return "\n".join([text, *hints])

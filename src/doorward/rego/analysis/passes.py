@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -26,9 +27,10 @@ from doorward.rego.analysis.existence import (
     check_current,
     check_values,
 )
+from doorward.rego.analysis.hints import add_hints, names_of_modules
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.replacements import check_replacements
-from doorward.rego.analysis.resolve import resolve_modules, resolve_query
+from doorward.rego.analysis.resolve import import_name, resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
 from doorward.rego.analysis.safety import order_modules, order_query
 from doorward.rego.analysis.schemas import Schemas, check_annotations
@@ -196,7 +198,8 @@ def check(modules: Sequence[Module], registry: Registry, options: Options) -> Pr
         except RecursionError:
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
-            raise CompileError(report(errors, options.max_errors))
+            shown = report(errors, options.max_errors)
+            raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
     return program
 
 
@@ -226,7 +229,9 @@ def check_query(
     if not errors:
         errors = check_body_types(resolved, program.types, callees)
     if errors:
-        raise CompileError(report(errors, program.options.max_errors))
+        shown = report(errors, program.options.max_errors)
+        names = [*exports, *map(import_name, imports), "input", "data"]
+        raise CompileError(add_hints(shown, lambda _: names, program.registry))
     return Query(resolved, _mocked(withs, callees))
 
 

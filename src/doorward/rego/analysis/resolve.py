@@ -42,7 +42,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 
-__all__ = ["Resolver", "resolve_modules", "resolve_query"]
+__all__ = ["Resolver", "import_name", "resolve_modules", "resolve_query"]
 
 ROOTS = frozenset({"input", "data"})
 _KINDS = {
@@ -121,7 +121,7 @@ class Resolver:
             head = item.path.head if isinstance(item.path, Ref) else item.path
             if isinstance(head, Var) and head.name in ROOTS:
                 text = _import_text(item)
-                self.imports[_import_name(item)] = _Imported(item.path, text, item.span)
+                self.imports[import_name(item)] = _Imported(item.path, text, item.span)
 
     def module(self, module: Module) -> Module:
         rules = tuple(self.rule(rule) for rule in module.rules)
@@ -131,7 +131,7 @@ class Resolver:
     def _check_imports(self, imports: Sequence[Import]) -> None:
         first: dict[str, Import] = {}
         for item in imports:
-            name = _import_name(item)
+            name = import_name(item)
             imported = self.imports.get(name)
             if self.names.strict and imported is not None and not imported.used:
                 message = f"{_import_text(item)} unused"
@@ -393,7 +393,8 @@ def _append(head: Term, args: tuple[Term, ...], span: Span) -> Ref | Term:
     return Ref(head, args, span)
 
 
-def _import_name(item: Import) -> str:
+def import_name(item: Import) -> str:
+    """What an import is called in its module."""
     if item.alias is not None:
         return item.alias
     if isinstance(item.path, Ref) and item.path.args:

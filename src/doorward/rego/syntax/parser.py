@@ -14,6 +14,7 @@ from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.annotations import Statement, annotate, read_annotations
 from doorward.rego.syntax.cursor import MAX_QUERY_LINKS, TOO_DEEP, TooDeep
+from doorward.rego.syntax.hints import add_hints
 from doorward.rego.syntax.lexer import EOF
 from doorward.rego.syntax.nodes import (
     And,
@@ -131,7 +132,7 @@ class _ModuleParser(RuleParser):
 
     def _stop(self, errors: list[Diagnostic]) -> None:
         if errors:
-            raise ParseError(errors[:MAX_ERRORS])
+            raise ParseError(add_hints(self.source, errors[:MAX_ERRORS]))
 
     def parse_query(self) -> Body:
         """query = { literal ( ";" | newline ) }"""

@@ -1,0 +1,154 @@
+"""What was meant: hints for errors about names, and for paths that lead nowhere.
+
+Looked for where something was refused or undefined, never before. A name is likely the one that is
+most like it among those that stand for something at its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+from doorward.rego.analysis.documents import Path
+from doorward.rego.analysis.resolve import import_name
+from doorward.rego.analysis.tree import RuleNode, path_text
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.errors import Diagnostic
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Module, Var
+from doorward.rego.syntax.walk import walk
+from doorward.rego.values import UNDEFINED, Key
+
+__all__ = ["add_hints", "names_of_modules", "near_path"]
+
+MAX_NAMES: Final = 5_000
+"""Names that one is compared with."""
+MAX_TEXT: Final = 1_000
+"""Characters of an expression that are looked at."""
+
+_LIKE: Final = 0.75
+_CONSTANTS: Final = {
+    **dict.fromkeys(("True", "TRUE"), "Rego writes `true`"),
+    **dict.fromkeys(("False", "FALSE"), "Rego writes `false`"),
+    **dict.fromkeys(("None", "nil", "NULL", "Null", "nullptr"), "Rego writes `null`"),
+    "undefined": "what is missing makes its expression undefined: ask `not input.x`",
+}
+_FUNCTIONS: Final = {
+    **dict.fromkeys(("len", "length", "size"), "`count(x)` is the size of a collection or text"),
+    **dict.fromkeys(("str", "string", "to_string"), '`sprintf("%v", [x])` makes a text'),
+    **dict.fromkeys(("int", "float", "number", "parse_int"), "`to_number(x)` makes a number"),
+    **dict.fromkeys(("typeof", "type"), "`type_name(x)` is the type of a value"),
+    **dict.fromkeys(("has", "exists", "defined"), "a path that exists is a condition: `input.x`"),
+    **dict.fromkeys(("filter", "map"), "write a comprehension: `[f(x) | some x in xs; x > 1]`"),
+    **dict.fromkeys(("log", "println", "printf", "debug"), "`print(x)` prints"),
+    **dict.fromkeys(("matches", "match", "regex"), "`regex.match(pattern, text)` matches"),
+    **dict.fromkeys(("ends_with", "has_suffix"), "`endswith(text, end)`"),
+    **dict.fromkeys(("starts_with", "has_prefix"), "`startswith(text, beginning)`"),
+    **dict.fromkeys(("append", "push", "extend"), "`array.concat(xs, [x])` makes a longer array"),
+    **dict.fromkeys(("range",), "`numbers.range(a, b)` is all numbers from a to b"),
+    **dict.fromkeys(("get",), "`object.get(object, key, default)`"),
+    **dict.fromkeys(("now", "time.now"), "`time.now_ns()` is the time in nanoseconds"),
+    **dict.fromkeys(("equals", "equal_to"), "`==` compares"),
+}
+_UNSAFE: Final = re.compile(r"var (\S+) is (?:unsafe|undeclared)")
+_FUNCTION: Final = re.compile(r"undefined function (\S+)$")
+
+Names = Callable[[Span], Iterable[str]]
+"""The names that stand for something at a place: rules of its package, imports, variables."""
+
+
+def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) -> list[Diagnostic]:
+    """`errors` with hints where there is something to say."""
+    return [_with_hint(error, names, registry) for error in errors]
+
+
+def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnostic:
+    hint = None
+    if (unsafe := _UNSAFE.match(error.message)) is not None:
+        hint = _of_var(unsafe[1], error.span, names)
+    elif (called := _FUNCTION.match(error.message)) is not None:
+        hint = error.hint or _of_function(called[1], error.span, names, registry)
+    elif error.message.startswith("plus: invalid argument(s)"):
+        hint = '`+` adds numbers; texts are joined by `concat("", [a, b])` or `$"{a}{b}"`'
+    elif error.message.endswith(" assigned above"):
+        hint = "a variable keeps its value: give the other one another name"
+    return error if hint is None else replace(error, hint=hint)
+
+
+def _of_var(name: str, span: Span, names: Names) -> str | None:
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    key = re.search(rf"([A-Za-z_][\w.]*)\.(\w+)-{re.escape(name)}\b", span.text[:MAX_TEXT])
+    if key is not None:
+        return f'a key with `-` stands in brackets: `{key[1]}["{key[2]}-{name}"]`'
+    return _near(name, names(span))
+
+
+def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str | None:
+    head, _, last = name.rpartition(".")
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if head and last in registry:
+        return f"functions take all operands in parentheses: `{last}({head}, …)`"
+    near = _near(name, names(span))
+    if near is None and head and not name.startswith(("data.", "input.")):
+        near = "a function of your own is named with --builtins MODULE:NAME"
+    return near
+
+
+def _near(name: str, names: Iterable[str]) -> str | None:
+    known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
+    close = get_close_matches(name, known, 1, _LIKE)
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
+    """The names that stand for something at a place in one of `modules`, as they were parsed."""
+    own = next((each for each in modules if each.span.source is span.source), None)
+    if own is None:
+        return
+    yield from ("input", "data")
+    yield from (name for item in own.imports if (name := import_name(item)))
+    for module in modules:
+        if module.package.path == own.package.path:
+            heads = (rule.head.ref.head for rule in module.rules)
+            yield from (head.name for head in heads if isinstance(head, Var))
+    for rule in own.rules:
+        if rule.span.start <= span.start <= rule.span.end:
+            # The name that stands for nothing is among them: as often as it was written wrong.
+            yield from (node.name for node in walk(rule) if isinstance(node, Var))
+
+
+# Paths
+
+
+def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
+    """The document whose path is most like `path` (`data` first), which leads to none.
+
+    None where it leads to one, or nothing is like it.
+    """
+    node: RuleNode | None = root
+    base = data
+    for at, key in enumerate(path[1:], start=1):
+        names = list(_names(node, base))
+        if key not in names:
+            close = get_close_matches(str(key), names, 1, _LIKE) if isinstance(key, str) else []
+            return path_text((*path[1:at], close[0])) if close else None
+        node = node.children.get(key) if node is not None else None
+        base = base.get(key, UNDEFINED) if isinstance(base, dict) else UNDEFINED
+        if node is not None and node.definitions:
+            return None
+    return None
+
+
+def _names(node: RuleNode | None, base: Any) -> Iterator[str]:
+    """The names below a place."""
+    keys: dict[Key, None] = dict.fromkeys(node.children if node is not None else ())
+    if isinstance(base, dict):
+        keys |= dict.fromkeys(base)
+    for key, _ in zip(keys, range(MAX_NAMES), strict=False):
+        if isinstance(key, str):
+            yield key

@@ -1,0 +1,127 @@
+"""Hints: what beginners write, and what they are told to write instead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.rego import CompileError, Diagnostic, Engine, RegoError, Source
+from doorward.rego.syntax.parser import parse_module
+
+HERE = Path(__file__).parent
+
+
+def chunks() -> Iterator[Any]:
+    """Each chunk of `hints.rego` is what follows a package line and a blank one."""
+    for chunk in (HERE / "hints.rego").read_text().split("---\n"):
+        lines = chunk.splitlines()
+        hints = [line.removeprefix("### ") for line in lines if line.startswith("### ")]
+        text = "\n".join(line for line in lines if not line.startswith("### "))
+        yield pytest.param(text, hints, id=text)
+
+
+def refused(text: str) -> list[Diagnostic]:
+    with pytest.raises(RegoError) as caught:
+        Engine({"p.rego": f"package p\n\n{text}\n"})
+    return list(caught.value.diagnostics)
+
+
+def hints(text: str) -> list[str]:
+    return [f"{d.span.row}:{d.span.col}: {d.hint}" for d in refused(text) if d.hint]
+
+
+@pytest.mark.parametrize(("text", "expected"), list(chunks()))
+def test_what_was_meant_is_hinted_at(text: str, expected: list[str]) -> None:
+    assert expected
+    assert hints(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("allow\u00a0if input.x", "there is a blank here that is not plain"),
+        ("allow if input.x == 1\u200b", "there is a blank here that is not plain"),
+        ("p := {'a': 1}", "Rego's strings stand in double quotes"),
+        ("p := $`a {[1}`", "`}` does not close the `[` of row 3"),
+        ('p := [$`a{1} {["]"]} b`, 1', "the `[` of row 3 is not closed"),
+        ("p := [1}", "`}` does not close the `[` of row 3"),
+        ('q := [$"{1}"]\n\np := )', "nothing is open that `)` could close"),
+        ("allow if acme.price(input.x) < 3", "a function of your own is named with --builtins"),
+    ],
+)
+def test_odd_texts_have_hints(text: str, hint: str) -> None:
+    assert any(str(each.hint).startswith(hint) for each in refused(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'allow if input.x == "a && b" }',
+        "allow if input.x } # a || b",
+        'p := "it\'s" }',
+        "allow if input.x == `'` }",
+        "q if not input.ok\n\nallow := )",
+    ],
+)
+def test_what_strings_and_comments_say_is_no_habit(text: str) -> None:
+    (hint,) = hints(text)
+    assert "nothing is open that" in hint
+
+
+def test_a_hint_is_given_once() -> None:
+    text = "p {\n    true\n}\n\nq {\n    true\n}\n"
+    assert [bool(each.hint) for each in refused(text)] == [True, False]
+
+
+def test_hints_change_nothing_that_opa_says() -> None:
+    error = refused("allow {\n    true\n}")[0]
+    assert error.message == "`if` keyword is required before rule body"
+    assert str(error) == f"p.rego:3: rego_parse_error: {error.message}"
+    assert f"\nhint: {error.hint}" in CompileError([error]).render()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "package p\n\np := " + "[" * 99 + "x" + "{" * 200_000,
+        "package p\n\np := " + "'" * 200_000,
+        "package p\n\np := " + "else if " * 50_000,
+        "package p\n\np := ) " + '"' * 200_000,
+        "package p\n\np := ) " + '"\\' * 100_000,
+        "package p\n\np := ) " + "any a in " * 50_000,
+        "package p\n\n" + "word " * 5_000,
+    ],
+)
+def test_hints_cost_little_whatever_the_text(text: str) -> None:
+    started = time.process_time()
+    with pytest.raises(RegoError):
+        parse_module(Source("p.rego", text))
+    assert time.process_time() - started < 20
+
+
+def test_a_path_that_leads_nowhere_is_compared_with_what_is_there() -> None:
+    rules = {
+        "a.rego": 'package team.authz\n\nallow := 1\n\nf(x) := x\n\np[x] := {"y": 1} if x := 2\n'
+    }
+    data = {"roles": {"admins": {}, "1": {}}, "team": {"names": []}}
+    engine = Engine(rules, data)
+    expected = {
+        "data.team.authz.alow": "data.team.authz.allow",
+        "data.team.auth": "data.team.authz",
+        "data.tem.authz.allow": "data.team",
+        "data.roles.admns.x": "data.roles.admins",
+        "data.team.nmes": "data.team.names",
+        "data.team.authz.allow": None,
+        "data.team.authz.p[2].y": None,
+        "data.roles.admins.anybody": None,
+        "data.nowhere": None,
+        "data.roles[1]": None,
+        "data.roles[x]": None,
+        "input.team": None,
+    }
+    for query, near in expected.items():
+        assert engine.prepare(query).near_misses == ({query: near} if near else {}), query
