@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.envoy.deciders import request
+from tests.envoy.test_strict_multipart import REFUSED as PARTS_REFUSED
 
 from doorward.envoy import strict
 from doorward.envoy.descriptors import Services
@@ -180,10 +181,33 @@ REFUSED: list[tuple[bytes, str]] = [
     (post("a=1&A=2", FORM), 'form fields that differ only in case: "A"'),
     (post("%C3%A9" * 257 + "=1", FORM), "name of a form field is too long to compare"),
     (post('{"' + "é" * 257 + '":1}'), "name of a JSON key is too long to compare"),
+    (post("%20role=1", FORM), "name of a form field that can be read in two ways"),
+    (post("role+=1", FORM), "name of a form field that can be read in two ways"),
+    (post("a%FF=1", FORM), "form field is not UTF-8"),
+    (post("a=%FF", FORM), "form field is not UTF-8"),
+    (post("a.b=1&a_b=2", FORM), "form fields that are one variable to PHP"),
+    (post("a=é", FORM), "character in the form that must be encoded"),
+    (post("a=1\n", FORM), "character in the form that must be encoded"),
+    (get("/?%20role=1"), "name of a query parameter that can be read in two ways"),
+    (get("/?role%C2%A0=1"), "name of a query parameter that can be read in two ways"),
+    (get("/?a%FF=1"), "query parameter is not UTF-8"),
+    (get("/?a=%C0%AF"), "query parameter is not UTF-8"),
+    (get("/?a.b=1&a_b=2"), "query parameters that are one variable to PHP"),
+    (post('{"a":9007199254740993}'), "number with more digits than a double has"),
+    (post('{"a":0.10000000000000000001}'), "number with more digits than a double has"),
+    (post('{"a":1e-999}'), "number with more digits than a double has"),
+    (post("0." + "0" * 800 + "1"), "number with more digits than a double has"),
+    (post('{"a":1}'.encode("utf-16"), "text/plain"), "JSON under another content type"),
+    (post('{"a":1}'.encode("utf-16-le"), "text/plain"), "JSON under another content type"),
+    (post('{"a":1}'.encode("utf-16-be").decode(), "a/b"), "JSON under another content type"),
+    (post("!!" + '{"a":1}'.encode("utf-16-le").decode(), "a/b"), "JSON under another content type"),
+    (post('{"a":1}'.encode("utf-32"), "text/plain"), "JSON under another content type"),
+    (post(b'{"a":1}', "application/grpc"), "JSON under another content type"),
     (post("a%00=1", FORM), "NUL in the name of a form field"),
     (post("_method=DELETE", FORM), "method override in the body"),
     (post(PART + "--BB--", "multipart/form-data"), "multipart body without a boundary"),
     (post("x\r\n" + PART + "--BB--", PARTS), "text in front of the first part"),
+    (post(PART + "--BB--", "multipart/form-data; boundary=a#b"), "boundary of unusual characters"),
     (post(PART, PARTS), "multipart body does not end with its boundary"),
     (post(PART + "--BB--\r\nx", PARTS), "multipart body does not end with its boundary"),
     (
@@ -230,6 +254,9 @@ PASSED: list[bytes] = [
     post('[{"a":1},{"a":2}]', "application/json-patch+json"),
     post('{"a":"\\ud83d\\ude00 \\u00e9"}'),
     post("null"),
+    post("[9007199254740992,-9007199254740992,1e22,0.1,1.50,100000000000000000000,5e-324]"),
+    post(b"\0\0\0\0\0", "application/grpc"),
+    post("a b=x y&c[d]=1&e.f=2&=3&g", FORM),
     post("a=1&a=2&b=c%20d", FORM),
     post("{not json}", "text/plain"),
     post("<a/>", "application/xml"),
@@ -298,7 +325,9 @@ def test_every_reason_is_documented_and_every_documented_reason_is_tested(root: 
         r"^\| ([^|]+) \| [^|]+\|$", (root / "docs/strict.md").read_text(), re.MULTILINE
     )
     documented = {row for row in rows if row != "reason"}
-    given: set[Any] = {re.sub(r' "(?:[^"\\]|\\.)*" ', " … ", reason) for _, reason in REFUSED}
+    given: set[Any] = {
+        re.sub(r' "(?:[^"\\]|\\.)*" ', " … ", reason) for _, reason in [*REFUSED, *PARTS_REFUSED]
+    }
     given = {re.sub(r':? "(?:[^"\\]|\\.)*"$', "", reason) for reason in given}
     # These two cannot be met before another reason is: they guard what is checked first.
     shadowed = {"NUL in the name of a query parameter", "NUL in the name of a JSON key"}

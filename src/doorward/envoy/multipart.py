@@ -195,23 +195,23 @@ class _Reader:
         return rest == self.line_end
 
     def _part(self) -> Part | None:
+        if self.at == len(self.body):
+            return None  # Go takes a boundary with nothing behind it for the end of the form
         headers = self._headers()
-        if headers is None:
-            return None
         content = self._content()
         if headers.get("content-transfer-encoding", "").lower() == "quoted-printable":
             del headers["content-transfer-encoding"]
             content = binascii.a2b_qp(content)
         return Part(headers, content)
 
-    def _headers(self) -> dict[str, str] | None:
-        """None where the body ends before the headers do: Go takes that for the end of the form."""
+    def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         last = ""
         for _ in range(MAX_PART_HEADERS):
             line, complete = self._line()
-            if not complete:
-                return None
+            if not complete and not line:
+                # OPA denies a head that is cut off.
+                raise RequestParseError("multipart: NextPart: EOF")
             text = to_text(line).rstrip("\r\n").rstrip(" \t")
             if not text:
                 return headers

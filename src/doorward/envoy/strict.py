@@ -12,14 +12,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from json.scanner import make_scanner
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from doorward.envoy import bodies
 from doorward.envoy.bodies import Kind, kind_of
 from doorward.envoy.errors import AmbiguousRequestError, shown
-from doorward.envoy.gotext import to_text
-from doorward.envoy.multipart import MAX_VALUE, parse_media_type, parse_parts
+from doorward.envoy.multipart import MAX_VALUE, parse_media_type
+from doorward.envoy.strict_multipart import CHARSETS, check_multipart
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Value
 
@@ -109,8 +110,8 @@ def _check_target(method: str, target: str) -> None:
 
 
 def check_query(query: Mapping[str, list[str]]) -> None:
-    """The names of a query's parameters."""
-    _check_names(query, "query parameter")
+    """The names of a query's parameters, and the texts of names and values."""
+    _check_fields(query, "query parameter")
     if "_method" in query:
         _refuse("method override in the query")
 
@@ -173,7 +174,7 @@ def _check_header_map(entries: Iterable[Mapping[str, str]]) -> None:
 
 
 _LOOKS_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
-_CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
+_FORM: Final = re.compile(rb"[\x20-\x7e]*+")
 _PLAIN_JSON: Final = "application/json"
 
 
@@ -226,12 +227,14 @@ def _check_content_type(content_type: str, body: str, raw_body: bytes) -> None:
     kind = kind_of(content_type)
     if kind != _kind_by_type(media_type):
         _refuse(f"content type {shown(content_type)} can be read in two ways")
-    if kind and parameters.get("charset", "").lower() not in _CHARSETS:
+    if kind and parameters.get("charset", "").lower() not in CHARSETS:
         _refuse("body is not in UTF-8")
     if kind == "multipart":
-        _check_multipart(parameters.get("boundary", ""), raw_body or body.encode())
-    elif kind not in ("json", "grpc") and _is_json(body or to_text(raw_body)):
+        check_multipart(parameters.get("boundary", ""), raw_body or body.encode())
+    elif kind != "json" and _is_json(raw_body or body.encode()):
         _refuse("JSON under another content type")
+    elif kind == "form" and not _FORM.fullmatch(raw_body or body.encode()):
+        _refuse("character in the form that must be encoded")
 
 
 _GRPC: Final = "application/grpc"
@@ -252,7 +255,11 @@ def _kind_by_type(media_type: str) -> Kind | None:
     return "multipart" if media_type == "multipart/form-data" else ""
 
 
-def _is_json(text: str) -> bool:
+def _is_json(raw: bytes) -> bool:
+    """Whether a reader that guesses the encoding, as Python's and Java's do, finds JSON."""
+    # Envoy writes "!" for a byte that is not UTF-8, which the marks of UTF-16 are.
+    encoding = "utf-8" if b"\0" not in raw[:8] else json.detect_encoding(raw.lstrip(b"!"))
+    text = raw.lstrip(b"!" if encoding != "utf-8" else b"").decode(encoding, "replace")
     if not _LOOKS_JSON.match(text):
         return False
     try:
@@ -264,29 +271,6 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _check_multipart(boundary: str, body: bytes) -> None:
-    if not boundary:
-        _refuse("multipart body without a boundary")
-    mark = b"--" + boundary.encode()
-    if not body.startswith(mark):
-        _refuse("text in front of the first part")
-    end = body.rfind(mark + b"--")
-    if end < 0 or body[end + len(mark) + 2 :].strip():
-        _refuse("multipart body does not end with its boundary")
-    for part in parse_parts(body, boundary):
-        disposition = part.headers.get("content-disposition", "")
-        if not part.name or "*" in disposition.replace('"', ""):
-            _refuse("part whose name can be read in two ways")
-        if part.headers.get("content-transfer-encoding", "binary").lower() not in _TRANSFERS:
-            _refuse("encoded part")
-        kind = part.headers.get("content-type", "")
-        if "json" in kind.lower() and _PLAIN_JSON not in kind:
-            _refuse(f"content type {shown(kind)} can be read in two ways")
-
-
-_TRANSFERS: Final = frozenset({"7bit", "8bit", "binary"})
-
-
 def check_parsed(headers: Mapping[str, str], value: Value, *, truncated: bool) -> None:
     """What is left once the body is read."""
     if truncated:
@@ -295,7 +279,7 @@ def check_parsed(headers: Mapping[str, str], value: Value, *, truncated: bool) -
         "form",
         "multipart",
     ):
-        _check_names((name for name in value if isinstance(name, str)), "form field")
+        _check_fields(cast(Mapping[str, Any], value), "form field")
         if "_method" in value:
             _refuse("method override in the body")
 
@@ -309,6 +293,21 @@ def _fold(name: str, what: str) -> str:
     if len(name) > MAX_NAME and not name.isascii():
         _refuse(f"name of a {what} is too long to compare")
     return name.casefold() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+
+
+def _check_fields(fields: Mapping[str, Any], what: str) -> None:
+    """The names of a query or form, which some applications trim, and make variables of."""
+    _check_names(fields, what)
+    for name, values in fields.items():
+        if name != name.strip() or not (name.isprintable() or name.isascii()):
+            _refuse(f"name of a {what} that can be read in two ways")
+        if "\ufffd" in name or any(isinstance(v, str) and "\ufffd" in v for v in values):
+            _refuse(f"{what} is not UTF-8")
+    if len(fields) > 1 and len({_TO_VARIABLE.sub("_", name) for name in fields}) < len(fields):
+        _refuse(f"{what}s that are one variable to PHP")
+
+
+_TO_VARIABLE: Final = re.compile(r"[ .]")
 
 
 def _check_names(names: Iterable[str], what: str) -> None:
@@ -337,9 +336,25 @@ def _read_object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
 
 def _read_number(text: str) -> int | Number:
     number = parse_number(text)
-    if len(text) > 4 and math.isinf(float(text)):
-        _refuse("number that no double can hold")
+    if len(text) > 4:
+        _check_double(text)
     return number
+
+
+def _check_double(text: str) -> None:
+    """Readers that make a double of a number must have the number that the policy has."""
+    double = float(text)
+    if math.isinf(double):
+        _refuse("number that no double can hold")
+    # Fifteen digits always come back from a double; an exponent may leave its range.
+    if len(text) <= 15 and "e" not in text and "E" not in text:
+        return
+    if len(text) > MAX_NUMBER or Decimal(repr(double)) != Decimal(text):
+        _refuse("number with more digits than a double has")
+
+
+MAX_NUMBER: Final = 800
+"""Characters of a number: the longest decimal that a double is has fewer digits."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
