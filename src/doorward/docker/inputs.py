@@ -211,6 +211,7 @@ _NO_VIEWS: Final[_Views] = {
     "cgroup": security.cgroup_view({}),
     "logging": limits.NO_LOGGING,
     "checkpoint": {"directory": ""},
+    "remote": "",
     "container": NO_CONTAINER,
     "unresolved": [],
 }
@@ -300,7 +301,9 @@ def _pull(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     query = target.query
     if _is_import(query):
         image = _named(query, "repo", "tag")
-        return {"image": image, "target": image["reference"]}
+        source = query["fromSrc"][0]
+        remote = "" if source == "-" else source
+        return {"image": image, "target": image["reference"], "remote": remote}
     image = _named(query, "fromImage", "tag")
     if not query.get("tag", [""])[0] and ":" not in image["reference"].rpartition("/")[2]:
         # Without a tag the daemon may pull every one.
@@ -330,6 +333,7 @@ def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     return {
         "images": images,
         "target": query.get("t", [""])[0],
+        "remote": query.get("remote", [""])[0],
         "resources": limits.build_resources(query),
         "cgroup": security.cgroup_view({"CgroupParent": query.get("cgroupparent", [""])[0]}),
         "security": {

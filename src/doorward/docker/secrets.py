@@ -83,6 +83,7 @@ def mask_views(views: dict[str, Any]) -> dict[str, Any]:
     """The views without passwords in what they name: devices of mounts, images, targets."""
     if "target" in views:
         views["target"] = mask_address(views["target"])
+    views["remote"] = mask_address(views["remote"])
     views["mounts"] = [_mask_fields(mount, ("source", "clean")) for mount in views["mounts"]]
     views["image"] = _mask_fields(views["image"], ("reference",))
     views["images"] = [_mask_fields(image, ("reference",)) for image in views["images"]]

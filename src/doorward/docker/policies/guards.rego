@@ -11,6 +11,7 @@ defaults := {
 	"networks": {"drivers": [], "join_containers": false, "services": [], "services_by_identifier": false},
 	"ports": {"first": 1024, "last": 65535},
 	"queries": {"unverified": []},
+	"remotes": {"allow": []},
 	"runtimes": {"allow": []},
 	"sysctls": {"allow": []},
 }
@@ -34,7 +35,7 @@ protected := array.concat(
 objections contains {"rule": "input", "message": message} if {
 	some view in [
 		"cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
-		"network", "ports", "query_trusted", "resources", "security", "unknown_fields",
+		"network", "ports", "query_trusted", "remote", "resources", "security", "unknown_fields",
 	]
 	object.get(input, view, null) == null
 	message := sprintf("%s is missing in the input", [view])
@@ -97,6 +98,18 @@ faults contains {"of": of, "rule": "input", "message": message} if {
 	]
 	object.get(subject, ["security", field], null) == null
 	message := sprintf("security.%s is missing in the input", [field])
+}
+
+# The daemon fetches the source of an import or a build from the network of the host.
+objections contains {"rule": "remote", "message": message} if {
+	input.remote != ""
+	not allowed_remote
+	message := sprintf("the daemon may not fetch %s", [input.remote])
+}
+
+allowed_remote if {
+	some pattern in setting("remotes", "allow")
+	glob.match(pattern, ["/"], input.remote)
 }
 
 # mounts

@@ -26,6 +26,7 @@ plain := {
 	"checkpoint": {"directory": ""},
 	"logging": {"driver": "", "options": []},
 	"query_trusted": true,
+	"remote": "",
 	"container": {"asked": false, "known": false, "missing": false},
 }
 
@@ -290,6 +291,12 @@ test_query_that_a_form_could_replace if {
 	objected(request) == {"query"}
 	count(guards.objections) == 0 with input as request
 		with data.docker.queries as {"unverified": ["image.build"]}
+}
+
+test_remote_source_of_an_image if {
+	request := object.union(plain, {"action": "image.import", "remote": "http://x.io/a.tar"})
+	objected(request) == {"remote"}
+	count(guards.objections) == 0 with input as request with data.docker.remotes as {"allow": ["http://x.io/*"]}
 }
 
 test_logging if {
