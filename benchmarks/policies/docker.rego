@@ -32,7 +32,7 @@ deny contains "control groups of the host" if host.CgroupnsMode == "host"
 
 deny contains "control group of its own choice" if host.CgroupParent != ""
 
-deny contains "no limit of memory" if not host.Memory > 0
+deny contains "no limit of memory" if object.get(host, "Memory", 0) <= 0
 
 deny contains "too much memory" if host.Memory > data.limits.memory
 
@@ -40,7 +40,7 @@ deny contains "swaps" if host.MemorySwap > host.Memory
 
 deny contains "too many processors" if host.NanoCpus > data.limits.cpus * 1000000000
 
-deny contains "no limit of processes" if not host.PidsLimit > 0
+deny contains "no limit of processes" if object.get(host, "PidsLimit", 0) <= 0
 
 deny contains "too many processes" if host.PidsLimit > data.limits.pids
 

@@ -18,7 +18,7 @@ cut if input.truncated_body
 GUILTY = [
     ("policy-open-without-body", "allow if not input.parsed_body.admin"),
     ("policy-open-without-body", 'allow if not input.parsed_body.role == "admin"'),
-    ("policy-open-without-body", "allow if { not contains(http.body, `admin`) }"),
+    ("policy-open-without-body", "allow if { not `admin` == http.body }"),
     ("policy-open-without-header", 'allow if not http.headers["x-blocked"]'),
     ("policy-open-without-header", "allow if not request.headers.authorization"),
     ("policy-header-list", 'allow if http.headers["x-role"] == "admin"'),
@@ -39,6 +39,8 @@ INNOCENT = [
     "allow if input.parsed_body.admin == false",
     "allow if not cut",
     'allow if http.headers.authorization == "x"',
+    "allow if { not contains(http.body, `admin`) }",
+    'allow if not http.headers["x-blocked"] in {"yes"}',
     'allow if "admin" in split(http.headers["x-role"], ",")',
     'allow if startswith(http.path, "/public/")',
     'allow if http.path == "/public"',

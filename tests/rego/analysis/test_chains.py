@@ -23,7 +23,8 @@ def chain(operand: str = "input.x", operator: str = "+", length: int = LONG) -> 
 
 
 def answer(body: str, **input_: Any) -> Any:
-    module = f"package a\n\nimport future.keywords\n\n{body}\n"
+    imports = "import future.keywords\nimport future.keywords.not\n"
+    module = f"package a\n\n{imports}\n{body}\n"
     return Engine({"a.rego": module}).prepare("data.a.p").value(input_)
 
 
@@ -76,10 +77,17 @@ def test_a_chain_is_computed_from_the_left() -> None:
     assert answer("p := 1" + " / 2 * 2" * (LONG // 2)) == 1
 
 
-@pytest.mark.parametrize(("given", "want"), [({"x": 1}, UNDEFINED), ({"x": 2}, True), ({}, True)])
-def test_a_chain_is_negated_as_a_whole(given: Any, want: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "want"), [({"x": 1}, UNDEFINED), ({"x": 2}, True), ({}, UNDEFINED)]
+)
+def test_a_chain_is_computed_before_it_is_negated(given: Any, want: Any) -> None:
     module = f"package a\n\np if not {chain()} == {LONG}\n"
     assert Engine({"a.rego": module}).prepare("data.a.p").value(given) is want
+
+
+@pytest.mark.parametrize(("given", "want"), [({"x": 1}, UNDEFINED), ({"x": 2}, True), ({}, True)])
+def test_the_import_negates_a_chain_as_a_whole(given: Any, want: Any) -> None:
+    assert answer(f"p if not {chain()} == {LONG}", **given) is want
 
 
 def test_a_chain_in_print_stays_where_it_is() -> None:
@@ -112,7 +120,7 @@ def test_what_has_no_long_chain_is_not_touched() -> None:
 
 
 def test_an_operand_that_is_wrong_is_found_in_its_place() -> None:
-    with pytest.raises(CompileError, match=r"a.rego:5: rego_unsafe_var_error: var y is unsafe"):
+    with pytest.raises(CompileError, match=r"a.rego:6: rego_unsafe_var_error: var y is unsafe"):
         answer(f"p := {chain()} + y")
 
 

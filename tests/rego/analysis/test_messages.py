@@ -27,6 +27,10 @@ NAMES = [
     ("p if { input := 1 }", "3:8 variables must not shadow input (use a different variable name)"),
     ("data.x := 1", "3:1 rules must not shadow data (use a different rule name)"),
     ("p if { not x := 1 }", "3:8 cannot assign vars inside negated expression"),
+    (
+        "import future.keywords.not\np if { not x := 1 }",
+        "4:8 cannot assign vars inside negated expression",
+    ),
     ("p if { {x} := {1} }", "3:8 cannot assign to set"),
     ("p if { null := 1 }", "3:8 cannot assign to null"),
     ("import data.a.x\nimport data.b.x", "4:1 import must not shadow import data.a.x"),
@@ -71,6 +75,14 @@ UNSAFE = [
     ("f(x.y) := 1", "3:3 var x is unsafe"),
     ('p := $"{x}"', "3:6 var x is unsafe"),
     ("q := eq(1, 1)", "3:6 expression is unsafe"),
+    ("p if { x := y; x = 7 }", "3:8 var y is unsafe"),
+    ("p if { x := y; input.xs[x] }", "3:8 var y is unsafe"),
+    ("p if { [x] := [y]; x = 7 }", "3:8 var y is unsafe"),
+    ("p if { x := {`a`: y}; x = {`a`: 7} }", "3:8 var y is unsafe"),
+    ("import future.keywords.not\np if { not x.y }", "4:8 var x is unsafe"),
+    ("import future.keywords.not\np if { not { x.y } }", "4:14 var x is unsafe"),
+    ("import future.keywords.not\np if { not input.xs[_] == 1 }", "4:8 var _ is unsafe"),
+    ("import future.keywords.not\np if { not count(input.xs[i]) > 1; i }", "4:8 var i is unsafe"),
 ]
 
 TYPES = [
@@ -107,6 +119,57 @@ def test_the_first_error_says_what_and_where(rules: str, message: str) -> None:
 @pytest.mark.parametrize(("rules", "message"), TYPES)
 def test_types_that_never_meet_are_named(rules: str, message: str) -> None:
     assert [line.partition(" ")[2] for line in report(rules)] == [message]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "p if { some k; x := input.xs[k]; x > 1 }",
+        "p if { x := input.xs[_]; x > 1 }",
+        "p if { x := y; y = 7; x > 1 }",
+        "p if { [x, y] := input.xs; x > y }",
+        "p if { x := [y | y = input.xs[_]]; x[0] }",
+    ],
+)
+def test_the_right_side_of_an_assignment_may_walk_or_wait(rules: str) -> None:
+    Engine({"t.rego": f"package t\n\n{rules}\n"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not { 1 == `a` }",
+        "not { count(1) > 1; input.x }",
+        "not lower(1) == `a`",
+        "not { some x in [1]; x == `a` }",
+        "{ 1 == `a` } or lower(1)",
+    ],
+)
+def test_types_are_not_looked_at_in_bodies_of_keywords(body: str) -> None:
+    imports = "import future.keywords.not\nimport future.keywords.or\n"
+    Engine({"t.rego": f"package t\n\n{imports}p if {{ {body} }}\n"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("not { q.x }", "6:14 undefined ref: data.t.q.x"),
+        ("not q.x", "6:12 undefined ref: data.t.q.x"),
+        ("not { [x | x := 1 + `a`] }", "6:24 plus: invalid argument(s)"),
+        ("not { f }", "6:14 function data.t.f used as reference, not called"),
+        (
+            "not { input.x } with data.t.f as 1",
+            "6:29 function data.t.f used as reference, not called",
+        ),
+        (
+            "every x in [1] { x } with data.t.f as 1",
+            "6:34 function data.t.f used as reference, not c",
+        ),
+    ],
+)
+def test_references_and_comprehensions_are_looked_at_everywhere(body: str, message: str) -> None:
+    rules = f"import future.keywords.not\nq := 1\nf(x) := x\np if {{ {body} }}"
+    assert report(rules)[0].startswith(message)
 
 
 @pytest.mark.parametrize(

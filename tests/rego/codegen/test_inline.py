@@ -100,7 +100,8 @@ def test_what_fails_says_where_when_errors_are_strict() -> None:
     [
         ('startswith("ab", "a") with startswith as contains_all', {}, False),
         ("count(input.x) == 3", {"x": "abc"}, True),
-        ("not count(input.x) == 3", {"x": 5}, True),
+        ("not count(input.x) == 3", {"x": 5}, False),
+        ("not count(input.x) == 3", {"x": "abcd"}, True),
         ("lower(input.x) == upper(input.x)", {"x": "1"}, True),
     ],
 )

@@ -80,6 +80,44 @@ def test_a_failed_not_shows_what_held() -> None:
     assert "data.authz.strict is true" in shown
 
 
+@pytest.mark.parametrize(
+    ("condition", "given", "want"),
+    [
+        (
+            'not startswith(input.path, "/admin")',
+            {},
+            ['startswith(input.path, "/admin"): undefined', "input.path: undefined"],
+        ),
+        (
+            "not lower(input.user) in data.owners",
+            {"user": "BOB"},
+            [
+                "lower(input.user) in data.owners: true",
+                'lower(input.user): "bob"',
+                'input.user: "BOB"',
+                'data.owners: {"/x": "bob"}',
+            ],
+        ),
+        ("not [input.a, input.b][input.n]", {"a": 1, "b": 2, "n": 1}, None),
+        (
+            'not to_number(input.x) == 1 with input.x as "one"',
+            {},
+            ["to_number(input.x): undefined (to_number: strconv", 'input.x: "one"'],
+        ),
+    ],
+)
+def test_a_failed_not_shows_what_was_asked_before_it(
+    condition: str, given: Any, want: list[str] | None
+) -> None:
+    engine = Engine({"a.rego": f"package a\n\np if {condition}\n"}, DATA)
+    first, _, values = explain(engine, "data.a.p", given).text().partition("` does not hold")
+    assert first.endswith(f"a.rego:3: `{condition}")
+    assert "local" not in values
+    want = want or ["[input.a, input.b][input.n]: 2", "input.a: 1", "input.b: 2", "input.n: 1"]
+    lines = [line.strip() for line in values.strip().splitlines()]
+    assert all(line.startswith(start) for line, start in zip(lines, want, strict=True))
+
+
 def test_a_set_that_should_be_empty_shows_its_members() -> None:
     shown = text("data.authz.strict", {"hour": 23, "day": "mon", "tags": []})
     assert "count(refused): 1" in shown

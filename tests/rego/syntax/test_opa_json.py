@@ -68,7 +68,8 @@ def test_what_newer_versions_brought() -> None:
     module = parse_module(
         Source(
             "p.rego",
-            "package p\nimport future.keywords\np if not { x } or y and z\n"
+            "package p\nimport future.keywords\nimport future.keywords.not\n"
+            "p if not { x } or y and z\n"
             "q := $`a{1}{x}`\nr := null",
         )
     )

@@ -1,5 +1,6 @@
 # What a request may not have, whatever its action, unless an admin makes it. Each objection names
-# its rule and says what was wrong in a few words. A setting that the data lacks is the strictest.
+# its rule and says what was wrong in a few words. A setting that the data lacks is the strictest; a
+# field that `not` needs has a default, since `not f(field)` says nothing where the field is missing.
 package policy.docker.guards
 
 defaults := {
@@ -131,7 +132,7 @@ faults contains {"of": of, "rule": "mounts", "message": "mount may not propagate
 faults contains {"of": of, "rule": "mounts", "message": message} if {
 	some of, subject in subjects
 	some mount in subject.mounts
-	not mount.type in {"bind", "device", "image", "tmpfs", "volume"}
+	not object.get(mount, "type", "") in {"bind", "device", "image", "tmpfs", "volume"}
 	message := sprintf("mount of %s cannot be judged", [mount.origin])
 }
 
@@ -145,8 +146,9 @@ objections contains {"rule": "mounts", "message": message} if {
 	some mount in input.mounts
 	mount.type == "volume"
 	mount.origin != "VolumesFrom"
-	not mount.driver in setting("mounts", "volume_drivers")
-	message := sprintf("volume driver %s may not be used", [mount.driver])
+	driver := object.get(mount, "driver", "")
+	not driver in setting("mounts", "volume_drivers")
+	message := sprintf("volume driver %s may not be used", [driver])
 }
 
 # A device node is not a path: in an allowed folder it may be any disk.
@@ -343,7 +345,7 @@ ceilings[name] := ceiling if {
 objections contains {"rule": "limits", "message": message} if {
 	some name, ceiling in ceilings
 	limited(name)
-	not within(input.resources[name], ceiling)
+	not within(object.get(input.resources, name, 0), ceiling)
 	message := sprintf("%s must be limited to %v", [name, ceiling])
 }
 

@@ -332,3 +332,14 @@ test_what_the_plugin_itself_uses_is_protected if {
 	count(guards.objections) > 0 with input as request
 		with data.docker.mounts as object.union(allowed_mounts, {"allow": ["/opt"]})
 }
+
+test_missing_field_is_an_objection if {
+	volume := {"origin": "Mounts", "type": "volume", "driver": "local"}
+	objected(with_mounts([volume])) == set()
+	every field in ["driver", "type"] {
+		objected(with_mounts([object.remove(volume, [field])])) == {"mounts"}
+	}
+	config := {"memory": 1000, "cpus": 0, "pids": 0}
+	without := json.remove(plain, ["resources/memory"])
+	count(guards.objections) == 1 with input as without with data.docker.limits as config
+}

@@ -105,13 +105,14 @@ class _Package:
             yield Finding(file, line, "policy-unverified-token", message)
 
     def _check_negation(self, node: Expr | Not) -> Iterator[tuple[str, str, Span]]:
-        for path in self._paths(node):
+        for path in set().union(*map(self._paths, _last_step(node))):
             if any(path[: len(body)] == body for body in _BODIES):
                 message = f"`not` is true when `{'.'.join(path)}` is not there"
                 yield "policy-open-without-body", message, node.span
             if path[: len(_HTTP) + 1] == (*_HTTP, "headers"):
                 message = "`not` is true when the header is not there"
                 yield "policy-open-without-header", message, node.span
+        for path in self._paths(node):
             if path == (*_HTTP, "path"):
                 message = "`not` is true for paths with another query"
                 yield "policy-path-query", message, node.span
@@ -174,6 +175,16 @@ class _Package:
             for each in walk(node)
             if isinstance(each, Ref | Var) and (path := self._resolve(each))[:1] == ("input",)
         }
+
+
+def _last_step(node: Expr | Not) -> Iterator[Node]:
+    """What is undefined under the negation: without `future.keywords.not` the operands of calls
+    are asked before it, and an undefined one fails the expression."""
+    term = node.term if isinstance(node, Expr) else node
+    if isinstance(term, Call) and term.name in {"equal", "eq"}:
+        yield from (side for side in term.args if isinstance(side, Ref | Var))
+    elif isinstance(term, Ref | Var | Not):
+        yield term
 
 
 def _path(term: Node) -> Path:

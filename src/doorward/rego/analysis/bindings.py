@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
+from doorward.rego.analysis.negation import operand_calls
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -100,6 +101,8 @@ def _operator_vars(operator: Ref, closures: bool) -> Iterator[Var]:
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
     """Every variable of an expression, its `with` clauses included."""
+    for each in expr.before:
+        yield from expr_vars(each, closures=closures)
     term = expr.term
     match term:
         case SomeDecl():
@@ -315,6 +318,9 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
     binding.settle()
     if expr.negated:
         positive = Expr(expr.term, span=expr.span)
+        assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
+        for call in operand_calls(expr.term):
+            binding.value(call)
         binding.need(expr_vars(positive, closures=False))
         binding.closure(expr_vars(positive))
         return binding
@@ -340,7 +346,11 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
         case And() | Or():
             binding.closure(body_vars(term.left))
             binding.closure(body_vars(term.right))
-        case Call(_, (left, right)) if term.name in ("eq", "assign"):
+        case Call(_, (left, right)) if term.name == "assign":
+            binding.value(right)
+            binding.settle()
+            binding.pattern(left)
+        case Call(_, (left, right)) if term.name == "eq":
             binding.equation(left, right)
         case Call():
             _call(binding, term)

@@ -105,11 +105,6 @@ class _Shortener:
         withs = tuple([replace(w, value=self.term(w.value, out)) for w in expr.withs])
         before: list[Expr] = []
         term = self.expr_term(expr.term, before)
-        if expr.negated and before:
-            # What is negated is all of it.
-            inner = (*before, Expr(term, span=expr.span))
-            out.append(Expr(Not(inner, True, expr.span), withs=withs, span=expr.span))
-            return
         out += [replace(item, withs=withs) for item in before]
         out.append(replace(expr, term=term, withs=withs))
 

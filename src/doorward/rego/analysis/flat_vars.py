@@ -1,7 +1,8 @@
 """The variables of flat expressions: which stand in them, and which a walk over them binds.
 
-The names of functions are no variables; `input` and `data` are none either. What stands inside a
-closure (comprehension, `every`, `not { … }`) counts only where it is asked for.
+The names of functions are not variables; `input` and `data` are not either. What stands inside a
+closure (comprehension, `every`, `not { … }`) counts only where it is asked for; `not …` of
+`future.keywords.not` is a closure only if it has braces.
 """
 
 from __future__ import annotations
@@ -81,9 +82,11 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
                 yield from (v for v in (key, value) if v is not None)
                 for inner in body:
                     yield from expr_vars(inner, closures=True)
-        case Not(body) if closures:
+        case Not(body, braces) if closures or not braces:
             for inner in body:
-                yield from expr_vars(inner, closures=True)
+                names = expr_vars(inner, closures=closures)
+                # Without braces nothing but what flattening makes is bound inside.
+                yield from (v for v in names if closures or not v.name.endswith("__@"))
         case And(left, right) | Or(left, right) if closures:
             for inner in (*left, *right):
                 yield from expr_vars(inner, closures=True)

@@ -67,16 +67,20 @@ class Flattener:
     """Takes terms apart.
 
     `arity` tells which values of `with` are functions. `unify_equals`: `==` between expressions is
-    read as `=`, as in modules; in queries it can be false. `bind`: references and comprehensions
+    read as `=`, as in modules; in queries it can be false. `prefix`: what OPA's names for generated
+    variables begin with, which its errors show. `bind`: references and comprehensions
     inside terms are bound to variables; without, only calls are. `captured` are the expressions
     made of what print and template strings hold, `templates` the latter's comprehensions:
     variables must be bound outside of them.
     """
 
-    def __init__(self, arity: Arity, *, unify_equals: bool, bind: bool = True) -> None:
+    def __init__(
+        self, arity: Arity, *, unify_equals: bool, bind: bool = True, prefix: str = "__local"
+    ) -> None:
         self.equalities = _EQUALITIES | ({"equal"} if unify_equals else set())
         self.bind = bind
         self.arity = arity
+        self.prefix = prefix
         self.count = 0
         self.captured: dict[int, Span] = {}
         self.templates: set[int] = set()
@@ -102,7 +106,7 @@ class Flattener:
     def local(self, span: Span) -> Var:
         self.count += 1
         # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
-        return Var(f"__local{self.count - 1}__@", span)
+        return Var(f"{self.prefix}{self.count - 1}__@", span)
 
     # Expressions
 
@@ -115,7 +119,9 @@ class Flattener:
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
         withs = tuple(self._with(item, out) for item in expr.withs)
-        flat = replace(expr, withs=withs) if withs else expr
+        for before in expr.before:
+            self.expr(before, out)
+        flat = replace(expr, withs=withs, before=()) if withs or expr.before else expr
         term = expr.term
         match term:
             case SomeDecl():
@@ -128,8 +134,10 @@ class Flattener:
                 self.emit(_equation(local, self.term(domain, out), domain.span), out)
                 every = replace(term, domain=local, body=self.body(body))
                 out.append(replace(flat, term=every))
-            case Not((inner,), False) if not inner.withs and not inner.negated:
-                self.expr(replace(flat, term=inner.term, negated=not flat.negated), out)
+            case Not((inner,), False):
+                # Without braces its only expression stands, for OPA, where the `not` does.
+                body = self.body((replace(inner, span=expr.span),))
+                out.append(replace(flat, term=replace(term, body=body)))
             case Not(body):
                 out.append(replace(flat, term=replace(term, body=self.body(body))))
             case And(left, right) | Or(left, right):
@@ -140,7 +148,8 @@ class Flattener:
                 self.emit(replace(flat, term=Array(parts, term.span)), out)
             case Call(operator, args):
                 if term.name in self.equalities and len(args) == 2:
-                    self._call(flat, "eq", args, out)
+                    name = "assign" if term.name == "assign" else "eq"
+                    self._call(flat, name, args, out)
                 else:
                     given = tuple(self.term(arg, out) for arg in args)
                     self.emit(replace(flat, term=Call(operator, given, term.span)), out)
@@ -176,7 +185,7 @@ class Flattener:
             out.append(expr)
             return
         if isinstance(term, Call):
-            outermost = self._outermost if term.name == "eq" else self._bound
+            outermost = self._outermost if term.name in ("eq", "assign") else self._bound
             args = tuple(outermost(arg, out) for arg in term.args)
             term = replace(term, args=args)
         else:

@@ -16,7 +16,7 @@ from doorward.rego.analysis.environment import (
     constant,
     is_constant,
 )
-from doorward.rego.analysis.reference_types import check_references
+from doorward.rego.analysis.reference_types import bodies_of, check_references
 from doorward.rego.analysis.type_errors import (
     Finding,
     arguments_error,
@@ -46,17 +46,13 @@ from doorward.rego.builtins.signature import (
     any_,
 )
 from doorward.rego.syntax.nodes import (
-    And,
     Array,
     ArrayComprehension,
     Body,
     Call,
-    Every,
     Expr,
-    Not,
     Object,
     ObjectComprehension,
-    Or,
     Ref,
     Scalar,
     Set,
@@ -100,11 +96,6 @@ class Inference:
             inside = self._comprehension(comprehension, scope)[1]
             closures = inside or closures
         yield from closures
-        match expr.term:
-            case Not(body):
-                yield from self.body(body, Scope(self.globals, scope))
-            case And(left, right) | Or(left, right):
-                yield from self.body((*left, *right), scope)
         references = list(check_references(expr, scope, self))
         yield from references
         problem = self._holds(expr, scope)
@@ -118,7 +109,7 @@ class Inference:
                 return problem
         if not isinstance(expr.term, Call):
             return None
-        if expr.term.name == "eq" and len(expr.term.args) == 2:
+        if expr.term.name in ("eq", "assign") and len(expr.term.args) == 2:
             return self._equation(expr, expr.term, scope)
         return self._call(expr, expr.term, scope)
 
@@ -338,6 +329,6 @@ def _comprehensions(expr: Expr) -> Iterator[Comprehension]:
             yield from (a for a in args if isinstance(a, Comprehension))
         case ArrayComprehension() | SetComprehension() | ObjectComprehension():
             yield expr.term
-        case Every(_, _, _, body):
-            for inner in body:
+        case _:
+            for inner in bodies_of(expr):
                 yield from _comprehensions(inner)

@@ -14,11 +14,15 @@ from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_colle
 from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
 from doorward.rego.builtins.signature import AnyOf, Function, ObjectType, Type, any_, string
 from doorward.rego.syntax.nodes import (
+    And,
     Array,
+    Body,
     Call,
     Every,
     Expr,
+    Not,
     Object,
+    Or,
     Ref,
     Scalar,
     Set,
@@ -27,7 +31,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.values import Key
 
-__all__ = ["check_references"]
+__all__ = ["bodies_of", "check_references"]
 
 
 class TermTypes(Protocol):
@@ -46,16 +50,31 @@ def check_references(expr: Expr, scope: Scope, types: TermTypes) -> Iterator[Fin
             yield problem
 
 
+def bodies_of(expr: Expr) -> Body:
+    """The expressions in the bodies of `every`, `not`, `and` and `or`. OPA infers no types there:
+    it looks at their references and comprehensions alone."""
+    match expr.term:
+        case Every(_, _, _, body) | Not(body):
+            return body
+        case And(left, right) | Or(left, right):
+            return (*left, *right)
+    return ()
+
+
 def _references(expr: Expr) -> Iterator[Ref]:
     term = expr.term
-    if isinstance(term, Every):
-        for inner in term.body:
-            yield from _references(inner)
-    elif isinstance(term, Call):
+    if isinstance(term, Call):
         for arg in term.args:
             yield from _in_term(arg)
     elif isinstance(term, Term):
         yield from _in_term(term)
+    else:
+        for inner in bodies_of(expr):
+            yield from _references(inner)
+        # Of these OPA also looks at what is replaced, and by what.
+        for item in expr.withs:
+            yield from _in_term(item.target)
+            yield from _in_term(item.value)
 
 
 def _in_term(term: Term) -> Iterator[Ref]:

@@ -229,12 +229,14 @@ class Resolver:
         elif isinstance(term, Every):
             resolved = self._every(term, scope)
         elif isinstance(term, Not):
+            if not term.braces and any(_is_assignment(inner) for inner in term.body):
+                self.names.report("cannot assign vars inside negated expression", expr.span)
             resolved = replace(term, body=self.body(term.body, Scope(self.names, scope)))
         elif isinstance(term, (And, Or)):
             left = self.body(term.left, Scope(self.names, scope))
             right = self.body(term.right, Scope(self.names, scope))
             resolved = replace(term, left=left, right=right)
-        elif isinstance(term, Call) and term.infix and term.name == "assign":
+        elif isinstance(term, Call) and _is_assignment(expr):
             if expr.negated:
                 self.names.report("cannot assign vars inside negated expression", expr.span)
             resolved = self._assign(term, scope)
@@ -377,6 +379,10 @@ class Resolver:
                 if target is not None:
                     operator = _operator(target, operator)
         return replace(call, operator=operator, args=args)
+
+
+def _is_assignment(expr: Expr) -> bool:
+    return isinstance(expr.term, Call) and expr.term.infix and expr.term.name == "assign"
 
 
 def _operator(target: Ref | Var, operator: Ref) -> Ref:

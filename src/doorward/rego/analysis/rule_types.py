@@ -14,6 +14,7 @@ from doorward.rego.analysis.dependencies import Dependencies, branches
 from doorward.rego.analysis.environment import Globals, Place, Scope
 from doorward.rego.analysis.flatten import FlatRule, Flattener
 from doorward.rego.analysis.inference import Inference
+from doorward.rego.analysis.negation import QUERY_LOCAL
 from doorward.rego.analysis.schemas import (
     SchemaError,
     Schemas,
@@ -66,7 +67,7 @@ def check_types(
 
 def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagnostic]:
     """The type errors of a query."""
-    flat = Flattener(callees.arity, unify_equals=False).body(body)
+    flat = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL).body(body)
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
 
 

@@ -2,7 +2,8 @@
 
 An expression that needs a variable waits until another has bound it; otherwise the order stays as
 written. What never becomes ready is unsafe. Bodies of closures are ordered with what is bound
-around them at the place where they stand.
+around them at the place where they stand. What is asked before something is negated goes before it
+(`negation.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from doorward.rego.analysis.bindings import Arity, analyse, body_vars, expr_vars, term_vars
+from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.scope import pattern_vars, source_name
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
@@ -43,7 +45,7 @@ __all__ = ["order_modules", "order_query"]
 
 def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module], list[Diagnostic]]:
     """Every module with its bodies in order, and the variables that are unsafe."""
-    safety = _Safety(arity)
+    safety = _Safety(arity, Negations(in_query=False))
     ordered = [
         replace(module, rules=tuple(safety.rule(rule, set()) for rule in module.rules))
         for module in modules
@@ -53,7 +55,7 @@ def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module]
 
 def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
     """A query's body in order, and the variables that are unsafe."""
-    safety = _Safety(arity)
+    safety = _Safety(arity, Negations(in_query=True))
     outer = {v.name for v in body_vars(body, closures=False)}
     ordered, _ = safety.body(body, set(), outer)
     return ordered, safety.errors
@@ -65,8 +67,9 @@ def _named(body: Body) -> list[tuple[Expr, set[str]]]:
 
 
 class _Safety:
-    def __init__(self, arity: Arity) -> None:
+    def __init__(self, arity: Arity, negations: Negations) -> None:
         self.arity = arity
+        self.negations = negations
         self.errors: list[Diagnostic] = []
 
     def unsafe(self, variables: Iterable[Var], span: Span | None = None) -> None:
@@ -206,7 +209,8 @@ class _Safety:
         elif isinstance(term, Term):
             term = self.term(term, safe, outer)
         withs = tuple(replace(w, value=self.term(w.value, safe, outer)) for w in expr.withs)
-        return replace(expr, term=term, withs=withs)
+        expr = replace(expr, term=term, withs=withs)
+        return self.negations.apart(expr) if expr.negated else expr
 
     def _every(self, term: Every, safe: set[str], outer: set[str]) -> Every:
         inner = safe | {term.value.name}

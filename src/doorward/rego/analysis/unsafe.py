@@ -238,8 +238,13 @@ class _Order:
         if call.name in ("eq", "assign"):
             if len(call.args) != 2:
                 return set()
-            outputs = outputs_of_terms(call.args, safe)
-            return (outputs | unify(safe | outputs, *call.args)) - safe
+            left, right = call.args
+            outputs = known = outputs_of_terms(call.args, safe)
+            known = known | safe
+            if call.name == "assign":
+                # Nothing goes from the left side to the right one.
+                known -= {v.name for v in term_vars(left, closures=True)}
+            return (outputs | unify(known, left, right)) - safe
         arity = self.arity(call)
         if arity is None:
             return set()

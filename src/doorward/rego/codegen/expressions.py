@@ -201,11 +201,24 @@ class Expressions(Calls):
         self.test(holds)
 
     def _not(self, expr: Expr) -> None:
+        self._ask(expr.before)
         positive = Expr(expr.term, False, (), expr.span)
         saved = dict(self.env)
         found = self._exists((positive,))
         self.env = saved
         self.test(ast.UnaryOp(op=ast.Not(), operand=found))
+
+    def _ask(self, before: Body) -> None:
+        """What a negated term is made of; an equation that binds what others need comes first."""
+        waiting = [expr.term for expr in before]
+        while waiting:
+            known = (t for t in waiting if isinstance(t, Call) and self.is_known(t.args[1]))
+            term = next(known, waiting[0])
+            assert isinstance(term, Call)
+            waiting.remove(term)
+            local, value = term.args
+            with self.at(value.span):
+                self.match(local, self.term(value))
 
     def _exists(self, body: Body) -> ast.expr:
         """A test for whether `body` holds at all, to be made at once: a flag, or a function where
@@ -247,14 +260,12 @@ class Expressions(Calls):
 
     def _under(self, expr: Expr) -> None:
         before = self.state
-        inner = Expr(expr.term, expr.negated, (), expr.span)
+        # A replacement that is undefined makes a negated expression undefined too, not true.
+        self._replace(expr.withs)
         if expr.negated:
-            # A replacement that is undefined makes the expression undefined, not true.
-            self._replace(expr.withs)
-            self._not(inner)
+            self._not(expr)
         else:
-            self._replace(expr.withs)
-            self._holds(inner.term)
+            self._holds(expr.term)
         self.state = before
 
     def _replace(self, withs: Sequence[With]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from doorward.rego.analysis.negation import is_generated
 from doorward.rego.codegen.block import call, load, method_of, name_of, runtime, store
 from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
@@ -55,7 +56,7 @@ class Patterns(Terms):
         if known.is_constant and isinstance(known.code, ast.Constant):
             self.env[name] = known
             return
-        wish = name.partition("@")[0]
+        wish = "" if is_generated(name) else name.partition("@")[0]
         # Bound to a variable it is an object like any other: walked in Rego's order.
         self.env[name] = replace(known, code=self.hold(known.code, wish), as_made=False)
 

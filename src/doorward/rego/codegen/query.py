@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import body_vars
+from doorward.rego.analysis.negation import is_generated
 from doorward.rego.codegen.block import Constants, load, method_of, runtime
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import RuleWriter
@@ -19,7 +20,7 @@ def query_variables(body: Body) -> list[str]:
     """The variables a query's results name, in the order of the text; wildcards are left out."""
     found: dict[str, None] = {}
     for var in body_vars(body, closures=False):
-        if not var.is_wildcard:
+        if not var.is_wildcard and not is_generated(var.name):
             found.setdefault(var.name)
     return list(found)
 

@@ -101,12 +101,9 @@ class References(Lookups):
         before it can be an error.
         """
         for expr in body:
-            term = expr.term.domain if isinstance(expr.term, SomeIn) else expr.term
             if not self._never_fails(expr):
                 break
-            if expr.negated or not isinstance(term, get_args(Term)):
-                continue
-            for ref in plain_references(term):
+            for ref in _read_in_any_case(expr):
                 document, *names = self._plain_path(ref) or ("",)
                 if document:
                     with self.at(ref.span):
@@ -175,7 +172,7 @@ class References(Lookups):
         return names[0] not in self.plan.root.children
 
     def _walks(self, expr: Expr) -> bool:
-        if isinstance(expr.term, SomeIn):
+        if isinstance(expr.term, SomeIn) or any(map(self._walks, expr.before)):
             return True
         return isinstance(expr.term, get_args(Term)) and any(
             self.is_open(arg) for ref in plain_references(expr.term) for arg in ref.args
@@ -263,6 +260,14 @@ def references_of(node: Expr | Rule) -> Iterator[Ref]:
             yield item
         if not (isinstance(item, Expr) and item.withs):
             waiting += children(item)
+
+
+def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
+    """The references that have to be defined for `expr` to hold."""
+    for each in (*expr.before, expr):
+        term = each.term.domain if isinstance(each.term, SomeIn) else each.term
+        if not each.negated and isinstance(term, get_args(Term)):
+            yield from plain_references(term)
 
 
 def plain_references(term: Term) -> Iterator[Ref]:

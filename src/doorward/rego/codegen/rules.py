@@ -230,6 +230,7 @@ class RuleWriter(Expressions):
         if self.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
             return
         first = definitions[0].rule.body[0]
+        first = first.before[0] if first.before else first
         if isinstance(first.term, get_args(Term)) and not first.withs:
             for ref in plain_references(first.term):
                 if not self._mentions_locals(ref):

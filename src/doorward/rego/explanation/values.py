@@ -9,7 +9,7 @@ world again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -66,8 +66,10 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
     """Parts of `expr` by their text, outermost first; UNDEFINED and `Failed` are values too."""
     reader = _Reader(sample.evaluation, sample.bound, registry)
     reader.under(expr)
+    operands = dict(_operands(expr))
+    reader.bind(operands)
     found: dict[str, Any] = {}
-    for term in _parts(expr):
+    for term in _parts(expr, operands):
         if len(found) >= MAX_VALUES:
             break
         label = " ".join(without_secrets(term).split())
@@ -83,39 +85,50 @@ def value_of(term: Term, sample: Sample, registry: Registry) -> Any:
     return UNDEFINED if value is _UNKNOWN or isinstance(value, Failed) else value
 
 
-def _parts(expr: Expr) -> Iterator[Term]:
+def _operands(expr: Expr) -> Iterator[tuple[str, Term]]:
+    """What the variables stand for that are generated for the operands of a negated call."""
+    for each in expr.before:
+        match each.term:
+            case Call(_, (Var(name), term)):
+                yield name, term
+
+
+def _parts(expr: Expr, operands: Mapping[str, Term]) -> Iterator[Term]:
     match expr.term:
         case SomeIn(_, _, domain) | Every(_, _, domain):
-            yield from _below(domain)
+            yield from _below(domain, operands)
         case Call(_, args) as called if called.infix and called.name in _INFIX:
             # That a comparison does not hold is what is explained; its sides are what matters.
             for arg in args:
-                yield from _below(arg)
+                yield from _below(arg, operands)
         case Ref() | Call() | Var() as term:
-            yield from _below(term)
+            yield from _below(term, operands)
 
 
-def _below(term: Term) -> Iterator[Term]:
+def _below(term: Term, operands: Mapping[str, Term]) -> Iterator[Term]:
     """`term` and what it is made of, as far as it is not a constant."""
+    parts: Iterable[Term] = ()
     match term:
+        case Var(name) if name in operands:
+            parts = (operands[name],)
         case Var(name) if not term.is_wildcard and name != "data":
             yield term
         case Ref(head, args):
             yield term
-            for part in (head, *args):
-                if not (isinstance(part, Var) and part.name in ("input", "data")):
-                    yield from _below(part)
+            parts = [
+                part
+                for part in (head, *args)
+                if not (isinstance(part, Var) and part.name in ("input", "data"))
+            ]
         case Call(_, args):
             yield term
-            for arg in args:
-                yield from _below(arg)
+            parts = args
         case Array(items) | Set(items):
-            for item in items:
-                yield from _below(item)
+            parts = items
         case Object(pairs):
-            for pair in pairs:
-                for item in pair:
-                    yield from _below(item)
+            parts = [item for pair in pairs for item in pair]
+    for part in parts:
+        yield from _below(part, operands)
 
 
 class _Reader:
@@ -148,6 +161,11 @@ class _Reader:
         if expr.withs:
             with suppress(EvalError):
                 self.evaluation = self.evaluation.replace(inputs, data, functions)
+
+    def bind(self, operands: Mapping[str, Term]) -> None:
+        """From here on, with the values of `operands`, each made of those before it."""
+        for name, term in operands.items():
+            self.bound = {**self.bound, name: self.value(term)}
 
     def value(self, term: Term) -> Any:
         """The value of `term`, UNDEFINED, `Failed`, or _UNKNOWN."""

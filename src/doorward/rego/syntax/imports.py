@@ -155,7 +155,7 @@ class ImportParser(BodyParser):
             self.keywords |= {names[1], "in"} if names[1] == "every" else {names[1]}
         else:
             self.keywords |= FUTURE_KEYWORDS
-        self.composite_not = self.composite_not or names[1:] in ((), ("not",))
+        self.composite_not = self.composite_not or names[1:] == ("not",)
 
 
 def _strings(ref: Ref) -> tuple[str, ...]:

@@ -268,12 +268,17 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """One expression of a body: a term or declaration, perhaps negated, perhaps `with`."""
+    """One expression of a body: a term or declaration, perhaps negated, perhaps `with`.
+
+    `before` is empty in what the parser makes. The analysis puts there what a negated term is made
+    of and what must hold before it is negated: equations of generated variables (`negation.py`).
+    """
 
     term: Term | SomeDecl | SomeIn | Every | Not | And | Or
     negated: bool = False
     withs: tuple[With, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    before: Body = ()
 
 
 Body: TypeAlias = tuple[Expr, ...]

@@ -1,0 +1,172 @@
+"""What `not` covers: the last step of the expression that it stands before.
+
+Without `import future.keywords.not` only that step is negated. What it needs is asked before it,
+outside of the negation, and has to be there:
+
+    not startswith(lower(input.a), "x")
+    __local0__ = lower(input.a); not startswith(__local0__, "x")
+
+So an operand that is undefined, or a built-in that fails for it, makes the whole expression
+undefined. A reference that is all of the expression, or a side of `=` or `==`, belongs to the step
+itself: `not input.a == 1` holds where there is no `input.a`. In queries `==` is a call like any
+other.
+
+The equations go into `Expr.before`, calls first and then references, as OPA asks for them. They are
+made when a body is put in order. A call in an operand may walk (`not f(g(input.xs[_]))`);
+`operand_calls` tells what orders the bodies which ones those are. A reference may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, get_args
+
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Array, Call, Expr, Object, Ref, Set, Term, Var
+
+__all__ = ["QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
+
+QUERY_LOCAL: Final = "__localq"
+"""What OPA's names for generated variables of queries begin with."""
+
+ROOTS = frozenset({"input", "data"})
+_GENERATED: Final = "__@operand"
+
+
+def is_generated(name: str) -> bool:
+    """Whether `name` is that of a variable in `Expr.before`."""
+    return name.endswith(_GENERATED)
+
+
+def operand_calls(term: Term) -> Iterator[Call]:
+    """The outermost calls in the operands of a negated term: they are asked before it."""
+    if not isinstance(term, Call):
+        yield from _calls_in(term)
+    elif not _is_print(term):
+        for arg in term.args:
+            yield from _calls_in(arg)
+
+
+def _calls_in(term: Term) -> Iterator[Call]:
+    match term:
+        case Call():
+            yield term
+        case Ref(head, args):
+            for part in (head, *args):
+                yield from _calls_in(part)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from _calls_in(item)
+        case Object(items):
+            for pair in items:
+                for item in pair:
+                    yield from _calls_in(item)
+
+
+class Negations:
+    """Takes negated expressions apart. `equalities`: the calls that compare both sides whole."""
+
+    def __init__(self, *, in_query: bool) -> None:
+        self.equalities = {"eq"} if in_query else {"eq", "equal"}
+        self.prefix = QUERY_LOCAL if in_query else "__local"
+        self.count = 0
+
+    def apart(self, expr: Expr) -> Expr:
+        """`expr`, which is negated, with what is asked before it in `before`."""
+        assert isinstance(expr.term, get_args(Term))  # nothing else can be negated
+        if _is_print(expr.term):
+            return expr
+        parts = _Parts(self.prefix, self.count)
+        term = parts.last_step(expr.term)
+        is_equation = (
+            isinstance(term, Call) and term.name in self.equalities and len(term.args) == 2
+        )
+        term = parts.negated(term, whole=is_equation)
+        self.count = parts.count
+        return replace(expr, term=term, before=(*parts.calls, *parts.references))
+
+
+class _Parts:
+    """The parts of one negated term that are asked before it."""
+
+    def __init__(self, prefix: str, count: int) -> None:
+        self.prefix = prefix
+        self.count = count
+        self.calls: list[Expr] = []
+        self.references: list[Expr] = []
+
+    def _bind(self, term: Term, out: list[Expr]) -> Var:
+        # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
+        local = Var(f"{self.prefix}{self.count}{_GENERATED}", term.span)
+        self.count += 1
+        out.append(_equation(local, term, term.span))
+        return local
+
+    # Calls
+
+    def last_step(self, term: Term) -> Term:
+        """`term` with the results of the calls in its operands in their place."""
+        if isinstance(term, Call):
+            return replace(term, args=self._called_all(term.args))
+        return self._called(term)
+
+    def _called_all(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        return tuple([self._called(term) for term in terms])
+
+    def _called(self, term: Term) -> Term:
+        match term:
+            case Call(_, args):
+                return self._bind(replace(term, args=self._called_all(args)), self.calls)
+            case Ref(head, args):
+                head = self._called(head)
+                args = self._called_all(args)
+                if not isinstance(head, Var):
+                    head = self._bind(head, self.calls)
+                return replace(term, head=head, args=args)
+            case Array(items) | Set(items):
+                return replace(term, items=self._called_all(items))
+            case Object(items):
+                pairs = tuple([(self._called(key), self._called(value)) for key, value in items])
+                return replace(term, items=pairs)
+        return term
+
+    # References
+
+    def negated(self, term: Term, *, whole: bool) -> Term:
+        """`term`, the last step, with the values of its references in their place; those that are
+        its sides are left to it if they count as a `whole`."""
+        if isinstance(term, Call):
+            read = self._outermost if whole else self._read
+            return replace(term, args=tuple([read(arg) for arg in term.args]))
+        return self._outermost(term)
+
+    def _outermost(self, term: Term) -> Term:
+        match term:
+            case Ref(_, args):
+                return replace(term, args=tuple([self._read(arg) for arg in args]))
+            case Var():
+                return term
+        return self._read(term)
+
+    def _read(self, term: Term) -> Term:
+        match term:
+            case Ref():
+                return self._bind(term, self.references)
+            case Var(name) if name in ROOTS:
+                return self._bind(term, self.references)
+            case Array(items) | Set(items):
+                return replace(term, items=tuple([self._read(item) for item in items]))
+            case Object(items):
+                pairs = tuple([(self._read(key), self._read(value)) for key, value in items])
+                return replace(term, items=pairs)
+        return term
+
+
+def _equation(left: Term, right: Term, span: Span) -> Expr:
+    return Expr(Call(Ref(Var("eq", span), (), span), (left, right), span), span=span)
+
+
+def _is_print(term: Term) -> bool:
+    """Whether `term` takes operands that are undefined."""
+    return isinstance(term, Call) and term.name == "print" and not term.infix
