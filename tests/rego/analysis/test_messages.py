@@ -111,7 +111,27 @@ def report(rules: str, *, strict: bool = False) -> list[str]:
     return [f"{d.span.row}:{d.span.col} {d.message}" for d in caught.value.diagnostics]
 
 
-@pytest.mark.parametrize(("rules", "message"), [*NAMES, *PLACES, *UNSAFE])
+KEYWORDS = [
+    ("p if data.foo[`if`].bar(1)", '3:6 undefined function data.foo["if"].bar'),
+    ("p := input[`not`](1)", '3:6 undefined function input["not"]'),
+    ("p := q[`in`](1, 2)\nq[`in`](x) := x", '3:6 function data.t.q["in"] has arity 1, got 2'),
+    ("p := q[`else`]\nq[`else`](x) := x", '3:6 function data.t.q["else"] used as reference'),
+    (
+        "import data.foo[`if`].x\nimport data.a.x",
+        '4:1 import must not shadow import data.foo["if"]',
+    ),
+    ("q[`if`] := 1\nq[`if`].a := 2", '3:1 rule data.t.q["if"] conflicts with [data.t.q["if"].a]'),
+    (
+        "default q[`as`] := 1\ndefault q[`as`] := 2",
+        '1:1 multiple default rules data.t.q["as"] found',
+    ),
+    ("p := q[`if`]\nq[`if`] := p", '3:1 rule data.t.p is recursive: data.t.p -> data.t.q["if"] ->'),
+    ("p := q.every.x\nq[`every`] := 1", '3:6 undefined ref: data.t.q["every"].x'),
+    ("p := q.and.or.x\nq.and.or := 1", "3:6 undefined ref: data.t.q.and.or.x"),
+]
+
+
+@pytest.mark.parametrize(("rules", "message"), [*NAMES, *PLACES, *UNSAFE, *KEYWORDS])
 def test_the_first_error_says_what_and_where(rules: str, message: str) -> None:
     assert report(rules)[0].startswith(message)
 

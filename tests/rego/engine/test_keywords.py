@@ -31,3 +31,42 @@ IMPORTS = "import future.keywords.and\nimport future.keywords.not\nimport future
 def test_operands_are_bodies(body: str, input_: Any, want: Any) -> None:
     text = f"package a\n\n{IMPORTS}\nnever := 1 if false\n\np if {{\n\t{body}\n}}\n"
     assert Engine({"a.rego": text}).prepare("data.a.p").value(input_) is want
+
+
+@pytest.mark.parametrize(
+    ("body", "input_", "want", "with_import"),
+    [
+        ("not startswith(input.a, `x`) or input.b", {"b": 1}, True, True),
+        ("not startswith(input.a, `x`) or input.b", {}, UNDEFINED, True),
+        ("input.b or not startswith(input.a, `x`)", {}, UNDEFINED, True),
+        ("not input.a or input.b", {}, True, True),
+        ("not input.a and input.b", {"b": 1}, True, True),
+        ("not input.a and input.b", {"a": 1, "b": 1}, UNDEFINED, UNDEFINED),
+        ("not input.a in input.xs and input.b", {"b": 1}, UNDEFINED, True),
+        ("not lower(input.a) == `x` or input.b == 1", {"b": 1}, True, True),
+        ("input.a or startswith(input.z, `x`) with input as {`z`: `xy`}", {}, True, True),
+        ("not startswith(input.z, `x`) and input.b with input as {`b`: 1}", {}, UNDEFINED, True),
+        (
+            "every x in input.xs { not startswith(x.a, `b`) or x.ok }",
+            {"xs": [{"ok": 1}, {"a": "c"}]},
+            True,
+            True,
+        ),
+        ("every x in input.xs { not startswith(x.a, `b`) or x.ok }", {"xs": [{}]}, UNDEFINED, True),
+        ("some x in input.xs; not f(x.a) or x.ok", {"xs": [{}, {"ok": 1}]}, True, True),
+        (
+            "{ some x in input.xs; not x.a in input.ys } or input.b",
+            {"xs": [{"a": 1}]},
+            UNDEFINED,
+            True,
+        ),
+    ],
+)
+def test_an_operand_that_is_undefined_fails_its_side_only(
+    body: str, input_: Any, want: Any, with_import: Any
+) -> None:
+    rules = f"f(x) := x\n\np if {{\n\t{body}\n}}\n"
+    plain = IMPORTS.replace("import future.keywords.not\n", "")
+    for imports, wanted in ((plain, want), (IMPORTS, with_import)):
+        engine = Engine({"a.rego": f"package a\n\n{imports}\n{rules}"})
+        assert engine.prepare("data.a.p").value(input_) is wanted

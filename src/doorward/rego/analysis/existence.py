@@ -12,8 +12,7 @@ from difflib import get_close_matches
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.inference import Inference
-from doorward.rego.analysis.scope import source_name
-from doorward.rego.analysis.type_errors import arguments_error
+from doorward.rego.analysis.type_errors import arguments_error, ref_text
 from doorward.rego.analysis.types import UNKNOWN
 from doorward.rego.builtins.signature import Function, Type
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
@@ -25,6 +24,7 @@ from doorward.rego.syntax.nodes import (
     Expr,
     Module,
     ObjectComprehension,
+    Scalar,
     SetComprehension,
     TemplateString,
     Term,
@@ -101,9 +101,9 @@ def _check(call: Call, span: Span, callees: Callees, *, is_value: bool) -> Itera
 
 def _written_name(call: Call) -> str:
     """The name of what is called, a local variable's as its author wrote it."""
-    head = call.operator.head
-    unique = head.name if isinstance(head, Var) else ""
-    return source_name(unique) + call.name[len(unique) :] if unique else call.name
+    head, args = call.operator.head, call.operator.args
+    plain = isinstance(head, Var) and all(isinstance(arg, Scalar) for arg in args)
+    return ref_text(call.operator) if plain else call.name
 
 
 def _similar(name: str, callees: Callees) -> str | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from doorward.rego.errors import COMPILE_ERROR, Diagnostic
 from doorward.rego.source import NOWHERE, Span
+from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.nodes import (
     Array,
     Call,
@@ -23,13 +25,24 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
 )
+from doorward.rego.values import Value, operand_text
 
-__all__ = ["Names", "Scope", "Stage", "pattern_vars", "source_name"]
+__all__ = ["Names", "Scope", "Stage", "operand_source", "pattern_vars", "source_name"]
 
 
 def source_name(name: str) -> str:
     """The name as the author wrote it; `_` for a wildcard."""
     return "_" if name.startswith("$") else name.partition("@")[0]
+
+
+def operand_source(value: Value) -> str:
+    """How a reference goes on with `value` in OPA's texts: `.a`, `["b c"]`, and `["if"]`, since a
+    keyword is quoted."""
+    is_keyword = isinstance(value, str) and value in _KEYWORDS
+    return f'["{value}"]' if is_keyword else operand_text(value)
+
+
+_KEYWORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 def pattern_vars(term: Term) -> Iterator[Var]:

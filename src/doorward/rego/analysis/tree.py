@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.errors import COMPILE_ERROR, TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Term, Var
 from doorward.rego.values import (
@@ -18,7 +18,6 @@ from doorward.rego.values import (
     Undefined,
     Value,
     from_key,
-    operand_text,
     to_key,
 )
 
@@ -96,7 +95,7 @@ class RuleNode:
 
 def path_text(path: Sequence[Key]) -> str:
     """`data.a["b c"]`: a path below `data` as a reference."""
-    return "data" + "".join([operand_text(from_key(key)) for key in path])
+    return "data" + "".join([operand_source(from_key(key)) for key in path])
 
 
 def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
@@ -233,5 +232,5 @@ def _data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnos
 
 def _tail_text(term: Term) -> str:
     if isinstance(term, Scalar) and isinstance(term.value, str):
-        return f".{term.value}"
+        return operand_source(term.value)
     return f"[{source_name(term.name) if isinstance(term, Var) else term.span.text}]"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from doorward.rego.analysis.scope import source_name
+from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
 from doorward.rego.builtins.signature import (
     AnyOf,
@@ -23,7 +23,7 @@ from doorward.rego.builtins.signature import (
 from doorward.rego.errors import TYPE_ERROR, Details, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
-from doorward.rego.values import Key, from_key, operand_text, sorted_keys, to_json, to_rego
+from doorward.rego.values import Key, from_key, sorted_keys, to_json, to_rego
 
 __all__ = [
     "Finding",
@@ -120,7 +120,7 @@ def ref_text(ref: Ref | Var) -> str:
 
 
 def _operand_text(term: Term) -> str:
-    return operand_text(term.value) if isinstance(term, Scalar) else f"[{term_text(term)}]"
+    return operand_source(term.value) if isinstance(term, Scalar) else f"[{term_text(term)}]"
 
 
 def term_text(term: Term) -> str:
