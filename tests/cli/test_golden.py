@@ -111,7 +111,7 @@ def said(text: str, unordered: bool) -> Any:
         document = json.loads(text, parse_float=str, parse_int=str)
         if "errors" in document:
             errors = [summary(error) for error in document["errors"]]
-            return sorted(errors, key=str)
+            return sorted(errors, key=str), document.get("result")
         if not unordered:
             return text
     if "Usage:" in text:

@@ -33,7 +33,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_tree_shows_each_node_and_its_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["parse", "policy.rego"]) == 0
+    assert run(["parse", "--places", "policy.rego"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Module v1=true  @1:1\n")
     assert "SomeIn  @6:2" in out
@@ -47,6 +47,44 @@ def test_the_tree_as_json_is_that_of_opa(capsys: pytest.CaptureFixture[str]) -> 
     tree = json.loads(capsys.readouterr().out)
     assert tree["package"]["path"][1] == {"type": "string", "value": "a"}
     assert tree["rules"][0]["default"] is True
+
+
+def test_a_folder_is_checked_by_its_policies_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "p.rego").write_text("package p\n\nx := 1\n")
+    (folder / "data.json").write_text("{")
+    (folder / "more.yaml").write_text("a: [")
+    assert run(["check", str(folder)]) == 0
+    assert run(["check", str(folder / "data.json")]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["check", "-b", str(folder)]) == 1
+
+
+def test_errors_of_built_ins_are_shown_beside_the_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    query = "x := 1; y := [z | z := 1 / 0]"
+    assert run(["eval", "--show-builtin-errors", query]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [error["message"] for error in document["errors"]] == ["div: divide by zero"]
+    assert document["result"][0]["bindings"] == {"x": 1, "y": []}
+
+
+def test_an_import_that_is_an_option_has_its_place_in_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["eval", "--package", "p", "--import", "data.x", "--import", "foo", "1"]) == 2
+    (error,) = json.loads(capsys.readouterr().out)["errors"]
+    assert error["location"] == {"file": "", "row": 1, "col": 8}
+
+
+def test_a_query_that_makes_no_sense_reads_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["deps", "-f", "json", "x + nope(input.a)"]) == 0
+    assert json.loads(capsys.readouterr().out)["base"][0][1]["value"] == "a"
+    assert run(["deps", "x +"]) == 1
 
 
 def test_the_generated_python_is_shown_by_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,3 +72,31 @@ def test_a_command_brings_in_only_what_it_needs(
     )
     loaded = python(code, tmp_path).rpartition("loaded:")[2].split()
     assert not kept_out & set(loaded)
+
+
+@pytest.mark.parametrize("start", [[sys.executable, "-m", "doorward"], ["doorward"]])
+def test_nothing_is_imported_from_the_working_directory(start: list[str], tmp_path: Path) -> None:
+    for name in ("click", "json", "re2", "yaml"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from here')\n")
+    (tmp_path / "data.yaml").write_text("a: 1\n")
+    if start == ["doorward"]:
+        start = [str(Path(sys.executable).with_name("doorward"))]
+        (tmp_path / "doorward").mkdir()
+        (tmp_path / "doorward/__init__.py").write_text("raise SystemExit('imported from here')\n")
+    done = subprocess.run(
+        [
+            *start,
+            "eval",
+            "-f",
+            "raw",
+            "-d",
+            "data.yaml",
+            'regex.match("^1$", sprintf("%d", [data.a]))',
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "true\n", "")

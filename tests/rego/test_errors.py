@@ -71,6 +71,6 @@ def test_an_error_without_a_line_names_its_file(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"a.rego": text})
     assert caught.value.render().splitlines() == [
-        "a.rego: rego_parse_error: empty module",
+        "a.rego:0: rego_parse_error: empty module",
         "hint: a policy begins with `package name`",
     ]

@@ -104,7 +104,7 @@ def command(
 def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:
     if bundle:
         return Sources(bundles=paths, ignore=ignore, v0=v0).load()
-    return Sources(paths=paths, ignore=ignore, v0=v0).load()
+    return Sources(paths=paths, ignore=ignore, v0=v0, policies_only=True).load()
 
 
 def _check(

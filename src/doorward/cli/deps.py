@@ -63,7 +63,7 @@ def command(
             rego_versions=loaded.rego_versions,
             registry=extensions.registry_for(builtins, (*data, *bundle)),
         )
-        found = engine.prepare(query[0]).documents
+        found = engine.documents(query[0])
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)
         return 1

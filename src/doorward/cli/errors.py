@@ -128,4 +128,7 @@ def for_people(error: RegoError | LoadError) -> str:
         return str(error).replace(" occurred during loading:", " occurred:", 1)
     count = len(error.diagnostics)
     head = "1 error occurred:" if count == 1 else f"{count} errors occurred:"
-    return "\n".join([head, *map(render, error.diagnostics)])
+    said = list(map(render, error.diagnostics))
+    if count == 1 and not error.diagnostics[0].span.row:
+        return f"{head} {said[0]}"
+    return "\n".join([head, *said])

@@ -302,9 +302,8 @@ def _plain(query: Query, asked: _Asked, timers: Timers) -> _Answer:
             rows = query.rows_of(evaluation)
     except EvalError as error:
         return _Answer(error=error, is_stopped=True)
-    if asked.show_builtin_errors and evaluation.errors:
-        return _Answer(error=_distinct(evaluation.errors))
-    return _Answer(results_of(query, rows))
+    met = evaluation.errors if asked.show_builtin_errors else []
+    return _Answer(results_of(query, rows), _distinct(met) if met else None)
 
 
 def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
@@ -327,13 +326,13 @@ def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
     except EvalError as raised:
         error = stopped = raised
     if asked.show_builtin_errors and evaluation.errors:
-        rows, error = [], _distinct(evaluation.errors)
+        error = _distinct(evaluation.errors)
     answer = rows[0][-1] if rows else UNDEFINED
     registry = query.engine.registry
     mask = Mask(asked.input, query.engine.data)
     explanation = Explanation(asked.query, recorder, registry, mask, answer, stopped)
     report = coverage.report(query.engine.trees) if asked.coverage else ""
-    found = [] if error is not None else results_of(query, rows)
+    found = results_of(query, rows)
     shown = explanation if asked.explain != "off" else None
     entries = profile.entries() if asked.profile else []
     return _Answer(found, error, shown, report, entries, is_stopped=stopped is not None)
@@ -377,7 +376,7 @@ def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)
-    elif answer.results and discard:
+    if answer.results and discard:
         fields["result"] = '"discarded"'
     elif answer.results:
         fields["result"] = "[" + ",".join(map(to_document, answer.results)) + "]"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final
 
 import click
 
-from doorward.cli.errors import OneOf, documents_text, for_people
+from doorward.cli.errors import OneOf, documents_text
+from doorward.cli.opa_tree import tree_lines
 from doorward.pdp.go_json import object_text
-from doorward.pdp.loader import LoadError, load
+from doorward.pdp.loader import Limits, LoadError, io_message, policy_text
 from doorward.rego import ParseError, Source, Span
 from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.numbers import Number
@@ -19,48 +20,70 @@ from doorward.rego.syntax.parser import parse_module
 
 __all__ = ["command", "json_text", "tree"]
 
+_MAX_BYTES: Final = Limits().policy_bytes
+
 
 @click.command(
     "parse",
     epilog="""\b
 Examples:
-  doorward parse policy.rego
-  doorward parse --no-places policy.rego
-  doorward parse --format json policy.rego        # as `opa parse` prints it
+  doorward parse policy.rego                      # as `opa parse` prints it
+  doorward parse --format json --json-include locations policy.rego
+  doorward parse --places policy.rego             # our own tree, with the place of each node
 """,
 )
 @click.argument("paths", nargs=-1)
 @click.option("-f", "--format", "style", type=OneOf("pretty", "json"), default="pretty")
-@click.option("--places/--no-places", default=True, help="Show row and column of each node.")
+@click.option(
+    "--json-include",
+    default="",
+    metavar="LIST",
+    help="Of `locations,comments` what JSON has, or with `-` has not; by default comments.",
+)
+@click.option(
+    "--places/--no-places", default=None, help="Show our own tree, with row and column or without."
+)
 @click.option("--v0-compatible", is_flag=True, help="Read the policy as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
 def command(
-    paths: tuple[str, ...], style: str, places: bool, v0_compatible: bool, v1_compatible: bool
+    paths: tuple[str, ...],
+    style: str,
+    json_include: str,
+    places: bool | None,
+    v0_compatible: bool,
+    v1_compatible: bool,
 ) -> int:
-    """Print the tree that the policy in the file PATH is read as.
-
-    The pretty format is our own tree; the JSON is OPA's.
-    """
+    """Print the tree that the policy in the file PATH is read as."""
     if not paths:
         raise click.UsageError("no source file specified")
     try:
-        modules = load(paths[:1]).modules
-        if not modules:
-            raise LoadError([f"{paths[0]}: not a policy"])
-        for name, text in modules.items():
-            module = parse_module(Source(name, text), v0=v0_compatible)
-            if style == "json":
-                click.echo(indent(json_text(module_to_json(module)), "", "  "))
-            else:
-                click.echo("\n".join(tree(module, places=places)))
+        module = parse_module(_source(paths[0]), v0=v0_compatible, annotations=True)
     except (LoadError, ParseError) as error:
-        if style == "json":
-            fields = {"errors": documents_text(error)}
-            click.echo(indent(object_text(fields), "", "  "), err=True)
-        else:
-            click.echo(for_people(error), err=True)
+        fields = {"errors": documents_text(error)}
+        click.echo(indent(object_text(fields), "", "  "), err=True)
         return 1
+    included = json_include.split(",")
+    if "-comments" in included:
+        module = replace(module, comments=())
+    if style == "json":
+        document = module_to_json(module, locations="locations" in included)
+        click.echo(indent(json_text(document), "", "  "))
+    elif places is None:
+        click.echo("\n".join(tree_lines(module_to_json(module))))
+    else:
+        click.echo("\n".join(tree(module, places=places)))
     return 0
+
+
+def _source(path: str) -> Source:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise LoadError([io_message("open", path, error)]) from None
+    if len(content) > _MAX_BYTES:
+        raise LoadError([f"{path}: file is larger than {_MAX_BYTES} bytes"])
+    return Source(path, policy_text(path, content))
 
 
 def json_text(value: Any) -> str:

@@ -106,8 +106,12 @@ def load(
     ignore: Sequence[str] = (),
     limits: Limits | None = None,
     timers: Timers | None = None,
+    policies_only: bool = False,
 ) -> Loaded:
-    """Everything at `paths`. LoadError carries a message for each file that cannot be used."""
+    """Everything at `paths`. LoadError carries a message for each file that cannot be used.
+
+    `policies_only`: files that do not end with `.rego` are not opened.
+    """
     limits = limits or Limits()
     timers = timers or Timers()
     modules: dict[str, str] = {}
@@ -116,6 +120,8 @@ def load(
     files: list[str] = []
     digest = hashlib.sha256()
     for found in _find(paths, ignore, limits, messages):
+        if policies_only and not found.path.endswith(".rego"):
+            continue
         files.append(found.path)
         try:
             content = _take(found, limits, modules, data, timers)

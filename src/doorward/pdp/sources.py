@@ -37,6 +37,8 @@ class Sources:
     """Whether the signatures of bundles are verified, with `verification`."""
     verification: Verification | None = None
     limits: Limits | None = None
+    policies_only: bool = False
+    """Of `paths`, only files that end with `.rego` are read."""
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.bundles)
@@ -53,8 +55,14 @@ class Sources:
             loaded = Loaded()
             paths = [path for path in self.paths if not _is_archive(path)]
             if paths:
-                loaded = load(paths, ignore=self.ignore, limits=self.limits, timers=timers)
-            if not self.bundles and len(paths) == len(self.paths):
+                loaded = load(
+                    paths,
+                    ignore=self.ignore,
+                    limits=self.limits,
+                    timers=timers,
+                    policies_only=self.policies_only,
+                )
+            if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
                 return loaded
             with postponed():
                 return _joined(loaded, self._read(timers))

@@ -18,6 +18,7 @@ from typing import Any, Final
 from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.hints import near_path
 from doorward.rego.analysis.passes import Options, Program, check, check_query, report
+from doorward.rego.analysis.resolve import resolve_query
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import check_base_data, path_text
@@ -40,7 +41,7 @@ from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
-from doorward.rego.syntax.parser import parse_module, parse_query
+from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 from doorward.rego.timers import Timers
 from doorward.rego.values import UNDEFINED, to_python
 
@@ -192,6 +193,14 @@ class Engine:
             if value is UNDEFINED:
                 break
         return value
+
+    def documents(self, query: str) -> Documents:
+        """What a query may read: the input and data it reads, and the rules it asks.
+
+        The query need not make sense, as long as it can be parsed: CompileError otherwise.
+        """
+        body, _ = resolve_query(_parse_query(query, v0=self.v0))
+        return read_documents(body, self._state.program.callees)
 
     @property
     def trees(self) -> Mapping[str, Module]:
@@ -459,9 +468,8 @@ def _parse_query(text: str, *, v0: bool) -> Body:
 def _surroundings(
     package: str, imports: Sequence[str], *, v0: bool
 ) -> tuple[tuple[str, ...], tuple[Import, ...]]:
-    if not package and not imports:
-        return (), ()
-    lines = [f"package {package.removeprefix('data.') or 'query'}"]
-    lines += [f"import {item}" for item in imports]
-    module = parse_module(Source("", "\n".join(lines)), v0=v0)
-    return (module.package.path if package else ()), module.imports
+    path: tuple[str, ...] = ()
+    if package:
+        text = f"package {package.removeprefix('data.')}"
+        path = parse_module(Source("", text), v0=v0).package.path
+    return path, tuple(parse_import(Source("", f"import {item}"), v0=v0) for item in imports)

@@ -73,18 +73,23 @@ class Diagnostic:
 
     def __str__(self) -> str:
         """OPA's form, `file:row: code: message`, its details on lines of their own."""
-        place = f"{self.span}: " if self.span.row else ""
+        place = f"{self.span}: " if self.span.row or self.span.file else ""
         more = self.details.lines if self.details is not None else ()
-        return "\n\t".join([f"{place}{self.code}: {self.message}", *more])
+        return "\n\t".join([f"{place}{self.text}", *more])
+
+    @property
+    def text(self) -> str:
+        """Code and message."""
+        return f"{self.code}: {self.message}" if self.code else self.message
 
 
 def render(diagnostic: Diagnostic) -> str:
     """The form for people: place, code, message, the source line with a caret, the hint."""
     span = diagnostic.span
-    place = f"{span.file}: " if span.file else ""
+    place = f"{span.file}:0: " if span.file else ""
     if span.row:
         place = f"{span.file or '<query>'}:{span.row}:{span.col}: "
-    lines = [f"{place}{diagnostic.code}: {diagnostic.message}"]
+    lines = [f"{place}{diagnostic.text}"]
     if span.row:
         lines += _snippet(span)
     if diagnostic.details is not None:

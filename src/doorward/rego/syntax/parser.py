@@ -36,7 +36,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.rules import Draft, RuleParser, check_v1
 
-__all__ = ["MAX_ERRORS", "parse_module", "parse_query", "parse_term"]
+__all__ = ["MAX_ERRORS", "parse_import", "parse_module", "parse_query", "parse_term"]
 
 MAX_ERRORS: Final = 10
 """How many errors one parse reports."""
@@ -66,6 +66,11 @@ def parse_module(
 def parse_query(source: Source, *, v0: bool = False) -> Body:
     """The expressions of a query, () for an empty text; ParseError if it is no query."""
     return _guard(lambda: _ModuleParser(source, v0=v0).parse_query())
+
+
+def parse_import(source: Source, *, v0: bool = False) -> Import:
+    """The import that a text is; ParseError if it is none."""
+    return _guard(lambda: _ModuleParser(source, v0=v0).parse_lone_import())
 
 
 def parse_term(source: Source | str) -> Term:
@@ -138,14 +143,42 @@ class _ModuleParser(RuleParser):
         """query = { literal ( ";" | newline ) }"""
         self.max_links = MAX_QUERY_LINKS
         exprs: list[Expr] = []
+        other = ""
         while self.kind != EOF:
-            body = self.parse_query_part()
+            other = other or self._parse_other()
+            if other and self.kind == EOF:
+                break
+            body = None if self.errors else self.parse_query_part()
             if body is None:
                 break
             exprs.extend(body)
             self.forget()
         self._stop(self.errors)
+        if other:
+            self._stop([Diagnostic("", f"expected body but got *ast.{other}")])
         return tuple(exprs)
+
+    def parse_lone_import(self) -> Import:
+        """import"""
+        imported = self.parse_import()
+        if imported is None or self.kind != EOF:
+            if not self.errors:
+                self.illegal("expected import")
+            self._stop(self.errors)
+        self._stop(self.errors)
+        assert imported is not None, "without an error there is one"
+        return imported
+
+    def _parse_other(self) -> str:
+        """What stands where a query was expected, by the name that OPA has for it."""
+        for parse, name in ((self.parse_package, "Package"), (self.parse_import, "Import")):
+            state = self.save()
+            if parse() is not None:
+                return name
+            if self.errors:
+                break
+            self.restore(state)
+        return ""
 
     def _parse_statement(self, place: Span, *, first: bool) -> bool:
         state = self.save()
