@@ -44,7 +44,7 @@ def test_an_empty_file_gives_the_defaults(text: str) -> None:
     config = parse(text)
     assert config.default_decision == "system/main"
     assert config.decision_logs == DecisionLogs()
-    assert config.decision_logs.mask_authorization
+    assert config.decision_logs.mask_credentials
 
 
 def test_json_is_yaml() -> None:

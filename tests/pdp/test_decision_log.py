@@ -132,7 +132,7 @@ def test_the_authorization_header_is_erased_unless_told_otherwise() -> None:
     assert "secret" not in json.dumps(event)
     assert event["erased"] == ["/input/attributes/request/http/headers/authorization"]
     assert event["input"] == request(accept="x")
-    (event,), _ = logged(request(authorization="Bearer secret"), mask_authorization=False)
+    (event,), _ = logged(request(authorization="Bearer secret"), mask_credentials=False)
     assert event["input"] == request(authorization="Bearer secret")
 
 

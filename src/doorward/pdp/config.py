@@ -51,8 +51,9 @@ class DecisionLogs:
     drop_decision: str = "system/log/drop"
     headers: tuple[str, ...] = ()
     """`request_context.http.headers`: request headers to log, by name."""
-    mask_authorization: bool = True
-    """Take authorization headers and cookies out of every event (not OPA's: it logs them)."""
+    mask_credentials: bool = True
+    """Take what is a credential by its name or looks out of every event (not OPA's: it logs
+    them); `mask_authorization` is an older name."""
     buffer_size: int = 10_000
     """`reporting.buffer_size_limit_events`: events that may wait to be written."""
 
@@ -187,6 +188,7 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "console",
             "drop_decision",
             "mask_authorization",
+            "mask_credentials",
             "mask_decision",
             "reporting",
             "request_context",
@@ -200,7 +202,9 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
         mask_decision=_path(block, "mask_decision", default.mask_decision),
         drop_decision=_path(block, "drop_decision", default.drop_decision),
         headers=http.strings("headers"),
-        mask_authorization=block.get("mask_authorization", bool, True),
+        mask_credentials=block.get(
+            "mask_credentials", bool, block.get("mask_authorization", bool, True)
+        ),
         buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
     )
 

@@ -5,8 +5,8 @@ the event, asks the policies what to drop and mask, and writes. When the queue i
 waits for a moment; what then still finds no place, and every event that could not be masked or
 written, is counted by its reason and reported: nothing is lost in silence.
 
-Order, as OPA's: drop (sees everything), then mask. Credentials in headers are taken out before a
-mask policy's own rules, so that a rule may put something in their place.
+Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
+own rules, so that a rule may put something in their place.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from typing import Any, Final, NamedTuple
 from doorward.edge import FAULTS, Edge, Part, Parts, repeat
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
+from doorward.pdp.hiding import hide_credentials
 from doorward.pdp.log import Line, now, second_text
-from doorward.pdp.masking import Mask, MaskError, apply, read_masks, secrets_of
+from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego.errors import BuiltinError, HaltError, RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value
@@ -247,6 +248,8 @@ class DecisionLog:
             masks = self._masks(entry.snapshot, event)
         except (RegoError, MaskError) as error:
             raise _LogError(f"Log event masking failed: {_first(error)}.") from None
+        if self._options.mask_credentials:
+            event = hide_credentials(event)
         if masks:
             event = apply(event, masks)
         event["metrics"] = entry.decision.metrics
@@ -259,12 +262,9 @@ class DecisionLog:
         return bool(path) and snapshot.document(path).value(event) is True
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
-        masks = list(secrets_of(event)) if self._options.mask_authorization else []
         path = self._options.mask_decision
         rules = snapshot.document(path).value(event) if path else UNDEFINED
-        if not isinstance(rules, Undefined):
-            masks += read_masks(rules)
-        return masks
+        return [] if isinstance(rules, Undefined) else read_masks(rules)
 
 
 def event_of(

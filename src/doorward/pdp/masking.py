@@ -7,26 +7,15 @@ way, and shares the rest. `erased` and `masked` say what was done, never what wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from doorward.rego.values import Key, Value, kind_name, sorted_values, to_rego
 
-__all__ = ["AUTHORIZATION", "Mask", "MaskError", "apply", "read_masks", "secrets_of"]
+__all__ = ["Mask", "MaskError", "apply", "read_masks"]
 
 _ROOTS: Final = ("input", "result", "nd_builtin_cache")
-AUTHORIZATION: Final = frozenset(
-    {
-        "authorization",
-        "cookie",
-        "proxy-authorization",
-        "set-cookie",
-        "x-registry-auth",
-        "x-registry-config",
-    }
-)
-"""Headers that hold a credential by their definition."""
 
 
 class MaskError(Exception):
@@ -139,43 +128,3 @@ def _index(items: Sequence[Value], key: str) -> int:
     if not (key.isascii() and key.isdecimal()) or int(key) >= len(items):
         raise LookupError(key)
     return int(key)
-
-
-def secrets_of(event: Mapping[str, Any]) -> Iterator[Mask]:
-    """A mask for each credential in a request's headers, or in headers that a policy answered."""
-    input, result = event.get("input"), event.get("result")
-    http = _inside(input, "attributes", "request", "http")
-    if isinstance(http, dict):
-        place = ("input", "attributes", "request", "http")
-        yield from _in_headers(http.get("headers"), (*place, "headers"))
-        yield from _in_header_map(http, (*place, "headerMap", "headers"))
-    for name in ("RequestHeaders", "ResponseHeaders"):
-        yield from _in_headers(_inside(input, name), ("input", name))
-    for name in ("headers", "response_headers_to_add"):
-        yield from _in_headers(_inside(result, name), ("result", name))
-
-
-def _inside(value: Value, *keys: str) -> Value:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _in_headers(headers: Value, place: tuple[str, ...]) -> Iterator[Mask]:
-    if isinstance(headers, dict):
-        for name in headers:
-            if isinstance(name, str) and name.lower() in AUTHORIZATION:
-                yield Mask((*place, name))
-    elif isinstance(headers, list):
-        for index, item in enumerate(headers):
-            yield from _in_headers(item, (*place, str(index)))
-
-
-def _in_header_map(http: dict[Key, Value], place: tuple[str, ...]) -> Iterator[Mask]:
-    headers = _inside(http, "headerMap", "headers")
-    for index, header in enumerate(headers if isinstance(headers, list) else ()):
-        name = _inside(header, "key")
-        if isinstance(name, str) and name.lower() in AUTHORIZATION and isinstance(header, dict):
-            for field in ("value", "rawValue"):
-                if field in header:
-                    yield Mask((*place, str(index), field))

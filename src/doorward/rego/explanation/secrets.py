@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+from doorward.rego.credentials import MASKED, hide_looks, names_all_below, names_credential
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Object, Scalar, Term
 from doorward.rego.syntax.walk import walk
@@ -20,22 +21,6 @@ from doorward.rego.values import Key, from_key
 
 __all__ = ["MASKED", "Mask", "without_secrets"]
 
-MASKED: Final = "[masked]"
-
-_NAMES: Final = re.compile(
-    r"auth(orization|token)?$|cookie|passw(or)?d|passphrase|secret|credential|token$|jwt$"
-    r"|api[-_]?key|private[-_]?key|session[-_]?id|signature|^key$",
-    re.IGNORECASE,
-)
-_NAMES_OF_ALL_BELOW: Final = re.compile(
-    r"passw(or)?d|passphrase|secrets?$|credentials?$|private[-_]?keys?$", re.IGNORECASE
-)
-"""Under these everything is secret; under `token` there may be claims that everyone may see."""
-
-_LOOKS: Final = re.compile(
-    r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
 _PIECES: Final = re.compile(r"[\s,;=.]+")
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "negotiate"})
 MAX_SECRETS: Final = 10_000
@@ -60,14 +45,18 @@ class Mask:
 
     def text(self, text: str) -> str:
         """`text` with every known secret in it masked."""
-        shown = _LOOKS.sub(MASKED, text)
+        shown = hide_looks(text)
         return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
 
     def value(self, value: Any, label: str = "") -> Any:
         """`value` for showing; `label` is the name that it stands under."""
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return MASKED if _is_secret_place(label) else value
         if isinstance(value, dict):
+            if value and _is_all_secret(label):
+                return MASKED
             return {
                 self._key(key): self.value(item, key if isinstance(key, str) else "")
                 for key, item in value.items()
@@ -111,12 +100,12 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
     """The secret strings of a document. `named`: it stands under the name of a secret; `below`:
     somewhere below a name under which everything is one."""
     if isinstance(value, str):
-        if named or below or _LOOKS.search(value):
+        if named or below or hide_looks(value) is not value:
             yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             name = key if isinstance(key, str) else ""
-            inner = below or bool(_NAMES_OF_ALL_BELOW.search(name))
+            inner = below or names_all_below(name)
             yield from _secrets(item, named=_is_secret(name), below=inner)
     elif isinstance(value, list):
         for item in value:
@@ -127,7 +116,13 @@ def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterato
 
 
 def _is_secret(name: str) -> bool:
-    return bool(_NAMES.search(name))
+    # `key` is what the built-ins of tokens call theirs.
+    return name.lower() == "key" or names_credential(name)
+
+
+def _is_all_secret(label: str) -> bool:
+    """Whether `label` names documents that are secret whatever their members are called."""
+    return any(map(names_all_below, re.split(r"[.\[\]\"']+", label)))
 
 
 def _is_secret_place(label: str) -> bool:
@@ -135,4 +130,4 @@ def _is_secret_place(label: str) -> bool:
     parts = [part for part in re.split(r"[.\[\]\"']+", label) if part]
     if not parts:
         return False
-    return _is_secret(parts[-1]) or any(_NAMES_OF_ALL_BELOW.search(part) for part in parts)
+    return _is_secret(parts[-1]) or any(map(names_all_below, parts))

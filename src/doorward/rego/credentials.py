@@ -1,0 +1,53 @@
+"""What a credential is called, and what it looks like: one definition for logs and explanations.
+
+A name says it by its words (`password`, `api_key`, `X-Auth-Token`). Under some names a document of
+any shape is secret (`secrets`); under others only texts, numbers and lists are: `token` may hold
+claims that everybody may see. A text says it by its form: a signed token, a private key. This is a
+net, not a proof.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["MASKED", "has_credential_names", "hide_looks", "names_all_below", "names_credential"]
+
+MASKED: Final = "[masked]"
+
+_NAMES: Final = re.compile(
+    r"auth(orization|token)?$|cookie|passw(or)?d|passphrase|(^|[-_. ])pwd$|secret|credential"
+    r"|(token|jwt)s?$|(api|access)[-_. ]?key|(private|signing|encryption|session)[-_. ]?keys?$"
+    r"|session[-_. ]?id$|signature$|registry-config$",
+    re.IGNORECASE,
+)
+_NAMES_OF_ALL_BELOW: Final = re.compile(
+    r"passw(or)?ds?$|passphrases?$|secrets?$|credentials?$|cookies?$"
+    r"|(api|access|private)[-_. ]?keys?$|tokens$",
+    re.IGNORECASE,
+)
+_LOOKS: Final = re.compile(
+    r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*"
+)
+_MEMBER: Final = re.compile(r'"([^"\\]{1,64})\\?"\s*:')
+
+
+def names_credential(name: str) -> bool:
+    """Whether a text, number or list under `name` is a credential."""
+    return _NAMES.search(name) is not None
+
+
+def names_all_below(name: str) -> bool:
+    """Whether everything below `name` is one, whatever its own names are."""
+    return _NAMES_OF_ALL_BELOW.search(name) is not None
+
+
+def hide_looks(text: str) -> str:
+    """`text` with the parts masked that look like credentials; `text` itself if none does."""
+    return _LOOKS.sub(MASKED, text) if _LOOKS.search(text) else text
+
+
+def has_credential_names(text: str) -> bool:
+    """Whether `text` is JSON, or holds some, of which a member has the name of a credential."""
+    return any(names_credential(name) for name in _MEMBER.findall(text))

@@ -1,0 +1,225 @@
+"""Credentials do not get into the decision log, by whatever name, at whatever depth."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import time
+from typing import Any
+
+import pytest
+
+from doorward.pdp.config import parse_config
+from doorward.pdp.hiding import LISTED, hide_credentials
+from doorward.rego.credentials import MASKED
+from doorward.rego.values import make_set
+
+SECRET = "hunter2"
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJlLW9mLWl0"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
+
+
+def hidden(event: dict[str, Any]) -> dict[str, Any]:
+    """The event without credentials; what was given stays as it was."""
+    before = copy.deepcopy(event)
+    changed = hide_credentials(event)
+    assert event == before
+    text = str(changed)
+    assert SECRET not in text
+    assert TOKEN not in text
+    assert "MIIE" not in text
+    return changed
+
+
+NAMES = [
+    "authorization",
+    "Authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "X-Registry-Auth",
+    "x-registry-config",
+    "password",
+    "Password",
+    "db_password",
+    "userPassword",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "client_secret",
+    "clientSecret",
+    "secrets",
+    "credentials",
+    "token",
+    "access_token",
+    "accessToken",
+    "refresh-token",
+    "tokens",
+    "jwt",
+    "api_key",
+    "apiKey",
+    "x-api-key",
+    "apikey",
+    "access_key",
+    "private_key",
+    "privateKey",
+    "session_id",
+    "sessionId",
+    "signature",
+    "X-Amz-Signature",
+    "auth",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [SECRET, [SECRET], 4711])
+def test_what_is_called_a_credential_is_removed(name: str, value: Any) -> None:
+    event = hidden({"input": {"a": [{name: value, "kept": 1}]}, "result": {name: value}})
+    assert event["input"] == {"a": [{"kept": 1}]}
+    assert event["result"] == {}
+    assert sorted(event["erased"]) == [f"/input/a/0/{name}", f"/result/{name}"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"user": "ann", "method": "GET", "path": "/people?page=2", "tokens_left": 3},
+        {"key": "x", "keys": ["a"], "author": "ann", "token_valid": True, "password": None},
+        {"password": False, "host": "productpage.namespace1.example-com", "secretary": {"a": 1}},
+        {"token": {"payload": {"sub": "ann", "role": "admin"}}},
+        {"name": "PATH", "value": "/bin"},
+        {"set": make_set([1, 2])},
+    ],
+)
+def test_what_is_not_one_is_left_as_it_is(document: Any) -> None:
+    event = {"input": document, "result": True}
+    assert hide_credentials(event) is event
+
+
+def test_under_some_names_all_is_secret() -> None:
+    event = hidden(
+        {"result": {"secrets": {"db": {"a": SECRET}}, "credentials": {"x": 1}, "cookies": {"a": 1}}}
+    )
+    assert event["result"] == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["secrets", "secrets/db", "a/passwords/ann", "login/token", "app/api_key"]
+)
+def test_a_result_is_secret_by_the_path_that_was_asked(path: str) -> None:
+    event = hidden({"path": path, "input": {"a": 1}, "result": SECRET})
+    assert "result" not in event
+    assert event["erased"] == ["/result"]
+    assert hidden({"query": f"data.{path.replace('/', '.')}", "result": SECRET}).keys() == {
+        "query",
+        "erased",
+    }
+
+
+def test_a_result_that_is_a_token_is_masked() -> None:
+    event = hidden({"path": "a/allow", "result": TOKEN})
+    assert (event["result"], event["masked"]) == (MASKED, ["/result"])
+
+
+TEXTS = [
+    (f"Bearer {TOKEN}", f"Bearer {MASKED}"),
+    (f"/login?user=ann&token={SECRET}&x=1", f"/login?user=ann&token={MASKED}&x=1"),
+    (f"password={SECRET}", f"password={MASKED}"),
+    (f"user=ann&pass%77ord={SECRET}", f"user=ann&pass%77ord={MASKED}"),
+    (f"DB_PASSWORD={SECRET}", f"DB_PASSWORD={MASKED}"),
+    (f"a=b; session_id={SECRET}", f"a=b; session_id={MASKED}"),
+    (json.dumps({"user": "ann", "password": SECRET}), MASKED),
+    (json.dumps(json.dumps({"password": SECRET})), MASKED),
+    (f"x{KEY}y", None),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), TEXTS)
+def test_what_a_text_holds_is_masked(text: str, shown: str | None) -> None:
+    event = hidden({"input": {"x": text, "list": ["a", text]}})
+    assert event["masked"] == ["/input/x", "/input/list/1"]
+    if shown is not None:
+        assert event["input"] == {"x": shown, "list": ["a", shown]}
+
+
+def test_the_input_of_envoy_holds_none_of_a_login() -> None:
+    body = json.dumps({"user": "ann", "password": SECRET})
+    http = {
+        "method": "POST",
+        "path": f"/login?token={SECRET}",
+        "headers": {"authorization": f"Bearer {TOKEN}", "cookie": SECRET, "accept": "kept"},
+        "headerMap": {
+            "headers": [
+                {"key": "accept", "value": "kept"},
+                {"key": "Authorization", "rawValue": SECRET},
+            ]
+        },
+        "body": body,
+        "rawBody": base64.b64encode(body.encode()).decode(),
+        "raw_body": base64.b64encode(body.encode()).decode(),
+    }
+    event = hidden(
+        {
+            "input": {
+                "attributes": {"request": {"http": http}},
+                "parsed_body": json.loads(body),
+                "parsed_query": {"token": [SECRET], "page": ["2"]},
+            },
+            "result": {"allowed": True, "headers": {"x-user": "ann", "set-cookie": SECRET}},
+        }
+    )
+    text = str(event)
+    assert base64.b64encode(body.encode()).decode() not in text
+    assert text.count("kept") == 2
+    assert event["input"]["parsed_body"] == {"user": "ann"}
+    assert event["input"]["parsed_query"] == {"page": ["2"]}
+    assert "/input/attributes/request/http/headerMap/headers/1/rawValue" in event["erased"]
+    assert event["result"]["headers"] == {"x-user": "ann"}
+
+
+def test_a_value_is_secret_by_the_name_beside_it() -> None:
+    env = [{"name": "DB_PASSWORD", "value": SECRET}, {"Name": "PATH", "Value": "/bin"}]
+    event = hidden({"input": {"env": env, "jwk": {"kty": "oct", "k": SECRET, "kid": "1"}}})
+    assert event["input"] == {
+        "env": [{"name": "DB_PASSWORD"}, {"Name": "PATH", "Value": "/bin"}],
+        "jwk": {"kty": "oct", "kid": "1"},
+    }
+
+
+def test_members_of_a_set_are_looked_at() -> None:
+    members = make_set([{"user": "ann", "password": SECRET}, f"Bearer {TOKEN}"])
+    event = hidden({"result": {"people": members}})
+    assert event["result"] == {"people": [f"Bearer {MASKED}", {"user": "ann"}]}
+
+
+def test_depth_and_number_do_not_matter() -> None:
+    deep: Any = {"password": SECRET}
+    for _ in range(50_000):
+        deep = [deep]
+    changed = hide_credentials({"input": deep})
+    assert changed["erased"][0].endswith("/0/password")
+    inner = changed["input"]
+    while isinstance(inner, list):
+        inner = inner[0]
+    assert inner == {}
+    while deep:  # else Python would take it apart by recursion
+        deep = deep.pop() if isinstance(deep, list) else None
+
+
+def test_many_credentials_take_time_in_proportion() -> None:
+    many: dict[str, Any] = {f"password{number}": 1 for number in range(200_000)}
+    many |= {f"token_{number}_token": SECRET for number in range(200_000)}
+    started = time.thread_time()
+    event = hide_credentials({"input": many})
+    assert time.thread_time() - started < 10  # each by itself would copy them all
+    assert SECRET not in str(event["input"])
+    assert len(event["erased"]) == LISTED
+
+
+@pytest.mark.parametrize("name", ["mask_credentials", "mask_authorization"])
+def test_it_can_be_turned_off(name: str) -> None:
+    assert parse_config("", environment={}).decision_logs.mask_credentials
+    config = parse_config(f"decision_logs: {{{name}: false}}", environment={})
+    assert not config.decision_logs.mask_credentials
