@@ -15,7 +15,7 @@ def test_an_empty_block_gives_opa_envoys_defaults() -> None:
     options, unknown = from_block({})
     assert options == Options()
     assert unknown == ()
-    assert (options.addr, options.path) == (":9191", "envoy/authz/allow")
+    assert (options.addr, options.path) == ("127.0.0.1:9191", "envoy/authz/allow")
     assert (options.grpc_max_recv_msg_size, options.grpc_max_send_msg_size) == (4194304, 2147483647)
     assert options.on_error == "deny"
 

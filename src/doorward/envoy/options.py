@@ -32,8 +32,8 @@ class OptionsError(ValueError):
 class Options:
     """How the Envoy adapter listens, reads requests and answers."""
 
-    addr: str = ":9191"
-    """`host:port`, `grpc://host:port`, `unix:///path` or `unix://@abstract`."""
+    addr: str = "127.0.0.1:9191"
+    """`host:port`, `:port` for every address, `grpc://host:port`, `unix:///path` or `unix://@abstract`."""
     path: str = "envoy/authz/allow"
     query: str = ""
     """A Rego query in place of `path` (deprecated by OPA-Envoy)."""

@@ -1,17 +1,20 @@
 """The gRPC server: Checks come in as bytes, and go out as bytes.
 
 grpcio's synchronous server with handlers that parse nothing: `check` does all the work, and this
-module all the I/O. Serves `envoy.service.auth.v3` and `v2`, `grpc.health.v1` and, when asked,
-reflection. A server that cannot listen does not start: that is an error of its caller's start-up,
-not a line in the log.
+module all the I/O. A stream whose message has not come takes a thread of many, and ends after a
+while; how many Checks are worked on is counted apart from that. Serves `envoy.service.auth.v3` and
+`v2`, `grpc.health.v1` and, when asked, reflection. A server that cannot listen does not start: that
+is an error of its caller's start-up, not a line in the log.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Final, Literal, TypeAlias
 
 import grpc
@@ -35,6 +38,13 @@ PLUGIN: Final = "envoy_ext_authz_grpc"
 
 MAX_CONCURRENT_CALLS: Final = 1024
 """Calls that may be worked on or wait; further ones are refused with RESOURCE_EXHAUSTED."""
+
+MAX_STREAMS: Final = 100
+"""Streams of one connection; a client waits with further ones."""
+RECEIVERS: Final = 256
+"""Threads that calls have, most of them to wait: for a message, or for their turn."""
+RECEIVE_TIMEOUT: Final = 2.0
+"""Seconds within which the message of a stream must have come: a proxy sends it at once."""
 
 _SERVICES: Final[dict[Version, str]] = {
     "v3": "envoy.service.auth.v3.Authorization",
@@ -63,12 +73,20 @@ class Server:
         except AddressError as error:
             raise StartError(f"cannot listen on {error}") from None
         self._health = health.HealthServicer()
-        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="check")
+        self._pool = ThreadPoolExecutor(max(RECEIVERS, options.threads), thread_name_prefix="check")
+        self._silent = _SilentStreams()
+        slots = threading.Semaphore(options.threads)
         self._server = grpc.server(
             self._pool,
-            handlers=[_to_handler(_SERVICES[version], check) for version, check in checks.items()],
+            handlers=[
+                _to_handler(_SERVICES[version], check, slots, self._silent)
+                for version, check in checks.items()
+            ],
             options=[
                 ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.server_max_pending_requests", 1000),
+                ("grpc.server_max_pending_requests_hard_limit", 3000),
                 ("grpc.max_receive_message_length", options.grpc_max_recv_msg_size),
                 ("grpc.max_send_message_length", options.grpc_max_send_msg_size),
             ],
@@ -96,13 +114,15 @@ class Server:
             self._on_state("ERROR")
             self._pool.shutdown(wait=False)
             raise
+        self._silent.start()
         self._server.start()
         self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._on_state("OK")
         _log.info("Starting gRPC server.", extra={"addr": self.address})
         if not self._address.local:
             _log.warning(
-                "The gRPC server has no TLS and other machines can reach it.",
+                "The gRPC server has no TLS and other machines can reach it: set `addr` to"
+                " 127.0.0.1:9191 or to a Unix socket unless a network policy protects it.",
                 extra={"addr": self.address},
             )
 
@@ -142,6 +162,7 @@ class Server:
         self._on_state("NOT_READY")
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait(grace + 1)
+        self._silent.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -149,15 +170,57 @@ class Server:
         return not self._server.wait_for_termination(timeout)
 
 
-def _to_handler(service: str, check: Check) -> grpc.GenericRpcHandler[bytes, bytes]:
-    def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
-        # A call that was given up while it waited does not come here: grpcio looks first.
-        try:
-            return check(request)
-        except CallFailedError as error:
-            context.abort(grpc.StatusCode[error.code], error.message)
+class _SilentStreams:
+    """The streams whose message has not come, oldest first; one that is too old is cancelled."""
 
-    method = grpc.unary_unary_rpc_method_handler(handle)
+    def __init__(self) -> None:
+        self._began: dict[grpc.ServicerContext, float] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="silent-streams", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
+        """The message of a stream; None when the stream ended without one."""
+        self._began[context] = monotonic()
+        try:
+            return next(messages, None)
+        except grpc.RpcError:
+            return None
+        finally:
+            self._began.pop(context, None)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(RECEIVE_TIMEOUT / 4):
+            for context, began in list(self._began.items()):
+                if monotonic() - began < RECEIVE_TIMEOUT:
+                    break
+                self._began.pop(context, None)
+                context.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+
+
+def _to_handler(
+    service: str, check: Check, slots: threading.Semaphore, silent: _SilentStreams
+) -> grpc.GenericRpcHandler[bytes, bytes]:
+    def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        request = silent.receive(messages, context)
+        if request is None:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no message came")
+        with slots:
+            # A call that was given up while it waited is not decided.
+            if not context.is_active():
+                return b""
+            try:
+                return check(request)
+            except CallFailedError as error:
+                context.abort(grpc.StatusCode[error.code], error.message)
+
+    # To the caller it is one message and one answer; a stream here, so that the wait is ours.
+    method = grpc.stream_unary_rpc_method_handler(handle)
     return grpc.method_handlers_generic_handler(service, {"Check": method})
 
 

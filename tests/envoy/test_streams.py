@@ -1,0 +1,108 @@
+"""Streams that never send their message, or are reset at once, keep nobody from being answered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from envoy.service.auth.v3 import external_auth_pb2 as auth
+from tests.envoy.deciders import Fixed, request
+from tests.envoy.streams import Connection
+
+from doorward.envoy import server as served
+from doorward.envoy.options import Options
+from doorward.envoy.server import make_server
+
+METHOD = "/envoy.service.auth.v3.Authorization/Check"
+TIMEOUT = 30
+
+
+def is_answered(path: Path) -> bool:
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        method = channel.unary_unary(METHOD, bytes, auth.CheckResponse.FromString)
+        response: auth.CheckResponse = method(request(), timeout=TIMEOUT)
+    return bool(response.status.code == 0)
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[None]:
+    server = make_server(Fixed(True), Options(addr=f"unix://{path}"))
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(grace=0)
+
+
+@pytest.mark.parametrize("streams", [10, 90])
+def test_streams_without_a_message_block_nobody(tmp_path: Path, streams: int) -> None:
+    path = tmp_path / "s"
+    with serving(path), closing(Connection(path, METHOD)) as silent:
+        silent.begin(streams)
+        assert is_answered(path)
+
+
+def test_silent_streams_of_many_connections_block_nobody_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with serving(path), ExitStack() as connections:
+        for _ in range(5):
+            connections.enter_context(closing(Connection(path, METHOD))).begin(90)
+        assert is_answered(path)
+
+
+def test_a_stream_without_a_message_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "RECEIVE_TIMEOUT", 0.1)
+    path = tmp_path / "s"
+    with serving(path), closing(Connection(path, METHOD)) as silent:
+        silent.begin(3)
+        ends = time.monotonic() + TIMEOUT
+        while silent.answers() < 3:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+
+SERVER = """
+import sys
+from tests.envoy.deciders import Fixed
+from doorward.envoy.options import Options
+from doorward.envoy.server import make_server
+server = make_server(Fixed(True), Options(addr="unix://" + sys.argv[1]))
+server.start()
+print("ready", flush=True)
+sys.stdin.read()
+server.stop(grace=0)
+"""
+
+
+def megabytes(process: subprocess.Popen[str]) -> int:
+    """The most memory that a process ever had."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def test_streams_that_are_reset_at_once_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        assert is_answered(path)
+        before = megabytes(process)
+        with closing(Connection(path, METHOD)) as hasty, suppress(OSError):
+            hasty.reset(100_000)
+        assert is_answered(path)
+        assert megabytes(process) - before < 150
+    finally:
+        process.communicate("")
