@@ -273,3 +273,21 @@ def test_a_replacement_is_asked_once_and_outside() -> None:
     )
     query = Engine({"p.rego": text}).prepare("data.t.p")
     assert query.value({"xs": [{"a": 1}, {"a": 2}, {}]}) == frozenset({0})
+
+
+def test_an_operand_is_not_asked_before_it_is_replaced() -> None:
+    """Several definitions share what they ask first, but not what a `with` replaces."""
+    text = """package t
+
+q := 1 if input.a
+
+q := 2 if input.a
+
+p if not f(q) with input as {"a": false}
+
+p if input.b
+
+f(x) if x > 5
+"""
+    query = Engine({"p.rego": text}).prepare("data.t.p")
+    assert query.value({"a": True, "b": True}) is True

@@ -230,9 +230,9 @@ class RuleWriter(Expressions):
         if self.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
             return
         first = definitions[0].rule.body[0]
-        first = first.before[0] if first.before else first
-        if isinstance(first.term, get_args(Term)) and not first.withs:
-            for ref in plain_references(first.term):
+        term = first.before[0].term if first.before else first.term
+        if isinstance(term, get_args(Term)) and not first.withs:
+            for ref in plain_references(term):
                 if not self._mentions_locals(ref):
                     with self.at(ref.span):
                         self.prefetch(ref)
