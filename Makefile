@@ -88,6 +88,7 @@ fuzz: $(STAMP)
 		--require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
+	@$(BIN)/python fuzz/differential.py --seconds 20
 
 docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py

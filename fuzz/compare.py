@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.oracle.asking import Oracle, OutOfScopeError
 
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError, to_rego
+from doorward.rego.engine import Query
 from doorward.rego.errors import (
     CANCEL_ERROR,
     INTERNAL_ERROR,
@@ -127,7 +128,7 @@ def _json_outcome(engine: Engine, query: str, input_: Any, *, strict: bool) -> O
         if prepared.variables:
             rows = prepared.results(input_)
         else:
-            rows = [{"": row[-1]} for row in prepared.rows(input_)]
+            rows = [{"": row[-1]} for row in _true_rows(prepared, input_)]
     except EvalError as error:
         return None if error.code in _LIMITS else ("error", error.code)
     except CompileError as error:
@@ -196,13 +197,13 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
         prepared = engine.prepare(query, strict_builtin_errors=strict, deadline=DEADLINE)
         if prepared.variables:
             count = len(prepared.variables)
-            rows = [
+            answers = [
                 dict(zip(prepared.variables, row[:count], strict=True))
                 for row in prepared.rows(input_)
                 if all(value is not False for value in row[count:])
             ]
-            return _rows(rows)
-        found = [row[-1] for row in prepared.rows(input_)]
+            return _rows(answers)
+        rows = _true_rows(prepared, input_)
     except InternalError as error:
         return "crash", str(error)
     except EvalError as error:
@@ -211,7 +212,13 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
         return "refused", error.diagnostics[0].code
     except Exception as error:
         return "crash", type(error).__name__
-    return ("value", to_rego(found)) if found else ("undefined", "")
+    return ("value", to_rego([row[-1] for row in rows])) if rows else ("undefined", "")
+
+
+def _true_rows(prepared: Query, input_: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query without variables; the value of a single expression may be false."""
+    is_single = len(prepared.body) == 1
+    return [row for row in prepared.rows(input_) if is_single or all(v is not False for v in row)]
 
 
 def oracle_outcome(

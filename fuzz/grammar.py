@@ -213,10 +213,15 @@ class _Grammar(Terms):
     def _object(self, name: str) -> list[str]:
         shape = self.random.randrange(8)
         texts = []
-        for _ in range(self.pick([1, 1, 2, 3])):
+        clashes = self.chance() < 0.2
+        for _ in range(self.pick([2, 3, 4]) if clashes else self.pick([1, 1, 2, 3])):
             scope = Scope()
-            body = self.body(scope, self.pick([1, 2, 2, 3]))
-            key, value = self._head_key(scope), self._value_of(scope)
+            body = ["true"] if clashes else self.body(scope, self.pick([1, 2, 2, 3]))
+            # Keys with several values: a conflict for those who read them, and for nobody else.
+            key = literal(self.key()) if clashes else self._head_key(scope)
+            if clashes and self.chance() < 0.5:
+                key, body = "x", [f"x := {self.input_path()}[_]"]
+            value = self.constant() if clashes else self._value_of(scope)
             ground = self.dotted([self.key()])
             if shape == 7 and not self.v0:
                 texts.append(self._write(f"{name}[{key}]", body, member=value))
@@ -375,6 +380,10 @@ class _Grammar(Terms):
     def _queries(self) -> list[str]:
         queries = ["data." + ".".join(path) for path in dict.fromkeys(self.packages)]
         self.package, self.logical, self.future = (), False, False
+        readable = [rule for rule in self.rules if rule.arity == 0]
+        for rule in self.random.sample(readable, min(len(readable), 2)):
+            tail = self.dotted([self.key()]) if rule.kind == "object" else ""
+            queries.append(rule.path + (tail if self.chance() < 0.7 else ""))
         for _ in range(self.pick([0, 1, 1, 2])):
             queries.append("; ".join(self.body(Scope(), self.pick([1, 1, 2]))))
         return queries

@@ -392,6 +392,7 @@ class Terms:
             (0.8, lambda: self.pattern(scope)),
             (1.5, lambda: self.with_(scope)),
             (0.2, lambda: self.walk(scope)),
+            (0.7 if self.rules else 0, lambda: self.replaced_folder(scope)),
             (0.3, lambda: self.backwards(scope)),
             (1.5 if self.logical else 0, lambda: self.logic(scope)),
         )
@@ -642,6 +643,22 @@ class Terms:
         if len(path) > 1 and self.chance() < 0.3 and path[:1] != self.package[:1]:
             path = path[:1]
         return f" with data.{'.'.join(path)} as {value}"
+
+    def replaced_folder(self, scope: Scope) -> str:
+        """A package or a folder of base data read where it, or what holds it, is replaced."""
+        rules = [r for r in self.rules if r.package[:1] != self.package[:1] and r.arity == 0]
+        rule = self.pick(rules) if rules else None
+        path = rule.package if rule is not None else self.base
+        prefix = path[: self.random.randrange(len(path)) + 1]
+        key = rule.name if rule is not None and self.chance() < 0.5 else self.key()
+        value = self.weighted(
+            (1, self.constant), (2, lambda: f"{{{literal(key)}: {self.constant()}}}")
+        )
+        whole, target = "data." + ".".join(path), "data." + ".".join(prefix)
+        inside = rule.path if rule is not None else whole + self.dotted([key])
+        name = self.fresh(scope)
+        scope.known[name] = "unknown"
+        return f"{name} := {self.pick([whole, target, inside])} with {target} as {value}"
 
     def logic(self, scope: Scope) -> str:
         """`and`, `or` and `not { … }`."""
