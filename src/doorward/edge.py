@@ -127,10 +127,10 @@ _edges: Final[list[Edge]] = []
 
 def counts() -> dict[str, int]:
     """How often a fault was caught at the edges of this process, by their names."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for edge in _edges:
-        found[edge.name] = found.get(edge.name, 0) + edge.count
-    return found
+        totals[edge.name] = totals.get(edge.name, 0) + edge.count
+    return totals
 
 
 # Threads

@@ -203,7 +203,7 @@ class Sidecar:
 
     def run(self) -> int:
         """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
-        repeat(self._look, _EDGE, stop=self._stop)
+        repeat(self._supervise, _EDGE, stop=self._stop)
         if not self._stop.is_set():
             _log.error("The HTTP server ended by itself.")
             self.close()
@@ -215,8 +215,8 @@ class Sidecar:
         _log.info("Server shutdown.")
         return 0
 
-    def _look(self) -> bool:
-        """Wait a moment; whether the part is alive without which nothing can be asked."""
+    def _supervise(self) -> bool:
+        """Wait a moment; whether the HTTP server is alive."""
         self._stop.wait(_ROUND)
         return self._http.alive
 

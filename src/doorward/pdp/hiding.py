@@ -62,7 +62,7 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_below_credentials(path: str) -> bool:
-    """Whether the path that was asked for names a credential: `secrets/db`, `login/token`."""
+    """Whether the path of a decision names a credential: `secrets/db`, `login/token`."""
     kinds = [_kinds[name] for name in re.findall(r"[^/.\[\]\"\s]+", path)]
     return _ALL in kinds or kinds[-1:] == [_ONE]
 
@@ -73,18 +73,18 @@ class _Walk:
     def __init__(self, documents: dict[str, Any]) -> None:
         self.erased: list[str] = []
         self.masked: list[str] = []
-        # Each collection, the place of the one that it lies in, and its key there.
+        # Each collection, the number of the one that it lies in, and its key there.
         self._nodes: list[tuple[Any, int, Any]] = [(documents, 0, "")]
         self._removed: dict[int, set[Any]] = {}
         self._changed: dict[int, dict[Any, Any]] = {}
-        for place, (value, _, _) in enumerate(self._nodes):  # it grows on the way
+        for number, (value, _, _) in enumerate(self._nodes):  # it grows on the way
             if type(value) is dict:
-                self._object(place, value)
+                self._object(number, value)
             else:
-                self._list(place, value)
+                self._list(number, value)
         self.documents: dict[str, Any] = self._copies() or documents
 
-    def _object(self, place: int, value: dict[Any, Any]) -> None:
+    def _object(self, number: int, value: dict[Any, Any]) -> None:
         """Note what is hidden of an object, and the collections in it."""
         add = self._nodes.append
         fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
@@ -95,41 +95,41 @@ class _Walk:
                 if kind is bool or item is None:
                     continue
                 if named == _ALL or (named == _ONE and kind is not dict) or key in fields:
-                    self._removed.setdefault(place, set()).add(key)
-                    self.erased.append(self._path(place, key))
+                    self._removed.setdefault(number, set()).add(key)
+                    self.erased.append(self._path(number, key))
                     continue
             if kind is str:
                 if named or "=" in item or '"' in item or "eyJ" in item or "-----BEGIN" in item:
-                    self._text(place, key, item, is_encoded=named == _ENCODED)
+                    self._text(number, key, item, is_encoded=named == _ENCODED)
             elif kind in _COLLECTIONS and item:
-                add((item, place, key))
+                add((item, number, key))
 
-    def _list(self, place: int, value: Any) -> None:
+    def _list(self, number: int, value: Any) -> None:
         """The same of an array or a set, which becomes an array where anything in it changes."""
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
                 return
-            _, parent, key = self._nodes[place]
+            _, parent, key = self._nodes[number]
             value = sorted_values(value)
-            self._nodes[place] = value, parent, key
+            self._nodes[number] = value, parent, key
         for index, item in enumerate(value):
             kind = type(item)
             if kind is str:
                 if "=" in item or '"' in item or "eyJ" in item or "-----BEGIN" in item:
-                    self._text(place, index, item)
+                    self._text(number, index, item)
             elif kind in _COLLECTIONS and item:
-                self._nodes.append((item, place, index))
+                self._nodes.append((item, number, index))
 
-    def _text(self, place: int, key: Any, text: str, *, is_encoded: bool = False) -> None:
+    def _text(self, number: int, key: Any, text: str, *, is_encoded: bool = False) -> None:
         shown = _without_credentials(text, is_encoded=is_encoded)
         if shown != text:
-            self._changed.setdefault(place, {})[key] = shown
-            self.masked.append(self._path(place, key))
+            self._changed.setdefault(number, {})[key] = shown
+            self.masked.append(self._path(number, key))
 
-    def _path(self, place: int, key: Any) -> str:
+    def _path(self, number: int, key: Any) -> str:
         keys = [key]
-        while place:
-            _, place, key = self._nodes[place]
+        while number:
+            _, number, key = self._nodes[number]
             keys.append(key)
         return "".join([f"/{each}" for each in reversed(keys)])
 
@@ -137,11 +137,11 @@ class _Walk:
         """The documents with their changes; None if there are none."""
         removed, changed = self._removed, self._changed
         copy: Any = None
-        for place in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside
-            if place in removed or place in changed:
-                value, parent, key = self._nodes[place]
-                copy = _copy(value, removed.get(place, ()), changed.get(place, {}))
-                if place:
+        for number in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside
+            if number in removed or number in changed:
+                value, parent, key = self._nodes[number]
+                copy = _copy(value, removed.get(number, ()), changed.get(number, {}))
+                if number:
                     changed.setdefault(parent, {})[key] = copy
         return copy
 
@@ -185,12 +185,12 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     if "kty" in value:
         return _KEYS_OF_JWK
     lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
-    found = set()
+    fields = set()
     for name, field in _NAMED:
         said = value.get(lowered.get(name, ""))
         if type(said) is str and names_credential(said) and field.lower() in lowered:
-            found.add(lowered[field.lower()])
-    return frozenset(found)
+            fields.add(lowered[field.lower()])
+    return frozenset(fields)
 
 
 def _without_credentials(text: str, *, is_encoded: bool) -> str:

@@ -5,7 +5,7 @@ afterwards but the store of queries that were prepared, which only saves work. A
 query by quoting each segment, so that no text of a path is ever read as Rego.
 
 Paths come from clients, and a query costs milliseconds to prepare. So nothing is prepared for a
-path without rules, one query is prepared at a time, what was not asked for lately is dropped, and
+path without rules, one query is prepared at a time, what was not used lately is dropped, and
 the paths that the configuration names never are.
 """
 
@@ -37,7 +37,7 @@ PathKey = str | tuple[str, ...]
 
 MAX_PREPARED: Final = 1_000
 """Queries kept, beside those of the configuration: half of them from before the last change of
-generation, when those went that had not been asked for since the one before."""
+generation, which dropped those that had not been used since the one before."""
 MAX_KEPT: Final = 1_024
 """Characters of the longest path that is kept: a longer one is prepared each time."""
 MAX_SEGMENTS: Final = 100
@@ -70,7 +70,7 @@ class Settings:
 
 
 class Document(Protocol):
-    """What can be asked for its value."""
+    """A document with a value for each input."""
 
     def value(self, input: Any = ..., /) -> Any: ...
 
@@ -122,14 +122,14 @@ class Snapshot:
     def query(self, text: str, *, strict: bool = False) -> Query:
         """The query `text`, compiled once; `strict` as for `document`."""
         key = (None, text, strict)
-        found = self._ready.get(key) or self._prepare(key, text, strict=strict)
-        if not isinstance(found, Query):
-            found.value()  # raises what kept it from being one
-        assert isinstance(found, Query)
-        return found
+        query = self._ready.get(key) or self._prepare(key, text, strict=strict)
+        if not isinstance(query, Query):
+            query.value()  # raises the error of the compiler
+        assert isinstance(query, Query)
+        return query
 
     def warm(self, paths: Iterable[PathKey]) -> None:
-        """Prepare for good what will be asked; CompileError where it cannot be."""
+        """Prepare the documents at `paths` for good; CompileError where one cannot be."""
         for path in paths:
             document = self.document(path)
             if isinstance(document, _Broken):
@@ -137,7 +137,7 @@ class Snapshot:
             self._pinned[path] = self._ready[path] = document
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
-        """The same for a path that was not asked for lately."""
+        """The same for a path that was not used lately."""
         operands = _operands(path)
         if not self.engine.has_rules(operands):
             return _Base(self.engine.base_document(operands))
@@ -151,12 +151,12 @@ class Snapshot:
         if not self._lock.acquire(timeout=self.deadline or PREPARE_WITHIN):
             raise EvalError(CANCEL_ERROR, "too many paths are asked for the first time")
         try:
-            found = self._ready.get(key) or self._before.get(key)
-            if found is None:
-                found = self._compile(text, strict=strict)
+            document = self._ready.get(key) or self._before.get(key)
+            if document is None:
+                document = self._compile(text, strict=strict)
             if len(text) <= MAX_KEPT:
-                self._keep(key, found)
-            return found
+                self._keep(key, document)
+            return document
         finally:
             self._lock.release()
 

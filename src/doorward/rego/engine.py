@@ -329,7 +329,7 @@ class Query:
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._value = self._single() if len(checked.body) == 1 else None
-        # Who asks for a value needs no rows: their code is made when somebody asks for them.
+        # A decision reads the value: code for rows is generated when somebody reads rows.
         self._bindings = self._function(single=False) if self._value is None else None
         is_plain = not self.strict and engine.max_items is None
         self._is_plain = is_plain and self._value is not None

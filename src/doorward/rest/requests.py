@@ -93,7 +93,7 @@ def _unescape(text: bytes, *, plus: bool = False) -> str:
 async def read_body(request: Request, limits: Server, room: Room) -> bytes:
     """The whole body as it was sent; BadRequest past the limits.
 
-    What it takes is taken from `room`, and given back when whoever opened that closes it.
+    Its bytes are taken from `room`.
     """
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > limits.max_length:
