@@ -70,3 +70,41 @@ def test_a_path_that_leads_nowhere_is_hinted_at(
         assert said.err.endswith(f": did you mean {near}?\n")
     assert run([*known, "data.nothing.like.it"]) == 0
     assert capsys.readouterr().err == ""
+
+
+BROKEN = """package a
+
+allow {
+    input.x == 1
+}
+
+p := )
+
+q := x
+"""
+
+
+def test_all_errors_are_reported_where_they_are_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.rego").write_text(BROKEN)
+    # 12 more, past the number that is reported by default.
+    names = "".join(f"r{n} := y{n}\n\n" for n in range(12))
+    (tmp_path / "b.rego").write_text(f"# METADATA\n# scope: nowhere\npackage b\n\n{names}")
+
+    def messages(*options: str) -> list[str]:
+        assert run(["check", *options, "--format", "json", str(tmp_path)]) == 1
+        return [each["message"] for each in json.loads(capsys.readouterr().err)["errors"]]
+
+    assert not any("unsafe" in message for message in messages())
+    every = messages("--all-errors")
+    assert len(every) == 17
+    assert sum("is unsafe" in message for message in every) == 13
+    assert any("`if` keyword is required" in message for message in every)
+    assert any("nowhere" in message for message in every)
+    assert len(messages("--all-errors", "-m", "3")) == 4
+
+
+def test_all_errors_of_policies_in_order_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.rego").write_text("package a\n\np := 1\n")
+    assert run(["check", "--all-errors", str(tmp_path)]) == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import click
+from click.core import ParameterSource
 
 from doorward.cli import capabilities, extensions, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
@@ -25,8 +27,9 @@ from doorward.rego.analysis.passes import Options, check, report
 from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins.go_json import indent
 from doorward.rego.collector import postponed
+from doorward.rego.survey import find_errors
 from doorward.rego.syntax.nodes import Module
-from doorward.rego.syntax.parser import parse_module
+from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
 
 __all__ = ["command"]
 
@@ -53,6 +56,11 @@ Examples:
 @click.option(
     "-m", "--max-errors", default=10, show_default=True, help="Stop after; 0 reports all."
 )
+@click.option(
+    "--all-errors",
+    is_flag=True,
+    help="Go on behind what cannot be parsed, and report everything.",
+)
 @click.option("--ignore", multiple=True, help="Names to leave out of folders.")
 @click.option("-b", "--bundle", is_flag=True, help="Paths are bundles; their data is checked too.")
 @schemas.option
@@ -66,6 +74,7 @@ def command(
     style: str,
     strict: bool,
     max_errors: int,
+    all_errors: bool,
     ignore: tuple[str, ...],
     bundle: bool,
     schema: str | None,
@@ -77,14 +86,17 @@ def command(
 ) -> int:
     """Check the policies in files and folders; ends with 1 if anything is wrong.
 
-    Several errors are reported at once, on standard error, each with its code, its place and the
-    line of the source.
+    Errors are reported on standard error, each with its code, its place and the line of the source.
+    As in OPA, the first statement that cannot be parsed hides the rest of its file, and types are
+    checked when everything else is right; --all-errors goes on.
     """
     if not paths:
         raise click.UsageError("specify at least one file")
     found: RegoError | LoadError | None = None
     files: Sequence[str] = ()
     try:
+        if all_errors and not _is_given("max_errors"):
+            max_errors = 0
         options = Options(strict, max_errors, schemas.read_schemas(schema))
         registry = extensions.registry_for(builtins, paths)
         if capabilities is not None:
@@ -94,6 +106,8 @@ def command(
                 loaded = _load(paths, ignore, bundle=bundle, v0=v0)
                 files = list(loaded.modules)
                 warn(loaded.notes)
+                if all_errors:
+                    _check_all(loaded, options, registry, v0=v0, allowed=capabilities)
                 _check(loaded, options, registry, v0=v0, allowed=capabilities, with_data=bundle)
     except (LoadError, RegoError) as error:
         found = error
@@ -122,11 +136,8 @@ def _check(
     """
     trees: list[Module] = []
     errors: list[Diagnostic] = []
-    for name, text in loaded.modules.items():
-        version = loaded.rego_versions.get(name)
-        own_v0 = v0 if version is None else version == 0
+    for source, own_v0 in _sources(loaded, v0=v0):
         try:
-            source = Source(name, text)
             trees.append(parse_module(source, v0=own_v0, annotations=True, builtins=registry))
             if allowed is not None:
                 errors += allowed.problems(trees[-1], v0=own_v0)
@@ -139,6 +150,39 @@ def _check(
         errors = check_base_data(program.modules, loaded.data)
         if errors:
             raise CompileError(report(errors, options.max_errors))
+
+
+def _check_all(
+    loaded: Loaded, options: Options, registry: Registry, *, v0: bool, allowed: Capabilities | None
+) -> None:
+    """The same, but nothing hides anything else."""
+    parsed: dict[str, Parsed] = {}
+    for source, own_v0 in _sources(loaded, v0=v0):
+        each = parse_what_can_be(source, v0=own_v0, builtins=registry)
+        errors = list(each.errors)
+        if allowed is not None and each.module is not None:
+            errors += allowed.problems(each.module, v0=own_v0)
+        if not errors:
+            try:
+                parse_module(source, v0=own_v0, annotations=True, builtins=registry)
+            except ParseError as error:
+                errors += error.diagnostics
+        parsed[source.name] = each._replace(errors=tuple(errors))
+    found = find_errors(parsed, registry, replace(options, max_errors=0))
+    if found:
+        raise CompileError(report(found, options.max_errors))
+
+
+def _sources(loaded: Loaded, *, v0: bool) -> Iterator[tuple[Source, bool]]:
+    """The policies, and whether they are read as Rego v0."""
+    for name, text in loaded.modules.items():
+        version = loaded.rego_versions.get(name)
+        yield Source(name, text), v0 if version is None else version == 0
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not ParameterSource.DEFAULT
 
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:

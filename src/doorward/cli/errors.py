@@ -14,7 +14,7 @@ import click
 from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError
 from doorward.rego.builtins.go_json import marshal
-from doorward.rego.errors import PARSE_ERROR, Diagnostic, RegoError, render
+from doorward.rego.errors import PARSE_ERROR, Diagnostic, RegoError, render_all
 from doorward.rego.source import Span
 
 __all__ = ["OneOf", "documents_text", "for_people", "warn"]
@@ -128,7 +128,7 @@ def for_people(error: RegoError | LoadError) -> str:
         return str(error).replace(" occurred during loading:", " occurred:", 1)
     count = len(error.diagnostics)
     head = "1 error occurred:" if count == 1 else f"{count} errors occurred:"
-    said = list(map(render, error.diagnostics))
+    said = render_all(error.diagnostics)
     if count == 1 and not error.diagnostics[0].span.row:
-        return f"{head} {said[0]}"
-    return "\n".join([head, *said])
+        return f"{head} {said}"
+    return f"{head}\n{said}" if count else head

@@ -7,7 +7,7 @@ stage that found it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from doorward.rego.source import NOWHERE, Span
@@ -36,6 +36,7 @@ __all__ = [
     "ParseError",
     "RegoError",
     "render",
+    "render_all",
 ]
 
 PARSE_ERROR: Final = "rego_parse_error"
@@ -99,6 +100,16 @@ def render(diagnostic: Diagnostic) -> str:
     return "\n".join(lines)
 
 
+def render_all(diagnostics: Iterable[Diagnostic]) -> str:
+    """The form for people of several; a hint is given once."""
+    said: set[str] = set()
+    lines = []
+    for each in diagnostics:
+        lines.append(render(each if each.hint not in said else replace(each, hint=None)))
+        said |= {each.hint} if each.hint is not None else set()
+    return "\n".join(lines)
+
+
 def _snippet(span: Span) -> list[str]:
     """The source line with a caret; of the end of a text the last line with code in it."""
     row, start, text = span.row, span.start, span.source.line(span.row)
@@ -133,7 +144,7 @@ class RegoError(Exception):
 
     def render(self) -> str:
         """Every diagnostic with its source line, for people."""
-        return "\n".join(render(d) for d in self.diagnostics)
+        return render_all(self.diagnostics)
 
 
 class ParseError(RegoError):

@@ -8,7 +8,7 @@ error is looked at, up to a limit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.cursor import FUTURE_KEYWORDS
-from doorward.rego.syntax.lexer import EOF, PART, RAW_PART, Lexer, Token
+from doorward.rego.syntax.lexer import BRACKETS, Lexer, Token, loose_tokens
 
 __all__ = ["add_hints"]
 
@@ -118,8 +118,6 @@ _LIST: Final = re.compile(r'non-terminated object$|expected "," or')
 _CLOSED: Final = re.compile(r"unexpected (?:eof|[)\]}]) token")
 _WORD: Final = re.compile(r"\b[A-Za-z_]+\b(?=\s+[\w\"`\[{(])")
 _LONG_KEYWORDS: Final = ("contains", "default", "else", "every", "import", "package", "some")
-_OPENING: Final = {"{": "}", "[": "]", "(": ")"}
-_CLOSING: Final = frozenset(_OPENING.values())
 
 _SEMICOLON: Final = "`;` stands between two conditions of a line, not at its end"
 
@@ -150,17 +148,23 @@ _BY_MESSAGE: Final = tuple(
 )
 
 
-def add_hints(source: Source, errors: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """`errors` with hints where there is something to say; none is said twice."""
-    said: set[str] = set()
+def add_hints(
+    source: Source, errors: Sequence[Diagnostic], statement: int | None = 0
+) -> list[Diagnostic]:
+    """`errors` with hints where there is something to say, of a line none twice.
+
+    `statement` is where the last statement begins: brackets before it are closed. None: nothing is
+    said of brackets.
+    """
+    said: set[tuple[int, str]] = set()
     result = []
     for error in errors:
         hint = error.hint or _hint(source, error)
-        if hint is not None and hint not in said:
-            said.add(hint)
+        if hint is not None and (error.span.row, hint) not in said:
+            said.add((error.span.row, hint))
             error = replace(error, hint=hint)
         result.append(error)
-    return result if said else _add_bracket(source, result)
+    return result if said or statement is None else _add_bracket(source, result, statement)
 
 
 def _hint(source: Source, error: Diagnostic) -> str | None:
@@ -233,7 +237,8 @@ def _of_message(source: Source, error: Diagnostic, line: str, at: int) -> str | 
         return "the closing quote is missing in this line; a string of several lines stands in `…`"
     if message.startswith("unexpected if keyword") and not before:
         return "a rule begins with its name: `allow if { … }`; a condition needs no `if`"
-    if _LIST.search(message) and not _CLOSED.match(message):
+    within = before or line[:1].isspace()
+    if within and _LIST.search(message) and not _CLOSED.match(message):
         return "a comma is missing before this"
     if re.search("for rule name$|conflicts with built-in|for rule head$", message):
         return _of_condition(line, before)
@@ -251,22 +256,22 @@ def _of_condition(line: str, before: str) -> str | None:
     return "a policy consists of rules: `name := value`, `name if { … }`"
 
 
-def _add_bracket(source: Source, errors: list[Diagnostic]) -> list[Diagnostic]:
+def _add_bracket(source: Source, errors: list[Diagnostic], statement: int) -> list[Diagnostic]:
     """The last of `errors` with the bracket that has no other half, where there is one."""
-    if not errors or len(source.text) > MAX_TEXT:
+    if not errors or len(source.text) - statement > MAX_TEXT:
         return errors
-    hint = _of_brackets(source, errors[-1].span)
+    hint = _of_brackets(source, errors[-1].span, statement)
     return [*errors[:-1], replace(errors[-1], hint=hint)] if hint else errors
 
 
-def _of_brackets(source: Source, span: Span) -> str | None:
+def _of_brackets(source: Source, span: Span, statement: int) -> str | None:
     opened: list[Token] = []
     lexer = Lexer(source)
-    for token in _tokens(lexer):
-        if token.kind in _OPENING:
+    for token in loose_tokens(lexer, lexer.after(statement)):
+        if token.kind in BRACKETS:
             opened.append(token)
-        elif token.kind in _CLOSING:
-            if opened and _OPENING[opened[-1].kind] == token.kind:
+        elif token.kind in BRACKETS.values():
+            if opened and BRACKETS[opened[-1].kind] == token.kind:
                 opened.pop()
             elif token.start <= span.start:
                 return _unmatched(token, opened, lexer)
@@ -288,20 +293,3 @@ def _unclosed(token: Token, lexer: Lexer) -> str:
 
 def _named(token: Token, lexer: Lexer) -> str:
     return f"the `{token.kind}` of row {lexer.span(token.start, token.end).row}"
-
-
-def _tokens(lexer: Lexer) -> Iterator[Token]:
-    """The tokens of a text as well as they can be told without its grammar."""
-    templates: list[tuple[int, bool]] = []
-    depth = 0
-    token = lexer.first()
-    while token.kind != EOF:
-        if token.kind in (PART, RAW_PART):
-            templates.append((depth, token.kind == RAW_PART))
-        elif token.kind == "}" and templates and templates[-1][0] == depth:
-            token = lexer.template_rest(token.end, raw=templates.pop()[1])
-            continue
-        else:
-            yield token
-            depth += (token.kind in _OPENING) - (token.kind in _CLOSING)
-        token = lexer.after(token.end)

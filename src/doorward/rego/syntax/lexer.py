@@ -11,12 +11,24 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Comment
 
-__all__ = ["EOF", "IDENT", "ILLEGAL", "NUMBER", "STRING", "WHITESPACE", "Lexer", "Token"]
+__all__ = [
+    "BRACKETS",
+    "EOF",
+    "IDENT",
+    "ILLEGAL",
+    "NUMBER",
+    "STRING",
+    "WHITESPACE",
+    "Lexer",
+    "Token",
+    "loose_tokens",
+]
 
 EOF: Final = "eof"
 IDENT: Final = "identifier"
@@ -28,6 +40,8 @@ PART: Final = "template-string-part"
 END: Final = "template-string-end"
 RAW_PART: Final = "raw-template-string-part"
 RAW_END: Final = "raw-template-string-end"
+
+BRACKETS: Final = {"{": "}", "[": "]", "(": ")"}
 
 _GAP: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")
@@ -276,3 +290,25 @@ class Lexer:
                 first, last = inside[0] if inside else (at - 1, at)
                 return self._illegal(first, last, space, newline, fault)
         return None
+
+
+def loose_tokens(lexer: Lexer, token: Token) -> Iterator[Token]:
+    """The tokens from `token` on as well as they can be told without the grammar.
+
+    A string without an end ends with its line. Parts of template strings are left out.
+    """
+    templates: list[tuple[int, bool]] = []
+    depth = 0
+    while token.kind != EOF:
+        if token.kind in (PART, RAW_PART):
+            templates.append((depth, token.kind == RAW_PART))
+        elif token.kind == "}" and templates and templates[-1][0] == depth:
+            token = lexer.template_rest(token.end, raw=templates.pop()[1])
+            continue
+        else:
+            yield token
+            depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
+        end = token.end
+        if token.kind == ILLEGAL and "\n" in token.text:
+            end = token.start + token.text.index("\n")
+        token = lexer.after(end)

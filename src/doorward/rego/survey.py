@@ -1,0 +1,75 @@
+"""Everything that is wrong with policies: also what OPA's commands hide behind the first error.
+
+A statement that cannot be read is left out, and so is a rule that something is wrong with; the rest
+is checked without them. What may be wrong only because of that is not reported: errors that name
+something which was left out. This is for authors; an engine takes all of its policies or none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from doorward.rego.analysis.passes import Options, check
+from doorward.rego.builtins.registry import Registry
+from doorward.rego.errors import CompileError, Diagnostic
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.syntax.parser import Parsed
+
+__all__ = ["find_errors"]
+
+MAX_ROUNDS: Final = 5
+"""How often policies are checked, each time without the rules that something is wrong with."""
+
+_WORD: Final = re.compile(r"\w+")
+
+
+def find_errors(
+    parsed: Mapping[str, Parsed], registry: Registry, options: Options
+) -> list[Diagnostic]:
+    """The errors of all files, by place; `parsed` by the names of the files."""
+    errors = [error for each in parsed.values() for error in each.errors]
+    errors += _of_the_rest(list(parsed.values()), registry, options)
+    return sorted(errors, key=lambda error: (error.span.file, error.span.row, error.span.col))
+
+
+def _of_the_rest(
+    parsed: Sequence[Parsed], registry: Registry, options: Options
+) -> Sequence[Diagnostic]:
+    modules = [each.module for each in parsed if each.module is not None]
+    lost = set[str]().union(*(each.lost for each in parsed))
+    if any(each.errors for each in parsed):
+        # What strict mode finds unused may be used where nothing could be read.
+        options = replace(options, strict=False)
+    found: dict[Diagnostic, None] = {}
+    for _ in range(MAX_ROUNDS):
+        try:
+            check(modules, registry, options)
+        except CompileError as error:
+            found |= dict.fromkeys(e for e in error.diagnostics if not _names_any(e, lost))
+            rest = [_without(module, error.diagnostics, lost) for module in modules]
+            if rest == modules:
+                break
+            modules = rest
+        else:
+            break
+    return list(found)
+
+
+def _names_any(error: Diagnostic, lost: set[str]) -> bool:
+    # `argument(s)` does not name a rule `s`.
+    return not lost.isdisjoint(_WORD.findall(error.message.replace("(s)", "")))
+
+
+def _without(module: Module, errors: Sequence[Diagnostic], lost: set[str]) -> Module:
+    """A module without the rules that `errors` are in; their names are `lost` as well."""
+    spans = [error.span for error in errors if error.span.source is module.span.source]
+    kept = []
+    for rule in module.rules:
+        if any(rule.span.start <= span.start <= rule.span.end for span in spans):
+            lost |= set(_WORD.findall(rule.head.ref.span.text))
+        else:
+            kept.append(rule)
+    return replace(module, rules=tuple(kept))

@@ -1,0 +1,139 @@
+"""Reading on behind what cannot be read: every statement is looked at, none twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from doorward.rego import REGISTRY, Diagnostic, ParseError, Source
+from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
+
+ROOT = Path(__file__).resolve().parents[3]
+POLICIES = sorted((ROOT / "examples").rglob("*.rego"))
+
+
+def parsed(text: str, *, v0: bool = False) -> Parsed:
+    return parse_what_can_be(Source("p.rego", text), v0=v0, builtins=REGISTRY)
+
+
+def places(text: str) -> list[str]:
+    errors = parsed(f"package p\n\n{text}\n").errors
+    return list(dict.fromkeys(f"{e.span.row}:{e.span.col}" for e in errors))
+
+
+def rules(text: str) -> list[str]:
+    module = parsed(f"package p\n\n{text}\n").module
+    assert module is not None
+    return [rule.head.ref.span.text for rule in module.rules]
+
+
+def key(error: Diagnostic) -> tuple[int, int, str]:
+    return error.span.row, error.span.col, error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "errors", "names"),
+    [
+        ("a := )\n\nb := 1\n\nc := ]\n\nd if true", ["3:6", "7:6"], ["b", "d"]),
+        ("a if {\n    x y\n    z\n}\n\nb := 1", ["4:7"], ["b"]),
+        ("a if {\nx y\n}\n\nb := 1", ["4:3"], ["b"]),
+        ("a if {\n    true\n\nb if {\n    true\n}", ["6:3"], ["b"]),
+        ("a if {\n    ) }\nelse := 2\n\nb := 1", ["4:5"], ["b"]),
+        ("a := `x\nb := 1\n`\n\nc := )\n\nd := 1", ["7:6"], ["a", "d"]),
+        ("a := [`x\nb := 1\n`\n\nc := 2", ["7:1"], ["c"]),
+        ('a := "x\n\nb := 1', ["3:6"], ["b"]),
+        ("a := `x\n\nb := 1", ["3:6"], ["b"]),
+        ('a := $"x {1\n\nb := 1', ["5:1"], ["b"]),
+        ("a := {\n\n# comment\nb := 1", ["6:3"], ["b"]),
+        ("import foo\n\nimport data.x as y.z\n\nb := 1", ["3:8", "7:1"], ["b"]),
+        ("import future.keywords.inn\n\nb := 1", ["3:8"], ["b"]),
+        (
+            "a {\n    true\n}\n\nb := )\n\nc[x] {\n    x := 1\n}",
+            ["3:1", "7:6", "9:1"],
+            ["a", "c[x]"],
+        ),
+        ("default a := x\n\nb := 1", ["3:1"], ["b"]),
+        ("p.q[x].r if )\n\nf(x, y) := ) \n\ng(x) if {\n    x\n}", ["5:12"], ["g"]),
+        ("package q\n\nb := 1", ["3:1"], ["b"]),
+    ],
+)
+def test_an_error_hides_no_more_than_its_statement(
+    text: str, errors: list[str], names: list[str]
+) -> None:
+    assert (places(text), rules(text)) == (errors, names)
+
+
+def test_what_is_lost_has_names() -> None:
+    text = "package p\n\na.b := )\n\nf(x) if {\n    )\n\nimport data.lib )\n\nc iff d\n"
+    found = parsed(text)
+    assert {"a", "b", "f", "lib", "c"} <= found.lost
+    assert not {"input", "if", "true"} & found.lost
+    assert parsed("package p\n\na {\n    true\n}\n").lost == set()
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "p := 1\n", "package )\n\np := 1\n", ")"])
+def test_without_a_package_there_is_no_module(text: str) -> None:
+    found = parsed(text)
+    assert found.module is None
+    assert found.errors
+
+
+def test_nesting_that_is_too_deep_is_one_error_of_many() -> None:
+    deep = "[" * 200
+    assert places(f"a := {deep}\n\nb := )\n\nc := 1")[-1] == "5:6"
+    assert rules(f"a := {deep}\n\nb := )\n\nc := 1") == ["c"]
+    # Words that were turned off for the path of an import are on again.
+    assert rules(f"import data.x{deep}\n\nc if 1 in [1]") == ["c"]
+
+
+def check_against_the_parser(text: str, *, v0: bool = False) -> None:
+    """What the parser says is said here too, and a text in order is read as it is."""
+    found = parsed(text, v0=v0)
+    said: tuple[Diagnostic, ...] = ()
+    try:
+        module = parse_module(Source("p.rego", text), v0=v0, builtins=REGISTRY)
+    except ParseError as error:
+        said = error.diagnostics
+    if said:
+        assert {key(each) for each in said} <= {key(each) for each in found.errors}
+    else:
+        assert found == (module, (), frozenset())
+
+
+def test_nothing_that_the_parser_says_is_left_out(shared: Path) -> None:
+    with gzip.open(shared / "data/golden/errors.jsonl.gz", "rt") as lines:
+        cases = [json.loads(line) for line in lines]
+    for case in cases:
+        for text in case["modules"].values():
+            check_against_the_parser(text, v0=bool(case.get("v0")))
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)
+def test_broken_policies_are_read_to_their_end(path: Path) -> None:
+    text = path.read_text()
+    check_against_the_parser(text)
+    random_of = random.Random(7)
+    for _ in range(60):
+        start, end = sorted(random_of.choices(range(len(text)), k=2))
+        check_against_the_parser(text[:start])
+        check_against_the_parser(text[:start] + text[min(end, start + 20) :])
+        check_against_the_parser(text[:start] + random_of.choice(')]}{`"&x') + text[start:])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a := )\n", "a := {\n", "a {\n", "a := `\n", "x y z\n", "if\n", "else\n", "a := [$`{\n"],
+)
+def test_many_errors_cost_in_proportion(text: str) -> None:
+    def seconds(count: int) -> float:
+        started = time.process_time()
+        parsed("package p\n\n" + text * count)
+        return time.process_time() - started
+
+    seconds(10)
+    assert seconds(2_000) < 60 * seconds(100) + 1
