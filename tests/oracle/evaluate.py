@@ -157,9 +157,10 @@ class Evaluation:
                 yield from self._unify_all(list(zip(first, second, strict=True)), env, world)
         elif isinstance(left, Object | dict) and isinstance(right, Object | dict):
             a, b = self._fields(left, env), self._fields(right, env)
-            if a.keys() == b.keys():
-                pairs = [(a[key], b[key]) for key in sorted_keys(a)]
-                yield from self._unify_all(pairs, env, world)
+            others = dict(b)
+            # Keys that stand twice in a literal are counted twice, as in OPA.
+            if len(a) == len(b) and all(key in others for key, _ in a):
+                yield from self._unify_all([(value, others[k]) for k, value in a], env, world)
         else:
             x, y = self.plug(left, env), self.plug(right, env)
             if x is not UNDEFINED and y is not UNDEFINED and equal(x, y):
@@ -174,10 +175,10 @@ class Evaluation:
         for after in self.unify(*pairs[0], env, world):
             yield from self._unify_all(pairs[1:], after, world)
 
-    def _fields(self, term: Any, env: Bindings) -> dict[Any, Any]:
+    def _fields(self, term: Any, env: Bindings) -> list[tuple[Any, Any]]:
         if isinstance(term, dict):
-            return term
-        return {to_key(self.plug(key, env)): value for key, value in term.items}
+            return [(key, term[key]) for key in sorted_keys(term)]
+        return [(to_key(self.plug(key, env)), value) for key, value in term.items]
 
     # Values of terms
 
@@ -313,7 +314,8 @@ class Evaluation:
         else:
             # Only what can be at this key is asked: a conflict at another one does not matter.
             value = self._object(path, node, rest, env, world)
-        if rest and any(len(chain.path) > len(path) + 1 for chain in node.chains):
+        nested = any(len(chain.path) > len(path) + 1 for chain in node.chains)
+        if rest and nested and not node.children:
             # In the order in which the rules answered, as long as no variable holds the object.
             yield from self._into(value, rest, env, world, keys=list(value))
         else:
