@@ -78,7 +78,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--port-base",
         type=int,
         default=os.environ.get("PORT_BASE") or None,
-        help="take the first four free ports from here on (0: any); else 8000, 8080, 8181 and 8282",
+        help="take the first three free ports from here on (0: any); else 8000, 8080 and 8282",
     )
     options = parser.parse_args(arguments)
     if options.port_base is not None and not 0 <= options.port_base < 65536:
@@ -126,7 +126,7 @@ def _print_welcome(stack: Stack, guest: str, admin: str) -> None:
     print(
         f"{_paint('Envoy', BOLD)}           {address}\n"
         f"People API      http://127.0.0.1:{stack.ports.people}  (nobody asks there)\n"
-        f"Decision point  http://127.0.0.1:{stack.ports.pdp}/v1/data/envoy/authz, "
+        f"Decision point  http://localhost/v1/data/envoy/authz on {stack.folder}/api.sock, "
         f"health and metrics on {stack.ports.diagnostic}\n"
         f"Logs            {stack.folder}\n"
         "\n"

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.envoy.namespaces import Namespace, doorward, make_namespace, need_namespaces, program
 
+from doorward.envoy.redirect_tracking import untracked_by_iptables, untracked_by_nft
+
 BACK_ENDS = ("nft", "iptables-nft", "iptables-legacy", "iptables")
 SIDECAR = ("envoy", "redirect", "-p", "8000", "-u", "1111", "-w", "8282")
 EVERYTHING = (
@@ -224,3 +226,42 @@ def test_no_shell_and_no_environment_is_used(inside: Namespace, tmp_path: Path) 
     inside.doorward(*SIDECAR, before=before)
     inside.doorward(*SIDECAR, "--verify")
     assert os.listdir(tmp_path) == ["sh"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ("iptables-nft", "-t", "raw", "-A", "PREROUTING", "-p", "tcp", "-j", "CT", "--notrack"),
+        ("iptables-nft", "-t", "raw", "-A", "PREROUTING", "-p", "tcp", "-j", "NOTRACK"),
+        ("ip6tables-nft", "-t", "raw", "-A", "OUTPUT", "-j", "CT", "--notrack"),
+        ("iptables-legacy", "-t", "raw", "-A", "PREROUTING", "-p", "tcp", "-j", "CT", "--notrack"),
+    ],
+)
+def test_a_rule_that_ends_connection_tracking_is_reported(
+    inside: Namespace, rule: tuple[str, ...]
+) -> None:
+    inside.doorward(*SIDECAR)
+    inside.doorward(*SIDECAR, "--verify")
+    if inside.run(*rule, check=False).returncode != 0:
+        pytest.skip(f"this kernel has no table raw for {rule[0]}")
+    seen = inside.doorward(*SIDECAR, "--verify", check=False)
+    assert seen.returncode == 1
+    assert "is not tracked, and passes the redirection" in seen.stderr + seen.stdout
+
+
+def test_a_rule_of_nftables_that_ends_connection_tracking_is_reported(inside: Namespace) -> None:
+    inside.doorward(*SIDECAR)
+    inside.run("nft", "add", "table", "inet", "past")
+    hook = "{ type filter hook prerouting priority raw; }"
+    inside.run("nft", "add", "chain", "inet", "past", "first", hook)
+    inside.run("nft", "add", "rule", "inet", "past", "first", "tcp", "dport", "8080", "notrack")
+    seen = inside.doorward(*SIDECAR, "--verify", check=False)
+    assert seen.returncode == 1
+    said = seen.stderr + seen.stdout
+    assert "nft: table inet past: chain first: `tcp dport 8080 notrack`" in said
+
+
+def test_rules_that_keep_tracking_are_not_reported() -> None:
+    listed = 'table ip a {\n chain b {\n  accept comment "notrack"\n  tcp dport 1 notrack\n }\n}\n'
+    assert len(list(untracked_by_nft(listed))) == 1
+    assert list(untracked_by_iptables("-P PREROUTING ACCEPT\n-A PREROUTING -j CT --zone 1\n")) == []

@@ -140,7 +140,7 @@ class Pod(Stack):
         text = (EXAMPLE / "doorward.yaml").read_text()
         config.write_text(text.replace("unix://doorward.sock", "127.0.0.1:9191"))
         return [
-            f"--addr=127.0.0.1:{self.ports.pdp}",
+            "--addr=127.0.0.1:8181",
             f"--diagnostic-addr=0.0.0.0:{self.ports.diagnostic}",
             f"--diagnostic-addr=[::]:{self.ports.diagnostic}",
             f"--config-file={config}",

@@ -25,7 +25,6 @@ class Ports:
 
     envoy: int = 8000
     people: int = 8080
-    pdp: int = 8181
     diagnostic: int = 8282
 
 
@@ -42,11 +41,11 @@ def choose_ports(base: int | None) -> Ports:
             )
         return ports
     if base == 0:
-        return Ports(*_ask_system(4))
+        return Ports(*_ask_system(3))
     free = [port for port in range(base, min(base + 200, 65536)) if is_free(port)]
-    if len(free) < 4:
-        raise PortTaken(f"there are no four free ports from {base} on")
-    return Ports(*free[:4])
+    if len(free) < 3:
+        raise PortTaken(f"there are no three free ports from {base} on")
+    return Ports(*free[:3])
 
 
 def is_free(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""A folder and four ports become the running example: People API, decision point, Envoy.
+"""A folder and three ports become the running example: People API, decision point, Envoy.
 
 Each part is a process in a group of its own that ends with this one at the latest. What they say
 goes into files of the folder. Nothing here knows what a request should get.
@@ -152,7 +152,9 @@ class Stack:
 
     def _pdp_options(self) -> list[str]:
         return [
-            f"--addr={HOST}:{self.ports.pdp}",
+            # Its API shows the data, the secret of the tokens included: a socket of this folder.
+            "--addr=unix://api.sock",
+            "--unix-socket-perm=700",
             f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",
             f"--config-file={EXAMPLE / 'doorward.yaml'}",
         ]

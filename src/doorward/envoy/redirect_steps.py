@@ -16,6 +16,7 @@ from doorward.envoy.redirect import Family, Redirect
 from doorward.envoy.redirect_iptables import Iptables
 from doorward.envoy.redirect_nft import Nft
 from doorward.envoy.redirect_programs import MissingCapability, RedirectError, check_capability
+from doorward.envoy.redirect_tracking import untracked
 
 __all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "stay", "verify"]
 
@@ -87,9 +88,9 @@ def _clear_others(chosen: BackEnd) -> None:
 
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
-    """What is not in force, in words. None: everything is, by one of the back ends."""
+    """What is not in force, or passes it untracked, in words. None: all is in force."""
     check_capability()
-    return _choose(options, name)[1]
+    return [*_choose(options, name)[1], *untracked(find_families())]
 
 
 def remove(name: str | None = None) -> list[str]:

@@ -1,0 +1,75 @@
+"""Rules that take connections out of connection tracking, and so past every redirection.
+
+NAT sees tracked connections only: a rule in the table `raw` (NOTRACK, `CT --notrack`, nftables'
+`notrack`) lets what it matches reach the application directly, while all of our rules stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from doorward.envoy.redirect import Family
+from doorward.envoy.redirect_programs import RedirectError, find_program, run_program
+
+__all__ = ["untracked", "untracked_by_iptables", "untracked_by_nft"]
+
+_WHY: Final = "is not tracked, and passes the redirection"
+_TABLES: Final[dict[Family, str]] = {
+    "ip": "/proc/net/ip_tables_names",
+    "ip6": "/proc/net/ip6_tables_names",
+}
+
+
+def untracked(families: Sequence[Family]) -> list[str]:
+    """What is not tracked, in words, by whatever program is there to list it."""
+    problems: list[str] = []
+    if nft := find_program("nft"):
+        problems += untracked_by_nft(run_program([nft, "list", "ruleset"]))
+    for family in families:
+        for variant in ("-nft", "-legacy"):
+            name = f"{'iptables' if family == 'ip' else 'ip6tables'}{variant}"
+            program = find_program(name)
+            if program is None or (variant == "-legacy" and not _has_raw(family)):
+                continue  # to ask legacy iptables would make the table
+            problems += [f"{name}: {text}" for text in untracked_by_iptables(_list(program))]
+    return problems
+
+
+def _has_raw(family: Family) -> bool:
+    try:
+        return "raw" in Path(_TABLES[family]).read_text().split()
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # somebody else's namespace: let the program say so
+
+
+def _list(program: str) -> str:
+    try:
+        return run_program([program, "-w", "5", "-t", "raw", "-S"])
+    except RedirectError as error:
+        if "does not exist" in str(error) or "incompatible" in str(error):
+            return ""  # no such table, or one that nft has listed already
+        raise
+
+
+def untracked_by_iptables(listed: str) -> Iterator[str]:
+    """The rules among those that `iptables -t raw -S` lists."""
+    for line in listed.splitlines():
+        words = line.split()
+        if "NOTRACK" in words or "--notrack" in words:
+            yield f"table raw: `{line}` {_WHY}"
+
+
+def untracked_by_nft(listed: str) -> Iterator[str]:
+    """The rules among those that `nft list ruleset` lists."""
+    table = chain = ""
+    for line in map(str.strip, listed.splitlines()):
+        if line.startswith("table "):
+            table = line.removesuffix(" {")
+        elif line.startswith("chain "):
+            chain = line.removesuffix(" {")
+        elif "notrack" in line.partition("comment ")[0].split():
+            yield f"nft: {table}: {chain}: `{line}` {_WHY}"
