@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -25,10 +26,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--bodies", type=int, help="end after so many")
     options = parser.parse_args()
     ends = time.monotonic() + options.seconds
     read = passed = 0
-    for body in mutated(options.seed):
+    for body in islice(mutated(options.seed), options.bodies):
         if time.monotonic() > ends:
             break
         read += 1
