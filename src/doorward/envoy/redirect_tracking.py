@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from doorward.envoy.redirect import Family
-from doorward.envoy.redirect_programs import RedirectError, find_program, run_program
+from doorward.envoy.redirect_programs import (
+    MissingCapability,
+    RedirectError,
+    find_program,
+    run_program,
+)
 
 __all__ = ["untracked", "untracked_by_iptables", "untracked_by_nft"]
 
@@ -49,6 +54,8 @@ def _has_raw(family: Family) -> bool:
 def _list(program: str) -> str:
     try:
         return run_program([program, "-w", "5", "-t", "raw", "-S"])
+    except MissingCapability:
+        return ""  # legacy iptables wants more than NET_ADMIN, with which all else can be verified
     except RedirectError as error:
         if "does not exist" in str(error) or "incompatible" in str(error):
             return ""  # no such table, or one that nft has listed already
