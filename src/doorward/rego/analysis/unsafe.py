@@ -27,24 +27,33 @@ from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     And,
+    ArrayComprehension,
     Body,
     Call,
     Every,
     Expr,
     Module,
     Not,
+    Object,
     ObjectComprehension,
     Or,
     Ref,
     Rule,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
     Term,
     Var,
 )
+from doorward.rego.syntax.walk import Node, children
 
 __all__ = ["check_body_safety", "check_safety"]
 
 ROOTS = frozenset({"input", "data"})
 _KEYWORDS = frozenset({"contains", "every", "if", "in"})
+
+_CLOSED = (ArrayComprehension, Set, SetComprehension, ObjectComprehension)
 
 Unsafe = dict[int, tuple[Expr, set[str]]]
 """The expressions that cannot be put in order, by identity, and the variables they lack."""
@@ -64,7 +73,46 @@ def check_body_safety(body: Body, callees: Callees) -> list[Diagnostic]:
     """The unsafe variables of a query."""
     flattener = Flattener(callees.arity, unify_equals=False, bind=False)
     _, unsafe = _Order(callees.operands, flattener).body(flattener.body(body), set(ROOTS))
-    return _undeclared(unsafe, flattener) or _report(unsafe)
+    return _undeclared(unsafe, flattener) or _report(unsafe) + _captures(body, unsafe, callees)
+
+
+def _captures(body: Body, unsafe: Unsafe, callees: Callees) -> list[Diagnostic]:
+    """The variables that OPA adds to a query for the values of its expressions; it names them `_`.
+
+    They are unsafe where the expression is.
+    """
+    captures = []
+    for expr in body:
+        names = set(_open(expr)) if _has_value(expr, callees) else set()
+        if any(names & lacking and _is_within(part, expr) for part, lacking in unsafe.values()):
+            captures.append(_unsafe("_", expr.span))
+    return captures
+
+
+def _is_within(part: Expr, whole: Expr) -> bool:
+    return whole.span.start <= part.span.start and part.span.end <= whole.span.end
+
+
+def _open(expr: Expr) -> Iterator[str]:
+    """Variables outside of comprehensions, sets and keys of objects, which OPA checks later."""
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Var):
+            yield node.name
+        elif isinstance(node, Object):
+            waiting += [value for _, value in node.items]
+        elif not isinstance(node, _CLOSED):
+            waiting += children(node)
+
+
+def _has_value(expr: Expr, callees: Callees) -> bool:
+    term = expr.term
+    if expr.negated or isinstance(term, (And, Every, Not, Or, SomeDecl, SomeIn)):
+        return False
+    if not isinstance(term, Call):
+        return True
+    return term.name not in ("assign", "eq") and callees.arity(term) == len(term.args)
 
 
 def _rules(module: Module) -> Iterator[Rule]:
