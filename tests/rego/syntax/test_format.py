@@ -270,6 +270,13 @@ def test_what_v1_does_not_have_is_refused(text: str, message: str) -> None:
     format_source(source, v0=True, target="v0", removed={"all"})
 
 
+def test_an_import_that_is_added_comes_first() -> None:
+    text = "package p\n\nimport data.x\nimport future.keywords.in\n\np { 1 in x }\n"
+    assert format_source(Source("", text), v0=True, target="v0v1") == (
+        "package p\n\nimport rego.v1\n\nimport data.x\n\np if 1 in x\n"
+    )
+
+
 def test_equal_members_and_keys_are_written_once_as_in_opa() -> None:
     text = 'package p\n\np := {1, 2, 1.0, "a"}\n\nq := {"a": 1, "b": 2, "a": 3}\n'
     assert format_source(Source("", text)) == (
