@@ -226,6 +226,22 @@ def test_comments_that_have_no_place_in_v1_stand_above_their_rule() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "formatted"),
+    [
+        # OPA counts only the lines between the brackets of a body.
+        ("p if\n{ x\n# a\n}", "p if {\n\tx\n} # a"),
+        ("p if\n\n{ x\n\ny\n# a\n}", "p if {\n\tx\n\n\ty\n}\n\n# a"),
+    ],
+)
+def test_comments_go_where_opa_puts_them(text: str, formatted: str) -> None:
+    assert format_source(Source("", f"package p\n\n{text}\n")) == f"package p\n\n{formatted}\n"
+
+
+def test_a_comment_below_the_name_of_a_package_stands_below_it() -> None:
+    assert format_source(Source("", "package\n# a\np # b\n")) == "package p\n\n# a\n# b\n"
+
+
 def test_equal_comments_of_two_rules_are_two() -> None:
     text = "package p\n\np # a\n{ # b\nx } { # b\ny }\n"
     assert check(text, v0=True, target="v0v1") == []
@@ -238,11 +254,14 @@ def test_what_the_target_cannot_say_comes_out_as_text_that_it_refuses() -> None:
         parse_module(Source("", formatted), v0=True)
 
 
-def test_all_future_keywords_leave_those_that_v1_has_to_import() -> None:
-    text = "package p\n\nimport future.keywords\n\np { not {input.x} }\n"
-    assert format_source(Source("", text), v0=True, target="v0v1") == (
-        "package p\n\nimport future.keywords.not\nimport rego.v1\n\np if not { input.x }\n"
-    )
+def test_keywords_that_v1_has_to_import_stay_imported() -> None:
+    imports = "import future.keywords\nimport future.keywords.not"
+    text = f"package p\n\n{imports}\n\np {{ not {{input.x}} }}\n"
+    assert check(text, v0=True, target="v0v1") == []
+    formatted = format_source(Source("", text), v0=True, target="v0v1")
+    assert "import future.keywords.not\n" in formatted
+    text = "package p\n\nimport future.keywords\n\np { input.x or input.y }\n"
+    assert check(text, v0=True, target="v0v1") == []
 
 
 @pytest.mark.parametrize(

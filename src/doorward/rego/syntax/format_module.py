@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
-from doorward.rego.syntax.format_terms import MEMBERS, TermWriter
+from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, scalar_text
 from doorward.rego.syntax.layout import UnexpectedComment, closing_row, last_row
 from doorward.rego.syntax.nodes import (
     And,
@@ -86,16 +86,13 @@ class ModuleWriter(TermWriter):
         return self.text()
 
     def package(self, package: Package) -> None:
-        inside = self.take_comments(package.span)
         self.pass_row(package.span.row)
-        for comment in inside[:-1]:
-            self.write_line(f"#{comment.text}")
         self.start_line()
         terms = package.terms or tuple(Scalar(name) for name in package.path)
         self.write("package ")
+        waiting, self.comments = self.comments, ()
         self.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
-        for comment in inside[-1:]:
-            self.write(f" #{comment.text}")
+        self.comments = waiting
         self.blank_line()
 
     # Imports
@@ -312,6 +309,14 @@ class ModuleWriter(TermWriter):
         elif value == Scalar(True) and not (has_key or is_constant or rule.default):
             return
         self.write(" := " if head.assign or self.v1 else " = ")
+        if is_else and not self.spreads:
+            # As in OPA, the value stands where its `else` does.
+            self.pass_row(head.span.row)
+            if not isinstance(value, Scalar):
+                value = replace(value, span=head.span)
+            else:
+                self.write(scalar_text(value))
+                return
         self.term(value)
 
 

@@ -36,7 +36,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.sameness import distinct, last_pairs
 
-__all__ = ["MEMBERS", "TermWriter"]
+__all__ = ["MEMBERS", "TermWriter", "scalar_text"]
 
 T = TypeVar("T")
 
@@ -234,7 +234,7 @@ class TermWriter(Layout):
         self.start_line_unless_inline()
         match term:
             case Scalar():
-                text = _scalar(term)
+                text = scalar_text(term)
                 self.parenthesized(text[0] == "-" and self.leads(), lambda: self.write(text))
             case Var():
                 self.write("_" if term.is_wildcard else term.name)
@@ -547,7 +547,8 @@ def _begins_with_brace(term: object) -> bool:
             return False
 
 
-def _scalar(term: Scalar) -> str:
+def scalar_text(term: Scalar) -> str:
+    """A scalar as it was written, where that says how; else in its canonical form."""
     match term.value:
         case None:
             return "null"

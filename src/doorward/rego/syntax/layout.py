@@ -187,12 +187,20 @@ def last_row(span: Span) -> int:
 def closing_row(span: Span, pair: str, skip: str = "") -> int:
     """The row of the bracket that closes the first one of `pair` in the text; -1 if there is none.
 
-    `skip` is another pair to step over first, as the parentheses of a head.
+    `skip` is another pair to step over first, as the parentheses of a head. As in OPA, only the
+    lines between the brackets count: the row is too small where lines stand before them.
     """
     text = span.text
-    start = _closing(text, skip, 0) if skip else 0
-    end = -1 if start < 0 else _closing(text, pair, start)
-    return -1 if end < 0 else span.row + text.count("\n", 0, end)
+    start = lines = 0
+    if skip:
+        start = _closing(text, skip, 0)
+        if start < 0:
+            return -1
+        lines = text.count("\n", text.find(skip[0]), start)
+    end = _closing(text, pair, start)
+    if end < 0:
+        return -1
+    return span.row + lines + text.count("\n", text.find(pair[0], start), end)
 
 
 def _closing(text: str, pair: str, start: int) -> int:
