@@ -157,7 +157,7 @@ class _Package:
         for rule in module.rules:
             head = rule.head
             name = self._rule_name(head.ref)
-            if name and not rule.body and head.args is None and head.value is not None:
+            if name and not rule.body and not head.args and head.value is not None:
                 path = self._resolve(head.value)
                 if path[:1] == ("input",):
                     self._names[name] = path

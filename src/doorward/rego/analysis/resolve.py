@@ -149,7 +149,7 @@ class Resolver:
             message = f"rules must not shadow {name} (use a different rule name)"
             self.names.report(message, rule.span, Stage.ROOTS)
         outer = Scope(self.names)
-        args = rule.head.args
+        args = rule.head.args or None  # `f() := 1` is the rule `f`
         if args is not None:
             self._check_parameters(args, rule.span)
             args = tuple(self._parameter(arg, outer) for arg in args)
@@ -166,7 +166,7 @@ class Resolver:
         scope.close()
         otherwise = rule.else_rule
         if otherwise is not None:
-            below = otherwise.head.args
+            below = otherwise.head.args or None
             if below is not None:
                 below = tuple(self.term(arg, outer, use=False) for arg in below)
             otherwise = self._branch(otherwise, below, outer)

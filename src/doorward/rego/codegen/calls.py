@@ -105,6 +105,8 @@ class Calls(References):
         if callee.builtin is not None:
             return self._builtin(callee.builtin, operands, term)
         assert callee.node is not None
+        if not callee.node.is_function:
+            return self.rule_value(callee.node)
         return self._function(callee.node, [operand.code for operand in operands], term)
 
     def _function(self, node: RuleNode, operands: list[ast.expr], term: Call) -> Operand:

@@ -28,6 +28,7 @@ from doorward.rego.syntax.nodes import (
     Or,
     Ref,
     Rule,
+    Scalar,
     Set,
     SetComprehension,
     SomeDecl,
@@ -37,6 +38,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.terms import value_name
 from doorward.rego.syntax.walk import Node, children, walk
+from doorward.rego.values import operand_text
 
 __all__ = ["Draft", "RuleParser", "check_v1"]
 
@@ -246,7 +248,8 @@ class RuleParser(ImportParser):
             return None
         head = self._head_of(term)
         if head is None:
-            if not isinstance(term, Set):
+            # `f().a` is read once more, as an expression.
+            if not isinstance(term, Set) and (default or not isinstance(term, Ref)):
                 self.error(f"rule head ref {term.span.text} invalid", term.span)
             return None
         draft = Draft(head, self.here(), default=default)
@@ -349,7 +352,7 @@ class RuleParser(ImportParser):
                     head = replace(head, ref=replace(ref, args=()), key=ref.args[0])
                 return Draft(head, expr.span, wrote_value=False), ""
             case Ref() as ref:
-                return None, f"invalid rule head: {ref.span.text}"
+                return None, f"invalid rule head: {_text(ref)}"
             case Every() | Not() | And() | Or():
                 return None, "expression cannot be used for rule head"
             case term:
@@ -360,7 +363,7 @@ class RuleParser(ImportParser):
         head = self._head_of(left) if not (isinstance(left, Call) and left.infix) else None
         if head is None:
             if isinstance(left, Ref):
-                return None, f"invalid rule head: {left.span.text}"
+                return None, f"invalid rule head: {_text(left)}"
             return None, f"{value_name(left)} cannot be used for rule name"
         head = replace(head, value=right, assign=call.name == "assign", span=expr.span)
         return Draft(head, expr.span), ""
@@ -400,6 +403,14 @@ def _expected_value(name: str, head: Head, *, assign: bool, default: bool) -> st
     if default:
         return f"expected default rule value term (e.g., default {name} := <VALUE>)"
     return f"expected rule value term (e.g., {name} := <VALUE> {{ ... }})"
+
+
+def _text(ref: Ref) -> str:
+    """A reference as OPA prints it, its operands at least."""
+    operands = [
+        operand_text(a.value) if isinstance(a, Scalar) else f"[{a.span.text}]" for a in ref.args
+    ]
+    return ref.head.span.text + "".join(operands)
 
 
 def _is_ground(term: Term) -> bool:
