@@ -23,12 +23,13 @@ __all__ = [
     "from_fraction",
     "number_text",
     "parse_lean",
+    "parse_literal",
     "parse_number",
     "round_mantissa",
 ]
 
 MAX_DIGITS: Final = 4096
-"""Longest number text, and largest decimal exponent, that is read; more is an error."""
+"""Longest number text, and largest decimal exponent, that data may have; more is an error."""
 
 MANTISSA_BITS: Final = 64
 _SHAPE: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
@@ -97,8 +98,8 @@ AnyNumber: TypeAlias = int | float
 """`int` (never `bool`), `Number`, or a plain `float` that came in with Python data."""
 
 
-def parse_number(text: str) -> int | Number:
-    """The number that a JSON or Rego number text stands for; ValueError if it is none or too large.
+def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
+    """The number that a JSON number text stands for; ValueError if it is none or too large.
 
     `-0` keeps its sign as text, as in OPA.
     """
@@ -110,11 +111,34 @@ def parse_number(text: str) -> int | Number:
         raise ValueError("not a number")
     mantissa, _, exponent = text.lower().partition("e")
     if exponent:
-        if len(exponent) > 6 or abs(int(exponent)) > MAX_DIGITS:
+        if not mantissa.strip("-0."):
+            return _zero(text)
+        if len(exponent) > 6 or abs(int(exponent)) > max_exponent:
             raise ValueError("number exponent is out of range")
     elif "." not in mantissa and text != "-0":
         return int(text)
     return Number(text)
+
+
+def _zero(text: str) -> Number:
+    number = Number(text)
+    number._known = text, 0  # whatever the exponent: 10 to its power is never computed
+    return number
+
+
+def parse_literal(text: str) -> int | Number:
+    """`parse_number` for a policy's own text, which may be as large as OPA lets it be."""
+    number = parse_number(text, _LITERAL_BITS // 3)
+    if type(number) is Number and ("e" in text or "E" in text):
+        value = Fraction(number.exact)
+        size = value.numerator.bit_length() - value.denominator.bit_length()
+        if abs(size) > _LITERAL_BITS:
+            raise ValueError("number is out of range")
+    return number
+
+
+_LITERAL_BITS: Final = 100_000
+"""Largest binary exponent of a number in a policy, and smallest, as in OPA."""
 
 
 def parse_lean(text: str) -> int | Number:

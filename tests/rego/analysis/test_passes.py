@@ -65,7 +65,7 @@ def errors(error: CompileError) -> str:
         (
             ["p if {\n\tx := 1\n\tsome [x, y] in [[x, 1]]\n\ty\n}"],
             None,
-            "5: var y is unsafe\n6: var y is unsafe",
+            "true",
         ),
         (
             ["p contains input[i] if i > 0"],

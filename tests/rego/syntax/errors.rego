@@ -70,7 +70,7 @@ p if { x with y }
 p if { x with y as ) }
 ### 3:20: unexpected ) token
 ---
-p := 1e5000
+p := 1e50000
 ### 3:6: number too big
 ### 3:6: unexpected number token: expected rule value term (e.g., p := <VALUE> { ... })
 ---

@@ -334,10 +334,9 @@ def analyse(expr: Expr, bound: AbstractSet[str], outer: AbstractSet[str], arity:
             for part in (key, value):
                 if part is None:
                     continue
-                if given and any(var.name in given for var in term_vars(part)):
-                    binding.value(part)
-                else:
-                    binding.pattern(part)
+                binding.need(var for var in term_vars(part) if var.name in given)
+                binding.settle()
+                binding.pattern(part)
         case Every(_, _, domain, body):
             binding.value(domain)
             binding.closure(body_vars(body))

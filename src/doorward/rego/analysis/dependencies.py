@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees, call_path
+from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Call, Ref, Rule, Scalar, Term, Var, With
+from doorward.rego.syntax.nodes import Call, Ref, Rule, Term, Var, With
 from doorward.rego.syntax.walk import Node, children
-from doorward.rego.values import to_key
 
 __all__ = [
     "Dependencies",
@@ -126,8 +126,8 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
         yield from (n for n in node.walk() if n.definitions)
         return
     first = operands[0]
-    if isinstance(first, Scalar):
-        child = node.children.get(to_key(first.value))
+    if is_constant(first):
+        child = node.children.get(constant(first))
         if child is not None:
             yield from _matching(child, operands[1:])
     else:

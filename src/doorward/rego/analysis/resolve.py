@@ -114,6 +114,7 @@ class Resolver:
     ) -> None:
         self.package = package
         self.names = Names(strict)
+        self.in_head = False
         self.may_shadow = not (v1 or strict)
         self.rules: Mapping[str, None] = dict.fromkeys(exports)
         self.imports: dict[str, _Imported] = {}
@@ -176,14 +177,13 @@ class Resolver:
         ref = head.ref
         prefix = tuple(Scalar(part, ref.span) for part in self.package)
         name = Scalar(ref.head.name if isinstance(ref.head, Var) else "", ref.head.span)
+        self.in_head = True
         rest = tuple(self.term(arg, scope) for arg in ref.args)
-        return replace(
-            head,
-            ref=Ref(Var("data", ref.span), (*prefix, name, *rest), ref.span),
-            args=args,
-            key=None if head.key is None else self.term(head.key, scope),
-            value=None if head.value is None else self.term(head.value, scope),
-        )
+        key = None if head.key is None else self.term(head.key, scope)
+        value = None if head.value is None else self.term(head.value, scope)
+        self.in_head = False
+        resolved = Ref(Var("data", ref.span), (*prefix, name, *rest), ref.span)
+        return replace(head, ref=resolved, args=args, key=key, value=value)
 
     def _check_parameters(self, args: tuple[Term, ...], span: Span) -> None:
         for arg in args:
@@ -236,10 +236,12 @@ class Resolver:
             left = self.body(term.left, Scope(self.names, scope))
             right = self.body(term.right, Scope(self.names, scope))
             resolved = replace(term, left=left, right=right)
-        elif isinstance(term, Call) and _is_assignment(expr):
+        elif isinstance(term, Call) and _is_assignment(expr) and self._assigns(term):
             if expr.negated:
                 self.names.report("cannot assign vars inside negated expression", expr.span)
             resolved = self._assign(term, scope)
+        elif isinstance(term, Call):
+            resolved = self._call(term, scope, is_term=False)
         else:
             resolved = self.term(term, scope)
         return replace(expr, term=resolved, withs=withs)
@@ -270,6 +272,10 @@ class Resolver:
             value = inner.declare(value, "declared", term.span)
         body = self.body(term.body, inner)
         return replace(term, key=key, value=value, domain=domain, body=body)
+
+    def _assigns(self, call: Call) -> bool:
+        """Whether `:=` is what it says: no rule has its name."""
+        return self._global("assign", call.span) is None
 
     def _assign(self, call: Call, scope: Scope) -> Call:
         target, value = call.args
@@ -326,13 +332,13 @@ class Resolver:
                 pairs = tuple((self.term(k, scope), self.term(v, scope, use=use)) for k, v in items)
                 return replace(term, items=pairs)
             case ArrayComprehension(head, body) | SetComprehension(head, body):
-                inner_scope = Scope(self.names, scope)
+                inner_scope = Scope(self.names, scope, in_head=self.in_head)
                 resolved = self.body(body, inner_scope, close=False)
                 result = replace(term, term=self.term(head, inner_scope), body=resolved)
                 inner_scope.close()
                 return result
             case ObjectComprehension(key, value, body):
-                inner_scope = Scope(self.names, scope)
+                inner_scope = Scope(self.names, scope, in_head=self.in_head)
                 resolved = self.body(body, inner_scope, close=False)
                 comprehension = replace(
                     term,
@@ -352,9 +358,15 @@ class Resolver:
         declared = scope.declared.get(name) if not use else scope.find(name)
         if declared is not None:
             return Var(declared.unique, var.span)
-        if name in ROOTS or scope.is_local(name):
+        if name in ROOTS:
             return var
-        return self._global(name, var.span) or var
+        if not scope.is_local(name):
+            target = self._global(name, var.span)
+            if target is not None:
+                return target
+        if use:
+            scope.refer(name)
+        return var
 
     def _global(self, name: str, span: Span) -> Ref | Var | None:
         imported = self.imports.get(name)
@@ -366,13 +378,19 @@ class Resolver:
             return Ref(Var("data", span), path, span)
         return None
 
-    def _call(self, call: Call, scope: Scope) -> Call:
+    def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
+        """A call as a term, or as a whole expression."""
         args = tuple(self.term(arg, scope) for arg in call.args)
         operator = call.operator
         head = operator.head
-        if isinstance(head, Var) and head.name not in ROOTS and not call.infix:
+        if isinstance(head, Var) and head.name not in ROOTS:
             if scope.is_local(head.name):
-                scope.find(head.name)
+                declared = scope.find(head.name)
+                if declared is None:
+                    scope.refer(head.name)
+                elif is_term and not self.in_head:
+                    message = f"called function {ref_text(operator)} shadowed"
+                    self.names.report(message, call.span)
                 operator = replace(operator, head=Var(f"{head.name}@", head.span))
             else:
                 target = self._global(head.name, head.span)

@@ -122,7 +122,7 @@ class _Safety:
     def _moved(
         self, body: Body, term: Term, places: Body, bound: set[str], outer: set[str]
     ) -> tuple[Body, Term]:
-        var = Var(f"head@{term.span.start}", term.span)
+        var = Var(f"head@@{term.span.start}", term.span)
         operator = Ref(Var("eq", term.span), (), term.span)
         equation = Call(operator, (var, term), term.span, infix=True)
         moved = (*body, Expr(equation, span=term.span))
@@ -226,11 +226,21 @@ class _Safety:
         inside = outer | {v.name for v in body_vars(body, closures=False)}
         for head in heads:
             inside |= {v.name for v in term_vars(head, closures=False)}
+        body, heads = self._with_heads(body, heads, safe, inside)
         ordered, bound = self.body(body, safe, inside)
-        for head in heads:
-            binding = analyse(Expr(head), bound, inside, self.arity)
-            self.unsafe(binding.missing())
+        self.unsafe(analyse(Expr(Array(heads)), bound, inside, self.arity).missing())
         return ordered, tuple(self.term(head, bound, inside) for head in heads)
+
+    def _with_heads(
+        self, body: Body, heads: tuple[Term, ...], bound: set[str], outer: set[str]
+    ) -> tuple[Body, tuple[Term, ...]]:
+        """A comprehension's head may bind what its body needs: `[xs[i] | startswith(i, "x")]`."""
+        moved = []
+        for head in heads:
+            if self._stuck(body, bound, outer):
+                body, head = self._moved(body, head, (), bound, outer)
+            moved.append(head)
+        return body, tuple(moved)
 
     def term(self, term: Term, safe: set[str], outer: set[str]) -> Term:
         """`term` with the bodies of its closures in order."""

@@ -108,19 +108,28 @@ class Names:
 
 class Scope:
     """The names one body declares. A name is declared from its declaration on; an earlier use
-    in the same body is an error, as is declaring it twice.
+    in the same body is an error, as is declaring it twice, unless the use means a declaration
+    around: `x := 1; y := [x | x := x + 1]`.
 
-    `parameters` is the scope of a function's parameters around its own body.
+    `parameters` is the scope of a function's parameters around its own body. `in_head`: a closure
+    of a rule's head, which OPA reads before the body; a name of the body is a use there.
     """
 
     def __init__(
-        self, names: Names, parent: Scope | None = None, *, parameters: bool = False
+        self,
+        names: Names,
+        parent: Scope | None = None,
+        *,
+        parameters: bool = False,
+        in_head: bool = False,
     ) -> None:
         self.names = names
         self.parent = parent
+        self.in_head: bool = in_head or (parent is not None and parent.in_head)
         self.declared: dict[str, Declared] = {}
         self.pending: set[str] = set()
         self.referenced: set[str] = set()
+        """Names that were used here, and declared nowhere by then."""
         self.place = NOWHERE
         self._around = parent.declared if parameters and parent is not None else {}
 
@@ -166,14 +175,22 @@ class Scope:
             found = scope.declared.get(name)
             if found is not None:
                 found.used = True
+                if self.in_head and not scope.in_head:
+                    self.refer(name)
                 return found
-            if name in scope.pending:
-                # In a closure that stands before the declaration, the name is the closure's own.
-                if scope is self:
-                    scope.referenced.add(name)
-                return None
+            if name in scope.referenced and not scope.in_head:
+                return None  # that body's own, declared or not
             scope = scope.parent
         return None
+
+    def refer(self, name: str) -> None:
+        """Note that `name`, which no declaration around is for, is used here."""
+        scope: Scope | None = self
+        while scope is not None and scope.in_head is self.in_head:
+            if name in scope.referenced:
+                return
+            scope = scope.parent
+        self.referenced.add(name)
 
     def is_local(self, name: str) -> bool:
         """Whether `name` is, or will be, declared here or outside."""

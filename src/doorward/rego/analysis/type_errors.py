@@ -124,18 +124,21 @@ def _operand_text(term: Term) -> str:
 
 
 def term_text(term: Term) -> str:
-    """A flat term as OPA prints it."""
+    """A term as OPA prints it; calls and closures, for which OPA has variables, as written."""
     match term:
         case Var(name):
             return source_name(name)
+        case Ref():
+            return ref_text(term)
         case Scalar(value):
             return to_rego(value)
         case Array(items):
             return f"[{', '.join(map(term_text, items))}]"
         case Set(items):
             return f"{{{', '.join(map(term_text, items))}}}" if items else "set()"
-    assert isinstance(term, Object)
-    return f"{{{', '.join(f'{term_text(k)}: {term_text(v)}' for k, v in term.items)}}}"
+        case Object(items):
+            return f"{{{', '.join(f'{term_text(k)}: {term_text(v)}' for k, v in items)}}}"
+    return term.span.text
 
 
 def type_text(type_: Kind | None) -> str:

@@ -40,11 +40,15 @@ def refuse_operand(position: int, wanted: str, got: str) -> NoReturn:
 
 
 def exact_operand(value: AnyNumber) -> int | Fraction:
-    """The value to compute with; a Python float that is not finite is an error."""
+    """The value to compute with; a Python float that is not finite, and a literal of a policy that
+    is past `MAX_BITS`, is an error."""
     try:
-        return exact(value)
+        found = exact(value)
     except ValueError as error:
         raise BuiltinError(str(error)) from None
+    if found.numerator.bit_length() > MAX_BITS + 64:
+        raise LimitError("number is too large")
+    return found
 
 
 def integer_operand(position: int, value: Value, wanted: str = "integer") -> int:

@@ -281,7 +281,7 @@ class Terms(Block):
                 self.assign(out, ast.Dict(keys=[], values=[]))
                 with self.nest():
                     self.body(body)
-                    held, item = self.term(key), self.term(value)
+                    held, item = self.terms((key, value))
                     place = self.constants.add(key.span)
                     self.run(call(runtime("insert"), load(out), held.code, item.code, place))
                     self.count_one()

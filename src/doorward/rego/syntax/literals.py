@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from doorward.rego.numbers import parse_number
+from doorward.rego.numbers import parse_literal
 from doorward.rego.syntax.cursor import Cursor
 from doorward.rego.syntax.lexer import NUMBER
 from doorward.rego.syntax.nodes import Scalar
@@ -36,7 +36,7 @@ class LiteralParser(Cursor):
             self.illegal("expected number without leading zero")
             return None
         try:
-            value = parse_number(prefix + text)
+            value = parse_literal(prefix + text)
         except ValueError:
             if _FAR_TOO_BIG.search(text):
                 self.illegal("invalid float")
