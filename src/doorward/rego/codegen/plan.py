@@ -85,6 +85,10 @@ class Plan:
         node, rest = self.rule_of(term)
         return None if node is None or rest or self.is_constant(node) else node.name
 
+    def is_keyed(self, node: RuleNode) -> bool:
+        """Whether the rules at `node` make an object key by key."""
+        return any(d.tail for d in node.definitions)
+
     # Places whose definitions are chosen from a table
 
     def definition_name(self, node: RuleNode, number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -109,12 +109,15 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
     for name, value in constants.names.items():
         bind(namespace, name, value)
-    rules = {node.name for node in plan.root.walk() if node.definitions} if plan.traced else ()
+    rules = {node.name: node for node in plan.root.walk() if node.definitions}
     for item in units:
         for code in item.functions():
-            function = FunctionType(code, namespace)
-            reports = code.co_name in rules
-            bind(namespace, code.co_name, traced(code.co_name, function) if reports else function)
+            name, node = code.co_name, rules.get(code.co_name)
+            # Nobody but `Evaluation.with_key` gives such a function a record.
+            defaults = (None,) if node is not None and plan.is_keyed(node) else None
+            function: Callable[..., Any] = FunctionType(code, namespace, name, defaults)
+            reports = plan.traced and node is not None
+            bind(namespace, name, traced(name, function) if reports else function)
     for name, (node, choice, spans) in plan.tables.items():
         made = [(namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)]
         table = Candidates(
@@ -131,6 +134,7 @@ def _document(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document
         result.slot = plan.slot(node)
         result.constant = plan.is_constant(node)
         result.evaluate = namespace[node.name]
+        result.keyed = plan.is_keyed(node)
     for key, child in node.children.items():
         result.children[key] = _document(child, plan, namespace)
     result.order = tuple(sorted_keys(result.children))

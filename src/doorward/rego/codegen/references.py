@@ -9,14 +9,16 @@ time, place by place.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, get_args
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.block import call, load, method, method_of, runtime, store
 from doorward.rego.codegen.lookups import Lookups, constant_names
-from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Read, constant_value
 from doorward.rego.syntax.nodes import (
     Array,
     Body,
@@ -83,7 +85,26 @@ class References(Lookups):
         alias = self.plan.alias(node)
         if alias is not None:
             return self._document_path("input", (*alias.args, *operands))
-        return self._path(self.rule_value(node), operands)
+        if not self.plan.is_keyed(node) or not operands or self.is_open(operands[0]):
+            return self._path(self.rule_value(node), operands)
+        operands = self._known_first(operands)
+        known = itertools.takewhile(lambda operand: not self.is_open(operand), operands)
+        path = [self.term(operand).code for operand in known]
+        return self._path(Operand(self._with_key(node, path)), operands)
+
+    def _known_first(self, operands: Sequence[Term]) -> list[Term]:
+        """`operands`, those that are known before the first open one under names."""
+        named: list[Term] = list(operands)
+        for n, operand in enumerate(operands):
+            if self.is_open(operand):
+                break
+            if constant_value(operand) is NOT_CONSTANT:
+                value = self.term(operand)
+                held = self.hold(value.code)
+                name = f"@{held.id}"
+                self.env[name] = replace(value, code=held)
+                named[n] = Var(name, operand.span)
+        return named
 
     def _base(self, operands: Sequence[Term]) -> Operand:
         return self._document_path("data", operands, "lookup_data")
@@ -188,21 +209,32 @@ class References(Lookups):
         # OPA asks rules that open several places one by one, and keeps their order.
         return Operand(known, as_made=any(len(d.tail) > 1 for d in node.definitions))
 
-    def ask(self, node: RuleNode) -> ast.Name:
-        """The answer of the rules at `node`, or UNDEFINED."""
+    def _with_key(self, node: RuleNode, path: Sequence[ast.expr]) -> ast.Name:
+        """The object that rules make, for a lookup at `path`."""
+        slot = self.plan.slot(node)
+        key: Read = (self.state, slot, *map(ast.dump, path))
+        known = self.recall((self.state, slot)) or self.recall(key)
+        if known is None:
+            known = self.ask(node, path)
+            self.remember(key, known)
+        return known
+
+    def ask(self, node: RuleNode, path: Sequence[ast.expr] = ()) -> ast.Name:
+        """The answer of the rules at `node`, or UNDEFINED; only for a lookup at `path` if given."""
         store_name = "constants" if self.plan.is_constant(node) else "cache"
         cache = self.of_state(store_name)
         slot = ast.Constant(value=self.plan.slot(node))
         held = self.fresh()
         self.assign(held, method_of(cache, "get", slot, runtime("MISSING")))
         missing = ast.Compare(left=load(held), ops=[ast.Is()], comparators=[runtime("MISSING")])
+        kept = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
         compute = ast.Assign(
-            targets=[
-                store(held),
-                ast.Subscript(value=cache, slice=slot, ctx=ast.Store()),
-            ],
-            value=call(load(node.name), load(self.state)),
+            targets=[store(held), kept], value=call(load(node.name), load(self.state))
         )
+        if path:
+            keys = ast.Tuple(elts=list(path), ctx=ast.Load())
+            part = method_of(load(self.state), "with_key", cache, slot, load(node.name), keys)
+            compute = ast.Assign(targets=[store(held)], value=part)
         self.add(ast.If(test=missing, body=[compute], orelse=[]))
         return load(held)
 
@@ -213,9 +245,15 @@ class References(Lookups):
         if path:
             self._read_quietly(path)
         elif node is not None:
-            held = self.ask(node)
-            self.maybe[(self.state, self.plan.slot(node))] = held
             names = constant_names(rest)
+            key: Read = (self.state, self.plan.slot(node))
+            constants: list[ast.expr] = []
+            if rest and self.plan.is_keyed(node):
+                constants = [ast.Constant(value=name) for name in names]
+                if len(names) < len(rest):
+                    return
+                key = (*key, *map(ast.dump, constants))
+            held = self.maybe[key] = self.ask(node, constants)
             if names:
                 self.maybe[(held.id, *names)] = self._read(held, names)
 

@@ -19,6 +19,7 @@ from doorward.rego.analysis.bindings import Binding, term_vars
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.block import (
     Constants,
+    attribute,
     call,
     finish,
     load,
@@ -57,6 +58,7 @@ def rule_functions(
     choice = None if plan.traced else choose(definitions)
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
+    writer.keep_record(node)
     with writer.at(node.definitions[0].rule.span):
         if choice is None:
             writer.asked_once = not node.is_function
@@ -69,7 +71,8 @@ def rule_functions(
                 yield definition.rule.span.source, own
             plan.add_table(node, choice, definitions)
             writer.indexed(node, definitions, args, choice)
-        yield node.definitions[0].rule.span.source, writer.function(node.name, ["ctx", *args])
+        function = writer.function(node.name, ["ctx", *args, *writer.record])
+        yield node.definitions[0].rule.span.source, function
 
 
 def _own_function(
@@ -84,13 +87,14 @@ def _own_function(
     """One definition as a function; without a `single` answer it fills the parameter `out`."""
     writer = RuleWriter(constants, plan)
     args = writer.parameters(node)
+    writer.keep_record(node)
     with writer.at(definition.rule.span):
         writer.share(_references([definition]))
         if single:
             writer.single(node, [definition], args, None)
         else:
             out = writer.fresh("out")
-            args = [*args, out]
+            args = [*args, out, *writer.record]
             writer.fill(node, definition, out)
         return writer.function(plan.definition_name(node, number), ["ctx", *args])
 
@@ -101,6 +105,17 @@ def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
 
 class RuleWriter(Expressions):
     """Writes the function of one place."""
+
+    record: tuple[str, ...] = ()
+    """The parameter for a `Record`, where rules make an object key by key."""
+
+    def __init__(self, constants: Constants, plan: Plan) -> None:
+        super().__init__(constants, plan)
+        self.puts: dict[str, str] = {}
+
+    def keep_record(self, node: RuleNode) -> None:
+        if self.plan.is_keyed(node):
+            self.record = (self.fresh("record"),)
 
     def function(self, name: str, args: Sequence[str]) -> ast.FunctionDef:
         """The written statements as a function, complete."""
@@ -123,7 +138,7 @@ class RuleWriter(Expressions):
 
     def _must_tick(self, name: str, args: Sequence[str]) -> bool:
         """Whether calls are counted: not of rules, which are asked once in an evaluation."""
-        if list(args) == ["ctx"] and "#" not in name:
+        if [*args] == ["ctx", *self.record] and "#" not in name:
             return False
         return self.called > 1 or (self.called > 0 and (self.walked > 0 or "#" in name))
 
@@ -196,7 +211,7 @@ class RuleWriter(Expressions):
             self.walk(target, candidates)
             operands = [load(name) for name in ("ctx", *args)]
             if not single:
-                self.run(call(load(rule), *operands, load(out)))
+                self.run(call(load(rule), *operands, load(out), *map(load, self.record)))
             else:
                 answer = self.hold(call(load(rule), *operands))
                 self.defined(answer)
@@ -215,12 +230,11 @@ class RuleWriter(Expressions):
         """What is returned where no definition gave an answer."""
         if self.statements and isinstance(self.statements[-1], ast.Return):
             return
-        if default is None or default.rule.head.value is None:
+        if default is None:
             self.add(ast.Return(value=runtime("UNDEFINED")))
             return
         with self.at(default.rule.span):
-            self.step(default.rule, holds=True)
-            self.add(ast.Return(value=self.term(default.rule.head.value).code))
+            self.add(ast.Return(value=self._head_value(default.rule).code))
 
     def _prefetch_first(self, definitions: Sequence[Definition]) -> None:
         """Several definitions often begin by asking the same: it is read once for all.
@@ -335,7 +349,8 @@ class RuleWriter(Expressions):
         else:
             if node.children:
                 place = self.constants.add(node.definitions[0].rule.span)
-                self.run(method("add_children", result, self.constants.add(node.path), place))
+                where = self.constants.add(node.path), place
+                self.run(method("add_children", result, *where, *map(load, self.record)))
             if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
                 result = call(runtime("freeze"), result)
         self.add(ast.Return(value=result))
@@ -348,14 +363,27 @@ class RuleWriter(Expressions):
             member = self.term(rule.head.key).code
             self.step(rule, holds=True)
             keys = ast.Tuple(elts=path, ctx=ast.Load())
-            self.run(call(runtime("insert_member_at"), load(out), keys, member, place))
+            self.run(call(self._put("insert_member_at"), load(out), keys, member, place))
             return
         value = self._head_value(rule).code
         if len(path) == 1:
-            self.run(call(runtime("insert"), load(out), path[0], value, place))
+            self.run(call(self._put("insert"), load(out), path[0], value, place))
         else:
             keys = ast.Tuple(elts=path, ctx=ast.Load())
-            self.run(call(runtime("insert_at"), load(out), keys, value, place))
+            self.run(call(self._put("insert_at"), load(out), keys, value, place))
+
+    def _put(self, name: str) -> ast.expr:
+        """What puts a piece into the object, or into the record."""
+        local = self.puts.get(name)
+        if local is None:
+            (record,) = self.record
+            local = self.puts[name] = self.fresh(name)
+            none = ast.Compare(
+                left=load(record), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+            )
+            own = attribute(load(record), name)
+            self.prelude[local] = ast.IfExp(test=none, body=runtime(name), orelse=own)
+        return load(local)
 
     # Heads
 

@@ -44,7 +44,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.values import Value, kind_name, make_object, make_set, to_key
 
-__all__ = ["NOT_CONSTANT", "Operand", "Terms", "constant_value"]
+__all__ = ["NOT_CONSTANT", "Operand", "Read", "Terms", "constant_value"]
 
 
 STATE_NAMES: Final = {
@@ -283,7 +283,7 @@ class Terms(Block):
                     self.body(body)
                     held, item = self.terms((key, value))
                     place = self.constants.add(key.span)
-                    self.run(call(runtime("insert"), load(out), held.code, item.code, place))
+                    self.run(call(runtime("collect"), load(out), held.code, item.code, place))
                     self.count_one()
                 result = Operand(load(out), "object")
         # However often it walks, a comprehension has one value.

@@ -23,6 +23,7 @@ from doorward.rego.errors import (
     HaltError,
     LimitError,
 )
+from doorward.rego.runtime.conflicts import Record
 from doorward.rego.runtime.operations import (
     MISSING,
     insert_at,
@@ -87,8 +88,10 @@ class Document:
     name: str
     slot: int = -1
     constant: bool = False
-    evaluate: Callable[[Evaluation], Any] | None = None
+    evaluate: Callable[..., Any] | None = None
     is_function: bool = False
+    keyed: bool = False
+    """Whether the rules make an object key by key: a lookup need not fail with another key."""
     children: dict[Key, Document] = field(default_factory=dict)
     order: tuple[Key, ...] = ()
     """Keys of `children` in Rego's order, which is the order of evaluation."""
@@ -124,6 +127,7 @@ class Tracer(Protocol):
 
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
 _NO_PRESETS: Final[dict[int, Any]] = {}
+_NO_RECORDS: Final[Mapping[int, Record]] = {}
 
 
 class Evaluation(Context):
@@ -146,6 +150,8 @@ class Evaluation(Context):
     tracer: Tracer | None = None
     ordered: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
     """Members of sets that were walked, in order."""
+    records: Mapping[int, Record] = _NO_RECORDS
+    """What partial rules said that conflict somewhere."""
     room: int | None = None
     """Items that collections may still hold; None: as many as they like."""
 
@@ -398,24 +404,54 @@ class Evaluation(Context):
                 merged[key] = value
         return merged
 
-    def add_children(self, out: dict[Key, Any], path: Sequence[Key], span: Span) -> None:
+    def add_children(
+        self, out: dict[Key, Any], path: Sequence[Key], span: Span, record: Record | None = None
+    ) -> None:
         """Put what the rules below `path` answer into `out`, which the partial rules there fill."""
         node = self.root.find(path)
         assert node is not None
-        self._add_below(out, node, (), span)
+        for place, value in self._answers_below(node, ()):
+            if value is MISSING:
+                (open_at if record is None else record.open_at)(out, place, span)
+            else:
+                (insert_at if record is None else record.insert_at)(out, place, value, span)
 
-    def _add_below(
-        self, out: dict[Key, Any], node: Document, path: tuple[Any, ...], span: Span
-    ) -> None:
+    def _answers_below(
+        self, node: Document, path: tuple[Any, ...]
+    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """The answers of the rules below `node` by their paths; MISSING for what has no rules."""
         for key in node.order:
             child, place = node.children[key], (*path, from_key(key))
             if child.evaluate is not None:
                 value = self.value_of(child)
                 if value is not UNDEFINED:
-                    insert_at(out, place, value, span)
+                    yield place, value
             elif not child.is_function:
-                open_at(out, place, span)
-                self._add_below(out, child, place, span)
+                yield place, MISSING
+                yield from self._answers_below(child, place)
+
+    def with_key(
+        self,
+        store: dict[int, Any],
+        slot: int,
+        evaluate: Callable[..., Any],
+        path: Sequence[Any],
+    ) -> Any:
+        """The object that partial rules make, for a lookup at `path`: no conflict elsewhere fails
+        it. The answer is kept in `store` only where it is whole."""
+        record = self.records.get(slot)
+        if record is None:
+            try:
+                value = store[slot] = evaluate(self)
+            except EvalError as error:
+                if error.code != CONFLICT_ERROR:
+                    raise
+            else:
+                return value
+            record = Record()
+            evaluate(self, record)  # fails again where it is not the object that conflicts
+            self.records = {**self.records, slot: record}
+        return record.part(path)
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
@@ -431,6 +467,14 @@ class Evaluation(Context):
 
     def child(self, place: Place, key: Any) -> Place:
         """The place one step below `place`; (None, UNDEFINED) where there is nothing."""
+        node, base = place
+        if node is not None and node.keyed:
+            store = self.constants if node.constant else self.cache
+            value = store.get(node.slot, MISSING)
+            if value is MISSING:
+                assert node.evaluate is not None
+                value = self.with_key(store, node.slot, node.evaluate, (key,))
+            return None, lookup(merge(base, value), key)
         node, base = self._open(place)
         inner = node.children.get(to_key(key)) if node is not None else None
         return inner, lookup(base, key)

@@ -27,6 +27,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.UNDEFINED": UNDEFINED,
     "rt.ValueMock": ValueMock,
     "rt.candidates": op.candidates,
+    "rt.collect": op.collect,
     "rt.contains": op.contains,
     "rt.contains_pair": op.contains_pair,
     "rt.dict": dict,

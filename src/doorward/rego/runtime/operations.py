@@ -30,6 +30,7 @@ __all__ = [
     "NOTHING",
     "Candidates",
     "candidates",
+    "collect",
     "contains",
     "contains_pair",
     "freeze",
@@ -213,6 +214,15 @@ def insert(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
         out[key] = value
     elif not equal(before, value):
         raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
+
+
+def collect(out: dict[Key, Any], key: Any, value: Any, span: Span) -> None:
+    """`insert` for a comprehension, where of equal values the last stays, as OPA has it: `1.0`."""
+    key = to_key(key)
+    before = out.get(key, MISSING)
+    if before is not MISSING and not equal(before, value):
+        raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
+    out[key] = value
 
 
 class Building(dict[Key, Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from doorward.rego.runtime.conflicts import Record
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.values import UNDEFINED
 
@@ -19,7 +20,8 @@ def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if tracer is None:
             return function(ctx, *operands)
         answer: Any = UNDEFINED
-        tracer.enter(ctx, name, operands)
+        given = tuple([each for each in operands if type(each) is not Record])
+        tracer.enter(ctx, name, given)
         try:
             answer = function(ctx, *operands)
         finally:
