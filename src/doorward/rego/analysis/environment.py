@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from doorward.rego.analysis.types import (
     UNKNOWN,
@@ -42,10 +43,11 @@ class Place:
         """The type of the whole document here. Base data may add to what rules define."""
         if self.type is not None:
             return self.type
-        fields = []
+        fields: list[tuple[Key, Any]] = []
         for key, child in self.children.items():
             inner = child.extent()
-            if isinstance(from_key(key), (str, int, float)) and not isinstance(inner, Function):
+            # As in OPA, a function is a part like any other, which nothing can be done with.
+            if isinstance(from_key(key), (str, int, float)):
                 fields.append((key, inner))
         return object_of(fields, (string, any_))
 

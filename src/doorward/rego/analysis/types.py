@@ -56,7 +56,7 @@ Kind: TypeAlias = Type | Function
 _RANK: Final = {"null": 0, "boolean": 1, "number": 2, "string": 3}
 
 
-def order(type_: Type) -> tuple[Any, ...]:
+def order(type_: Kind) -> tuple[Any, ...]:
     """A sort key: OPA's order of types."""
     match type_:
         case ScalarType(kind):
@@ -68,6 +68,8 @@ def order(type_: Type) -> tuple[Any, ...]:
             return (5, dynamic, tuple((_key_order(k), order(t)) for k, t in fields))
         case SetType(of):
             return (6, order(of))
+        case Function(args, result):
+            return (8, tuple(map(order, args)), _optional(result))
     assert isinstance(type_, AnyOf)
     return (7, tuple(map(order, type_.options)))
 

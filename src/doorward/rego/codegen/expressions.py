@@ -147,6 +147,9 @@ class Expressions(Calls):
     # some, every, not
 
     def _some_in(self, term: SomeIn) -> None:
+        if self.is_folder(term.domain):
+            self._some_in_folder(term)
+            return
         domain = self.term(term.domain)
         if term.key is None or (isinstance(term.key, Var) and term.key.is_wildcard):
             value = self.target(term.value, domain.of)
@@ -157,6 +160,16 @@ class Expressions(Calls):
             self.walk(target, method("items", domain.code))
             self.match_target(term.key, key)
         self.match_target(term.value, value)
+
+    def _some_in_folder(self, term: SomeIn) -> None:
+        """A walk over places: what rules there answer is asked when the walk comes to them."""
+        key = term.key if term.key is not None else Var("$some", term.span)
+        domain = term.domain
+        if isinstance(domain, Ref):
+            reference = Ref(domain.head, (*domain.args, key), term.span)
+        else:
+            reference = Ref(domain, (key,), term.span)
+        self.match(term.value, self.ref(reference))
 
     def _every(self, term: Every) -> None:
         domain = self.hold(self.term(term.domain).code)

@@ -81,6 +81,19 @@ class References(Lookups):
             return Operand(ast.Constant(value=None))
         return self._document(node, path)
 
+    def is_folder(self, term: Term) -> bool:
+        """Whether a term names a place below `data` that has rules below it, and none itself."""
+        head, operands = (term.head, term.args) if isinstance(term, Ref) else (term, ())
+        if not (isinstance(head, Var) and head.name == "data"):
+            return False
+        node: RuleNode | None = self.plan.root
+        for operand in operands:
+            value = constant_value(operand)
+            if node is None or node.definitions or value is NOT_CONSTANT:
+                return False
+            node = node.children.get(to_key(value))
+        return node is not None and not node.definitions and bool(node.children)
+
     def _rule_path(self, node: RuleNode, operands: Sequence[Term]) -> Operand:
         alias = self.plan.alias(node)
         if alias is not None:

@@ -147,6 +147,8 @@ class Evaluation(Context):
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
+    replaced: frozenset[Document] = frozenset()
+    """Nodes that a `with` has replaced with all below them: `data` alone says what is there."""
     tracer: Tracer | None = None
     ordered: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
     """Members of sets that were walked, in order."""
@@ -337,7 +339,7 @@ class Evaluation(Context):
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
         new.pace, new.looked = self.pace, self.looked
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
-        new.presets = self.presets
+        new.presets, new.replaced = self.presets, self.replaced
         if self.tracer is not None:
             new.tracer = self.tracer
         for path, value in inputs:
@@ -348,7 +350,7 @@ class Evaluation(Context):
             new.data = _put(new.data, path, value, span)
             node = self.root.find(path)
             if node is not None:
-                _preset(new.presets, node, value)
+                new.replaced = new.replaced.union(_preset(new.presets, node, value))
         new.cache = dict(new.presets)
         if data or functions:
             new.constants = dict(new.presets)
@@ -391,7 +393,7 @@ class Evaluation(Context):
 
     def document(self, node: Document | None, base: Any) -> Any:
         """The whole document at `node`: base data with the rules' answers over it."""
-        if node is None:
+        if node is None or node in self.replaced:
             return base
         if node.is_function:
             return UNDEFINED
@@ -463,7 +465,9 @@ class Evaluation(Context):
 
     def place(self, path: Sequence[Key]) -> Place:
         """The place at a path below `data`."""
-        return self.root.find(path), lookup_path(self.data, [from_key(key) for key in path])
+        node = self.root.find(path)
+        base = lookup_path(self.data, [from_key(key) for key in path])
+        return None if node in self.replaced else node, base
 
     def child(self, place: Place, key: Any) -> Place:
         """The place one step below `place`; (None, UNDEFINED) where there is nothing."""
@@ -476,19 +480,21 @@ class Evaluation(Context):
                 value = self.with_key(store, node.slot, node.evaluate, (key,))
             return None, lookup(merge(base, value), key)
         node, base = self._open(place)
-        inner = node.children.get(to_key(key)) if node is not None else None
-        return inner, lookup(base, key)
+        return self._below(node, key), lookup(base, key)
 
     def children(self, place: Place) -> list[tuple[Any, Place]]:
         """Every place one step below `place` with its key, in Rego's order."""
         node, base = self._open(place)
         if node is None:
             return [(key, (None, value)) for key, value in items(base)]
-        found = dict.fromkeys(node.children)
-        if type(base) is dict:
-            found.update(dict.fromkeys(base))
-        names = sorted_values(found)
-        return [(k, (node.children.get(to_key(k)), lookup(base, k))) for k in names]
+        # As in OPA: what data holds, then what rules add to it.
+        names = [from_key(key) for key in sorted_keys(base)] if type(base) is dict else []
+        names += [from_key(key) for key in node.order if type(base) is not dict or key not in base]
+        return [(k, (self._below(node, k), lookup(base, k))) for k in names]
+
+    def _below(self, node: Document | None, key: Any) -> Document | None:
+        inner = node.children.get(to_key(key)) if node is not None else None
+        return None if inner in self.replaced else inner
 
     def _open(self, place: Place) -> Place:
         """`place` as something with children: rules are replaced by their answer."""
@@ -521,9 +527,10 @@ def _print_text(value: Any) -> str:
     return value if type(value) is str else to_rego(value)
 
 
-def _preset(presets: dict[int, Any], node: Document, value: Any) -> None:
-    """Put `value`, and what it holds, in place of the rules at and below `node`."""
+def _preset(presets: dict[int, Any], node: Document, value: Any) -> Iterator[Document]:
+    """Put `value`, and what it holds, in place of the rules at and below `node`: these nodes."""
+    yield node
     if node.evaluate is not None:
         presets[node.slot] = value
     for key, child in node.children.items():
-        _preset(presets, child, lookup(value, from_key(key)))
+        yield from _preset(presets, child, lookup(value, from_key(key)))
