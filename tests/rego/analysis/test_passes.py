@@ -143,9 +143,9 @@ def errors(error: CompileError) -> str:
             "3: var x is unsafe\n3: var y is unsafe",
         ),
         (
-            ['p if {"a": y, input.k: 2} = {"a": 1, input.j: 2}'],
-            None,
-            "3: var y is unsafe",
+            ['p := y if {"a": y, input.k: 2} = {"a": 1, input.j: 2}'],
+            {"k": "c", "j": "c"},
+            "1",
         ),
         (
             ["p := {xs[i], j} if {\n\ti > 0\n\tsome j in [1]\n}", "xs := [1, 2]"],

@@ -306,6 +306,9 @@ def _same_keys(a: Pairs, b: Pairs) -> bool:
 def _shapes_differ(a: Term, b: Term) -> bool:
     """Two literals that can never match: OPA then calls their variables unsafe."""
     literals = (Array, Object, Set, Scalar)
+    if isinstance(a, Object) and isinstance(b, Object) and len(a.items) == len(b.items):
+        # Keys that are computed may be those of the other side.
+        return all(isinstance(key, Scalar) for key, _ in (*a.items, *b.items))
     return isinstance(a, literals) and isinstance(b, literals)
 
 
