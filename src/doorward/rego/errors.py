@@ -29,6 +29,7 @@ __all__ = [
     "Details",
     "Diagnostic",
     "EvalError",
+    "Fix",
     "HaltError",
     "InternalError",
     "LimitError",
@@ -63,6 +64,15 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """What a hint says, done: `text` in the source in place of what stands between two offsets."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding: OPA's `code` and `message`, where, and what to do about it."""
 
@@ -71,6 +81,7 @@ class Diagnostic:
     span: Span = NOWHERE
     hint: str | None = None
     details: Details | None = field(default=None, compare=False)
+    fix: Fix | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         """OPA's form, `file:row: code: message`, its details on lines of their own."""

@@ -127,3 +127,58 @@ def test_a_path_that_leads_nowhere_is_compared_with_what_is_there() -> None:
     }
     for query, near in expected.items():
         assert engine.prepare(query).near_misses == ({query: near} if near else {}), query
+
+
+def fixed(text: str, error: Diagnostic) -> str:
+    assert error.fix is not None
+    return text[: error.fix.start] + error.fix.text + text[error.fix.end :]
+
+
+@pytest.mark.parametrize(("text", "expected"), list(chunks()))
+def test_a_fix_removes_its_error_and_makes_no_other(text: str, expected: list[str]) -> None:
+    before = refused(text)
+    for error in before:
+        if error.fix is None:
+            continue
+        after: tuple[Diagnostic, ...] = ()
+        try:
+            Engine({"p.rego": fixed(f"package p\n\n{text}\n", error)})
+        except RegoError as still:
+            after = still.diagnostics
+        assert (error.message, error.span.start) not in {(e.message, e.span.start) for e in after}
+        assert len(after) <= len(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("allow {\n    true\n}", "allow if {\n    true\n}"),
+        ("deny contains msg {\n    msg := 1\n}", "deny contains msg if {\n    msg := 1\n}"),
+        ("p if input.x == 'a \"b\" c'", None),
+        ("p if input.x == 'a b'", 'p if input.x == "a b"'),
+        ("p if input.x == “a b”", 'p if input.x == "a b"'),
+        ("p if !input.x", "p if not input.x"),
+        ("p if {\n    1 == 1 && 2 == 2\n}", "p if {\n    1 == 1; 2 == 2\n}"),
+        ("p if {\n    not 1 == 2 and 2 == 2\n}", "p if {\n    not 1 == 2; 2 == 2\n}"),
+        ('p if {\n    input["a b"] not in [1]\n}', 'p if {\n    not input["a b"] in [1]\n}'),
+        ("p := 1 // one", "p := 1 # one"),
+        ("import future.keywords.inn", "import future.keywords.in"),
+        ("import lib.x", "import data.lib.x"),
+        ("function f(x) := x", "f(x) := x"),
+        ("p if {\n    let x := 1\n    x\n}", "p if {\n    x := 1\n    x\n}"),
+        ('p := {\n    "a": 1\n    "b": 2\n}', 'p := {\n    "a": 1,\n    "b": 2\n}'),
+        ("p if {\n    1 == 1,\n    2 == 2\n}", "p if {\n    1 == 1\n    2 == 2\n}"),
+        ("p if { 1 == 1, 2 == 2 }", "p if { 1 == 1; 2 == 2 }"),
+        ("p := 1;", "p := 1"),
+        ("p if { 1 == 1; }", "p if { 1 == 1 }"),
+        ("p input.x == 1", "p if input.x == 1"),
+        ("p if input.a-b", 'p if input["a-b"]'),
+        ("p if input.x == None", "p if input.x == null"),
+        ("p if startwith(input.x, 1)", "p if startswith(input.x, 1)"),
+        ("long := 1\n\np if lng == 1", "long := 1\n\np if long == 1"),
+        ('p if input.@type == "x"', 'p if input["@type"] == "x"'),
+    ],
+)
+def test_what_can_be_fixed_mechanically_is(text: str, result: str | None) -> None:
+    fixes = [fixed(f"package p\n\n{text}", e) for e in refused(text) if e.fix is not None]
+    assert fixes[:1] == ([] if result is None else [f"package p\n\n{result}"])

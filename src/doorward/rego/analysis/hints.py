@@ -16,7 +16,7 @@ from doorward.rego.analysis.documents import Path
 from doorward.rego.analysis.resolve import import_name
 from doorward.rego.analysis.tree import RuleNode, path_text
 from doorward.rego.builtins.registry import Registry
-from doorward.rego.errors import Diagnostic
+from doorward.rego.errors import Diagnostic, Fix
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Module, Var
 from doorward.rego.syntax.walk import walk
@@ -53,6 +53,10 @@ _FUNCTIONS: Final = {
     **dict.fromkeys(("now", "time.now"), "`time.now_ns()` is the time in nanoseconds"),
     **dict.fromkeys(("equals", "equal_to"), "`==` compares"),
 }
+_MEANT: Final = re.compile(
+    r"(?:did you mean|Rego writes) `(?P<name>[^`]+)`"
+    r"|a key with `-` stands in brackets: `(?P<key>[^`]+)`"
+)
 _UNSAFE: Final = re.compile(r"var (\S+) is (?:unsafe|undeclared)")
 _FUNCTION: Final = re.compile(r"undefined function (\S+)$")
 
@@ -66,16 +70,33 @@ def add_hints(errors: Sequence[Diagnostic], names: Names, registry: Registry) ->
 
 
 def _with_hint(error: Diagnostic, names: Names, registry: Registry) -> Diagnostic:
-    hint = None
+    hint: str | None = None
+    fix: Fix | None = None
     if (unsafe := _UNSAFE.match(error.message)) is not None:
         hint = _of_var(unsafe[1], error.span, names)
+        fix = _fix(unsafe[1], hint, error.span)
     elif (called := _FUNCTION.match(error.message)) is not None:
         hint = error.hint or _of_function(called[1], error.span, names, registry)
+        fix = _fix(called[1], hint, error.span)
     elif error.message.startswith("plus: invalid argument(s)"):
         hint = '`+` adds numbers; texts are joined by `concat("", [a, b])` or `$"{a}{b}"`'
     elif error.message.endswith(" assigned above"):
         hint = "a variable keeps its value: give the other one another name"
-    return error if hint is None else replace(error, hint=hint)
+    return error if hint is None else replace(error, hint=hint, fix=fix)
+
+
+def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
+    """The change that a hint says in backquotes, where it has one name for another."""
+    said = _MEANT.match(hint or "")
+    if said is None:
+        return None
+    # A key with `-` was read as a difference, the name is the end of it.
+    pattern = rf"[A-Za-z_][\w.]*-{re.escape(name)}\b" if said["key"] else rf"\b{re.escape(name)}\b"
+    place = re.search(pattern, span.text[:MAX_TEXT])
+    if place is None:
+        return None
+    start = span.start + place.start()
+    return Fix(start, span.start + place.end(), said["key"] or said["name"])
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:

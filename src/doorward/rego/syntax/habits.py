@@ -1,0 +1,130 @@
+"""What people write who know other languages, and what Rego writes instead.
+
+A habit is a pattern in the line of an error, a hint, and what to put in the place of what the
+pattern matches (or of its group `cut`); `{1}` there is what group 1 stands for in the source.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+__all__ = ["HABITS", "Habit"]
+
+
+class Habit(NamedTuple):
+    pattern: re.Pattern[str]
+    hint: str
+    fix: str | None = None
+    only_indented: bool = False
+    """Whether the fix is one within a body only."""
+
+
+def _habit(
+    pattern: str, hint: str, fix: str | None = None, *, only_indented: bool = False
+) -> Habit:
+    return Habit(re.compile(pattern), hint, fix, only_indented)
+
+
+_BINDS: Final = "a variable keeps its value: bind another one with `:=`"
+_COMMENT: Final = "comments begin with `#`"
+_SOME: Final = "Rego writes `some x in xs`"
+_COMPARE: Final = "Rego compares with `==` and `!=`"
+
+HABITS: Final = (
+    # Operators
+    _habit(
+        r"\s*&&\s*",
+        "`&&` is not Rego: put the conditions on lines of their own, all of them must hold",
+        "; ",
+        only_indented=True,
+    ),
+    _habit(r"\|\|", "`||` is not Rego: write the rule once for each alternative"),
+    _habit(r"===", "`===` is not Rego: `==` compares", "=="),
+    _habit(r"!==|<>|=!", "Rego writes `!=`", "!="),
+    _habit(r"=<", "Rego writes `<=`", "<="),
+    _habit(r"=>|->", "there are no arrows in Rego: `if` begins a body, `>=` compares"),
+    _habit(r"!(?!=)\s*", "Rego writes `not` for `!`: `not input.x`", "not "),
+    _habit(r"\?\.", "Rego needs no `?.`: a path with a missing key is undefined", "."),
+    _habit(r"\?\?", "`??` is not Rego: `object.get(object, key, default)` has a default"),
+    _habit(r"\?", "`? :` is not Rego: write a rule with `else`, or two rules"),
+    _habit(r"\+\+|(?<=\s)--|[-+*/]=", _BINDS),
+    # Quotes, blanks, comments
+    _habit(r"'([^'\"#]*)'|'", "Rego's strings stand in double quotes, or in backquotes", '"{1}"'),
+    _habit('[“„«]([^“”„«»"#]*)[”“»]|[“”„‘’«»]', 'these are not plain quotes: write `"`', '"{1}"'),
+    _habit(
+        "[\u00a0\u2000-\u200b\u202f\u3000]",
+        "there is a blank here that is not plain, such as U+00A0: write a plain one",
+        " ",
+    ),
+    _habit(r"//", _COMMENT, "#"),
+    _habit(r"/\*|^\s*--", _COMMENT),
+    # Statements
+    _habit(
+        r"\belse\s+if\b[^{]*\{",
+        "`else if` takes one condition, or a body in braces: `else if { … }`",
+    ),
+    _habit(
+        r"\b(?:elif|elseif|elsif)\b", "Rego writes `else if`, and `else := value if`", "else if"
+    ),
+    _habit(
+        r"\breturn\b", "a rule has its value in its head: `name := value if { … }`, no `return`"
+    ),
+    _habit(
+        r"^\s*(?P<cut>(?:function|func|fun|fn|def|rule)\s+)[A-Za-z_].*",
+        "rules and functions begin with their name: `name if { … }`, `f(x) := value if { … }`",
+        "",
+    ),
+    _habit(
+        r"\b(?:let|var|const|local|val)\s+",
+        "`x := value` binds a variable, nothing before",
+        "",
+    ),
+    _habit(
+        r"\b(?:for|foreach)\b",
+        "Rego writes `some x in xs`, and `[x | some x in xs]` for a comprehension",
+    ),
+    _habit(r"\b(?P<cut>any|exists)\s+\w+(?:\s*,\s*\w+)?\s+in\b", _SOME, "some"),
+    _habit(r"\bsome\s+\w+(?P<cut>\s*:|\s+of\b)", _SOME, " in"),
+    _habit(
+        r"\b(?P<cut>all|forall)\s+\w+(?:\s*,\s*\w+)?\s+in\b",
+        "Rego writes `every x in xs { … }`",
+        "every",
+    ),
+    _habit(r"\b(?:iff|ifs|fi)\b", "did you mean `if`?", "if"),
+    _habit(
+        r"\b(?:when|where|then|unless|while)\b",
+        "`if` begins a body; further conditions stand on lines of their own",
+    ),
+    _habit(
+        r"\s*\band\b\s*",
+        "put the conditions on lines of their own, all of them must hold; "
+        "or `import future.keywords.and`",
+        "; ",
+        only_indented=True,
+    ),
+    _habit(r"\bor\b", "write the rule once for each alternative; or `import future.keywords.or`"),
+    _habit(
+        r"\b([A-Za-z_][\w.]*(?:\[[^\]]*\])*)\s+not\s+in\b",
+        "Rego writes `not x in xs`",
+        "not {1} in",
+    ),
+    _habit(r"\bis\s+not\b", _COMPARE, "!="),
+    _habit(r"\bis\b", _COMPARE, "=="),
+    _habit(
+        r"(?<=\s)contains\s",
+        "`x in xs` asks whether a collection holds a value, `contains(text, part)` a string",
+    ),
+    _habit(r"\b(?P<cut>null)\(", "`is_null(x)` asks for null", "is_null"),
+    _habit(r"\b(?P<cut>[fF])(?=\")", 'a string with values in it is written `$"a {input.x}"`', "$"),
+    _habit(
+        r"\.([@$]\w*)", 'a key that is not a name stands in brackets: `input["@type"]`', '["{1}"]'
+    ),
+    _habit(r"^\w+\s*(?P<cut>==)", "`:=` gives a rule its value, `==` compares", ":="),
+    _habit(
+        r"^\s*default\s+\w+(?P<cut>\s+)(?![:=\s])",
+        "a default has its value after `:=`: `default allow := false`",
+        " := ",
+    ),
+)
+"""In the order in which they are looked for."""
