@@ -17,10 +17,12 @@ pytest.importorskip("pygls", reason="the extra `lsp` is not installed")
 class Editor:
     """An editor that knows as much of the protocol as these tests need."""
 
-    def __init__(self, folder: Path) -> None:
-        code = "from doorward.cli.main import main; main(['lsp', '--stdio'])"
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        code = "from doorward.cli.main import main; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", code, "lsp", "--stdio", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self.folder = folder
         self.count = 0
@@ -30,24 +32,67 @@ class Editor:
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
+        message = self.asked(method, params)
+        assert "error" not in message, message
+        return message["result"]
+
+    def asked(self, method: str, params: Any) -> dict[str, Any]:
+        """The whole answer, an error too."""
         self.count += 1
         self._send({"id": self.count, "method": method, "params": params})
         while True:
             message = self._read()
-            if message.get("id") == self.count:
-                assert "error" not in message, message
-                return message["result"]
-            self.told.append(message)
+            if message.get("id") == self.count and "method" not in message:
+                return message
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        """What the server says by itself; what it asks is granted."""
+        self.told.append(message)
+        if "id" in message:
+            self._send({"id": message["id"], "result": None})
 
     def diagnostics(self, name: str) -> list[Any]:
         """The next diagnostics of a file."""
         while True:
-            waiting, self.told = self.told, []
-            for message in waiting or [self._read()]:
+            for message in self.told:
                 params = message.get("params", {})
                 if params.get("uri", "").endswith(f"/{name}"):
+                    self.told.remove(message)
                     found: list[Any] = params["diagnostics"]
                     return found
+            self._note(self._read())
+
+    def open(self, path: Path, text: str) -> str:
+        """Open a file with a text that need not be the saved one; its URI."""
+        document = {"uri": path.as_uri(), "languageId": "rego", "version": 1, "text": text}
+        self.tell("textDocument/didOpen", {"textDocument": document})
+        return path.as_uri()
+
+    def at(self, path: Path, text: str, part: str) -> dict[str, Any]:
+        """The place in `part` behind its mark `|`, as a request names it."""
+        offset = text.index(part.replace("|", "")) + part.index("|")
+        row = text.count("\n", 0, offset)
+        column = offset - text.rfind("\n", 0, offset) - 1
+        position = {"line": row, "character": column}
+        return {"textDocument": {"uri": path.as_uri()}, "position": position}
+
+    def start(self, **params: Any) -> dict[str, Any]:
+        known = {"processId": None, "capabilities": {}, "rootUri": None, **params}
+        answer: dict[str, Any] = self.ask("initialize", known)
+        self.tell("initialized", {})
+        return answer
+
+    def end(self) -> None:
+        self.ask("shutdown", None)
+        self.tell("exit", None)
+        assert self.process.wait(60) == 0
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            self._pipe(pipe).close()
 
     def _send(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -71,25 +116,29 @@ class Editor:
         return pipe
 
 
+ROLES = "package roles\n\nadmin := 3\n\nlevel(name) := admin if name\n"
+AUTHZ = """package authz
+
+import data.roles
+
+allow if {
+    some role in input.user.roles
+    roles.level(role) == roles.admin
+}
+"""
+
+
 @pytest.fixture
 def editor(tmp_path: Path) -> Iterator[Editor]:
-    (tmp_path / "roles.rego").write_text("package roles\n\nadmin := 3\n")
+    (tmp_path / "roles.rego").write_text(ROLES)
     found = Editor(tmp_path)
     folders = [{"uri": tmp_path.as_uri(), "name": "policies"}]
-    workspace = {"rootUri": tmp_path.as_uri(), "workspaceFolders": folders}
     try:
-        found.ask("initialize", {"processId": None, "capabilities": {}, **workspace})
-        found.tell("initialized", {})
+        found.start(rootUri=tmp_path.as_uri(), workspaceFolders=folders)
         yield found
-        found.ask("shutdown", None)
-        found.tell("exit", None)
-        assert found.process.wait(10) == 0
+        found.end()
     finally:
-        found.process.kill()
-        found.process.wait(10)
-        for pipe in (found.process.stdin, found.process.stdout):
-            assert pipe is not None
-            pipe.close()
+        found.close()
 
 
 def test_an_editor_is_answered(editor: Editor, tmp_path: Path) -> None:
@@ -112,3 +161,202 @@ def test_an_editor_is_answered(editor: Editor, tmp_path: Path) -> None:
     formatting = {"textDocument": {"uri": uri}, "options": options}
     (edit,) = editor.ask("textDocument/formatting", formatting)
     assert edit["newText"] == "package p\n"
+
+
+@pytest.fixture
+def rooted(tmp_path: Path) -> Iterator[Editor]:
+    """An editor that names a root and no folders, with a file open."""
+    (tmp_path / "roles.rego").write_text(ROLES)
+    (tmp_path / "authz.rego").write_text(AUTHZ)
+    found = Editor(tmp_path)
+    try:
+        watching = {"didChangeWatchedFiles": {"dynamicRegistration": True}}
+        found.start(rootUri=tmp_path.as_uri(), capabilities={"workspace": watching})
+        found.open(tmp_path / "authz.rego", AUTHZ)
+        yield found
+        found.end()
+    finally:
+        found.close()
+
+
+def places(found: list[Any]) -> list[str]:
+    """Locations as `file:row:column`, as the protocol counts."""
+    starts = [(each["uri"].rpartition("/")[2], each["range"]["start"]) for each in found]
+    return sorted(f"{name}:{start['line']}:{start['character']}" for name, start in starts)
+
+
+def test_what_is_offered_is_announced(tmp_path: Path) -> None:
+    editor = Editor(tmp_path)
+    try:
+        renaming = {"textDocument": {"rename": {"prepareSupport": True}}}
+        offered = editor.start(capabilities=renaming)["capabilities"]
+        for name in (
+            "hoverProvider",
+            "definitionProvider",
+            "referencesProvider",
+            "documentHighlightProvider",
+            "documentSymbolProvider",
+            "workspaceSymbolProvider",
+            "documentFormattingProvider",
+        ):
+            assert offered[name]
+        assert offered["renameProvider"] == {"prepareProvider": True}
+        assert offered["signatureHelpProvider"]["triggerCharacters"] == ["(", ","]
+        assert offered["codeActionProvider"]["codeActionKinds"] == ["quickfix"]
+        editor.end()
+    finally:
+        editor.close()
+
+
+def test_names_are_followed_across_files(rooted: Editor, tmp_path: Path) -> None:
+    place = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
+    assert places(rooted.ask("textDocument/definition", place)) == ["roles.rego:2:0"]
+    every = {**place, "context": {"includeDeclaration": True}}
+    assert places(rooted.ask("textDocument/references", every)) == [
+        "authz.rego:6:31",
+        "roles.rego:2:0",
+        "roles.rego:4:15",
+    ]
+    used = {**place, "context": {"includeDeclaration": False}}
+    assert len(rooted.ask("textDocument/references", used)) == 2
+    assert len(rooted.ask("textDocument/documentHighlight", place)) == 1
+
+
+def test_a_name_is_changed_everywhere(rooted: Editor, tmp_path: Path) -> None:
+    place = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
+    named = rooted.ask("textDocument/prepareRename", place)
+    assert named["start"] == {"line": 6, "character": 31}
+    changes = rooted.ask("textDocument/rename", {**place, "newName": "chief"})["changes"]
+    assert sorted(uri.rpartition("/")[2] for uri in changes) == ["authz.rego", "roles.rego"]
+    assert {edit["newText"] for edits in changes.values() for edit in edits} == {"chief"}
+    refused = rooted.asked("textDocument/rename", {**place, "newName": "level"})["error"]
+    assert "`level` names something else already" in json.dumps(refused)
+    nothing = rooted.at(tmp_path / "authz.rego", AUTHZ, "pack|age")
+    assert rooted.ask("textDocument/prepareRename", nothing) is None
+
+
+def test_symbols_are_listed(rooted: Editor, tmp_path: Path) -> None:
+    document = {"textDocument": {"uri": (tmp_path / "roles.rego").as_uri()}}
+    found = rooted.ask("textDocument/documentSymbol", document)
+    assert [(each["name"], each["kind"]) for each in found] == [
+        ("roles", 4),
+        ("admin", 13),
+        ("level", 12),
+    ]
+    found = rooted.ask("workspace/symbol", {"query": "lev"})
+    assert [each["name"] for each in found] == ["data.roles.level"]
+    assert places([each["location"] for each in found]) == ["roles.rego:4:0"]
+
+
+def test_a_call_shows_its_signature(rooted: Editor, tmp_path: Path) -> None:
+    text = AUTHZ.replace("roles.level(role)", "startswith(role, ")
+    change = {
+        "textDocument": {"uri": (tmp_path / "authz.rego").as_uri(), "version": 2},
+        "contentChanges": [{"text": text}],
+    }
+    rooted.tell("textDocument/didChange", change)
+    place = rooted.at(tmp_path / "authz.rego", text, "role, |")
+    found = rooted.ask("textDocument/signatureHelp", place)
+    assert found["activeParameter"] == 1
+    assert found["signatures"][0]["label"].startswith("startswith(search: string, base: string)")
+    place = rooted.at(tmp_path / "authz.rego", text, "input.|user")
+    labels = [each["label"] for each in rooted.ask("textDocument/completion", place)["items"]]
+    assert labels == ["input.user"]
+    place = rooted.at(tmp_path / "authz.rego", text, "pack|age")
+    assert rooted.ask("textDocument/signatureHelp", place) is None
+
+
+def test_a_hint_can_be_followed_by_a_click(rooted: Editor, tmp_path: Path) -> None:
+    path = tmp_path / "new.rego"
+    text = "package new\n\np {\n    data.roles.admn\n}\n"
+    uri = rooted.open(path, text)
+    found = {each["code"]: each for each in rooted.diagnostics("new.rego")}
+    assert found["doorward_near_name"]["severity"] == 3
+    assert found["rego_parse_error"]["severity"] == 1
+    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 5, "character": 0}}
+    params = {"textDocument": {"uri": uri}, "range": whole, "context": {"diagnostics": []}}
+    actions = rooted.ask("textDocument/codeAction", params)
+    edits = [action["edit"]["changes"][uri][0] for action in actions]
+    assert [edit["newText"] for edit in edits] == ["if ", "admin"]
+    assert edits[0]["range"]["start"] == {"line": 2, "character": 2}
+    line = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}}
+    assert rooted.ask("textDocument/codeAction", {**params, "range": line}) == []
+
+
+def test_a_broken_statement_hides_nothing_else(rooted: Editor, tmp_path: Path) -> None:
+    text = AUTHZ + "\nbroken := )\n\nother := y\n"
+    rooted.tell(
+        "textDocument/didChange",
+        {
+            "textDocument": {"uri": (tmp_path / "authz.rego").as_uri(), "version": 2},
+            "contentChanges": [{"text": text}],
+        },
+    )
+    rows = {each["range"]["start"]["line"] for each in rooted.diagnostics("authz.rego")}
+    assert rows == {9, 11}
+    place = rooted.at(tmp_path / "authz.rego", text, "roles.|admin")
+    assert places(rooted.ask("textDocument/definition", place)) == ["roles.rego:2:0"]
+
+
+def test_files_that_change_without_the_editor_are_read_again(
+    rooted: Editor, tmp_path: Path
+) -> None:
+    (tmp_path / "roles.rego").write_text("package roles\n\nadmin := 3\n")
+    watched = {"changes": [{"uri": (tmp_path / "roles.rego").as_uri(), "type": 2}]}
+    rooted.tell("workspace/didChangeWatchedFiles", watched)
+    (found,) = rooted.diagnostics("authz.rego")
+    assert found["message"] == "undefined function data.roles.level"
+    methods = [each["method"] for each in rooted.told if "method" in each]
+    assert "client/registerCapability" in methods
+    (tmp_path / "roles.rego").write_text(ROLES)
+    rooted.tell("workspace/didChangeWatchedFiles", watched)
+    assert rooted.diagnostics("authz.rego") == []
+    # What is open counts as the editor has it.
+    (tmp_path / "authz.rego").write_text("package authz\n\np := x\n")
+    changes = {"changes": [{"uri": (tmp_path / "authz.rego").as_uri(), "type": 2}]}
+    rooted.tell("workspace/didChangeWatchedFiles", changes)
+    (tmp_path / "roles.rego").unlink()
+    gone = {"changes": [{"uri": (tmp_path / "roles.rego").as_uri(), "type": 3}]}
+    rooted.tell("workspace/didChangeWatchedFiles", gone)
+    (found,) = rooted.diagnostics("authz.rego")
+    assert found["message"] == "undefined function data.roles.level"
+
+
+def test_a_folder_that_joins_is_read(editor: Editor, tmp_path: Path) -> None:
+    text = "package p\n\np := data.lib.f(1)\n"
+    editor.open(tmp_path / "p.rego", text)
+    assert len(editor.diagnostics("p.rego")) == 1
+    other = tmp_path.parent / f"{tmp_path.name}-other"
+    other.mkdir()
+    (other / "lib.rego").write_text("package lib\n\nf(x) := x\n")
+    added = [{"uri": other.as_uri(), "name": "other"}]
+    editor.tell("workspace/didChangeWorkspaceFolders", {"event": {"added": added, "removed": []}})
+    assert editor.diagnostics("p.rego") == []
+
+
+BUILTINS = """from doorward.rego import Registry, types
+
+registry = Registry()
+
+
+@registry.builtin("acme.price", types.string, returns=types.number)
+def acme_price(article: str) -> int:
+    return 1
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_built_ins_are_those_that_the_command_line_names(tmp_path: Path, named: bool) -> None:
+    (tmp_path / "own.py").write_text(BUILTINS + "\nopen('imported', 'w').close()\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.doorward]\nbuiltins = 'own.py:registry'\n")
+    options = ["--builtins", f"{tmp_path}/own.py:registry"] if named else []
+    editor = Editor(tmp_path, *options)
+    try:
+        editor.start(rootUri=tmp_path.as_uri())
+        text = 'package p\n\np := acme.price("tea")\n\nq := x\n'
+        editor.open(tmp_path / "p.rego", text)
+        messages = [each["message"].splitlines()[0] for each in editor.diagnostics("p.rego")]
+        assert ("undefined function acme.price" in messages) is not named
+        editor.end()
+    finally:
+        editor.close()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import click
 
+from doorward.cli import capabilities, extensions
+from doorward.pdp.loader import LoadError
+from doorward.rego import Capabilities
+
 __all__ = ["command"]
 
 
@@ -12,16 +16,27 @@ __all__ = ["command"]
     epilog="""\b
 Examples:
   doorward lsp            # what an editor starts for files of type rego
+  doorward lsp --builtins acme.policy_functions:registry
 """,
 )
 @click.option("--stdio", is_flag=True, hidden=True, help="What editors add; there is no other way.")
-def command(stdio: bool) -> int:
-    """Answer an editor: diagnostics, hover, definitions, completion, formatting.
+@capabilities.option
+@extensions.option
+def command(stdio: bool, capabilities: Capabilities | None, builtins: tuple[str, ...]) -> int:
+    """Answer an editor: diagnostics and their fixes, hover, definitions, references, rename,
+    symbols, completion, signatures, formatting.
 
-    Needs the extra `lsp`: pip install 'doorward[lsp]'.
+    It imports what --builtins names, and never what a folder that is opened asks for. Needs the
+    extra `lsp`: pip install 'doorward[lsp]'.
     """
     # The others have no need of it.
     from doorward.lsp.server import make_server
 
-    make_server().start_io()
+    try:
+        registry = extensions.registry_for(builtins or ("",), ())
+    except LoadError as error:
+        raise click.ClickException(str(error)) from None
+    if capabilities is not None:
+        registry = capabilities.registry(registry)
+    make_server(registry).start_io()
     return 0

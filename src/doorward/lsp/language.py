@@ -1,140 +1,237 @@
 """Questions of an editor, answered from the texts of policies. No protocol, no file is known here.
 
-Places are offsets in characters, as in `Span`. A text that cannot be parsed any more is answered by
-the last tree that it had, so that names are found while somebody types.
+Places are offsets in characters, as in `Span`. Of a text that is being typed everything is read but
+the statement that is broken; what stands in that one is answered from its text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
-from doorward.rego import (
-    REGISTRY,
-    CompileError,
-    Diagnostic,
-    ParseError,
-    RegoError,
-    Source,
-    Span,
-)
-from doorward.rego.analysis.passes import Options, check
-from doorward.rego.analysis.tree import path_text
+from doorward.lsp.calls import CallAt, Signature, builtin_signature, call_at
+from doorward.lsp.names import Occurrence, Symbol, occurrences, resolve_text, text_of
+from doorward.rego import REGISTRY, Diagnostic, Registry, RegoError, Source, Span
+from doorward.rego.analysis.hints import near_name
+from doorward.rego.analysis.passes import Options
+from doorward.rego.analysis.resolve import import_name
 from doorward.rego.builtins.signature import signature_text
+from doorward.rego.errors import Fix
+from doorward.rego.survey import find_errors
 from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.format import format_source
-from doorward.rego.syntax.nodes import Module, Ref, Rule, Scalar, Var
-from doorward.rego.syntax.parser import parse_module
-from doorward.rego.syntax.walk import walk
+from doorward.rego.syntax.lexer import EOF, IDENT, Lexer, Token, loose_tokens
+from doorward.rego.syntax.nodes import Module, Rule, Var
+from doorward.rego.syntax.parser import Parsed, parse_what_can_be
 from doorward.rego.values import operand_text
 
-__all__ = ["Completion", "Policies"]
+__all__ = ["NEAR_NAME", "Completion", "Policies", "RenameError", "Signature"]
 
-MAX_ERRORS: Final = 100
+MAX_ERRORS: Final = 1_000
+MAX_SYMBOLS: Final = 1_000
+"""Symbols that one search in the workspace returns."""
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+NEAR_NAME: Final = "doorward_near_name"
+"""The code of the one finding that is no error: a path that leads nowhere, and almost to a rule."""
+
+_DOTTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _BEFORE: Final = re.compile(r"(?<![A-Za-z0-9_.])[A-Za-z0-9_.]*+\Z")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_WORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 class Completion(NamedTuple):
-    """One way to go on: `kind` is builtin, keyword, rule or document."""
+    """One way to go on: `kind` is builtin, keyword, rule, document, field or variable."""
 
     text: str
     kind: str
     detail: str = ""
 
 
+class RenameError(ValueError):
+    """A name that cannot be changed, or not to that; the text says why."""
+
+
 class Policies:
     """The policies of an editor's workspace, by file name."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Registry = REGISTRY) -> None:
+        self.registry = registry
         self.texts: dict[str, str] = {}
-        self.trees: dict[str, Module] = {}
-        self._broken: dict[str, list[Diagnostic]] = {}
+        self.parsed: dict[str, Parsed] = {}
+        self._found: dict[str, list[Occurrence]] = {}
 
     def put(self, name: str, text: str) -> None:
         """A new or changed text."""
         self.texts[name] = text
-        try:
-            self.trees[name] = parse_module(Source(name, text), builtins=REGISTRY)
-            self._broken.pop(name, None)
-        except ParseError as error:
-            self._broken[name] = list(error.diagnostics)
+        self.parsed[name] = parse_what_can_be(Source(name, text), builtins=self.registry)
+        self._found.clear()
 
     def remove(self, name: str) -> None:
         """A text that is gone."""
         self.texts.pop(name, None)
-        self.trees.pop(name, None)
-        self._broken.pop(name, None)
+        self.parsed.pop(name, None)
+        self._found.clear()
 
     # What is wrong
 
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
-        """What is wrong in each file; [] for those in order.
-
-        While one cannot be parsed the others are not checked: they would miss its rules.
-        """
+        """What is wrong in each file; [] for those in order."""
         found: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
-        if self._broken:
-            return found | self._broken
-        try:
-            check(list(self.trees.values()), REGISTRY, Options(max_errors=MAX_ERRORS))
-        except CompileError as error:
-            for diagnostic in error.diagnostics:
-                found.setdefault(diagnostic.span.file, []).append(diagnostic)
+        errors = find_errors(self.parsed, self.registry, Options(max_errors=0))
+        for diagnostic in [*errors, *self._near_names()][:MAX_ERRORS]:
+            found.setdefault(diagnostic.span.file, []).append(diagnostic)
         return {name: each for name, each in found.items() if name in self.texts}
 
-    # What a name means
+    def _near_names(self) -> Iterator[Diagnostic]:
+        """Paths that lead to no rule, and almost to one."""
+        children: dict[tuple[str, ...], dict[str, None]] = {}
+        for occurrence in self._all():
+            if occurrence.defines and occurrence.symbol.kind == "data":
+                path = occurrence.symbol.path
+                for n in range(len(path)):
+                    children.setdefault(path[:n], {})[path[n]] = None
+        for occurrence in self._all():
+            symbol, span = occurrence.symbol, occurrence.span
+            siblings = children.get(symbol.path[:-1], {}) if symbol.kind == "data" else {}
+            if not siblings or symbol.path[-1] in siblings:
+                continue
+            near = near_name(symbol.path[-1], siblings)
+            if near is not None:
+                message = f"there is no rule data{''.join(map(operand_text, symbol.path))}"
+                fix = Fix(*_inside(span), near)
+                yield Diagnostic(NEAR_NAME, message, span, f"did you mean `{near}`?", fix=fix)
 
-    def name_at(self, file: str, offset: int, *, whole: bool = False) -> str:
-        """The dotted name around a place, up to the part that it stands in, or the whole."""
-        for match in _NAME.finditer(self.texts.get(file, "")):
-            if match.start() <= offset <= match.end():
-                end = match[0].find(".", offset - match.start())
-                return match[0] if whole or end < 0 else match[0][:end]
-        return ""
+    # What a name stands for
+
+    def symbol_at(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
+        """What the name at a place stands for, and the name."""
+        at = [o for o in self._names(file) if o.span.start <= offset <= o.span.end]
+        if at:
+            found = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
+            return found.symbol, found.span
+        return self._symbol_in_text(file, offset)
 
     def hover(self, file: str, offset: int) -> str:
         """Markdown on the built-in or rule at a place; "" where there is nothing to say."""
-        name = self.name_at(file, offset)
-        builtin = REGISTRY.get(self.name_at(file, offset, whole=True))
-        rules = list(self._rules(file, name))
-        if rules:
-            heads = "\n".join([rule.head.span.text or name for rule in rules])
-            return f"```rego\n{heads}\n```\n{self._comment(rules[0])}".rstrip()
-        if builtin is not None:
+        at = self.symbol_at(file, offset)
+        if at is None:
+            return ""
+        symbol = at[0]
+        if symbol.kind == "builtin":
+            builtin = self.registry[symbol.path[0]]
             return f"```rego\n{builtin.name}{signature_text(builtin.signature)}\n```\n{builtin.doc}"
-        return ""
+        rules = self._rules(symbol)
+        if not rules:
+            return ""
+        heads = "\n".join([rule.head.span.text or text_of(at[1]) for rule in rules])
+        return f"```rego\n{heads}\n```\n{_comment(rules[0])}".rstrip()
 
     def definition(self, file: str, offset: int) -> list[Span]:
-        """Where the rule, import or variable at a place is defined."""
-        name = self.name_at(file, offset)
-        rules = [rule.head.ref.head.span for rule in self._rules(file, name)]
-        if rules:
-            return rules
-        tree = self.trees.get(file)
-        if tree is None or not name:
+        """Where what stands at a place is defined."""
+        at = self.symbol_at(file, offset)
+        if at is None:
             return []
-        first = name.partition(".")[0]
-        imported = [f.span for f in tree.imports if _alias(f.alias, f.path) == first]
-        return imported or list(self._local(tree, first, offset))
+        symbol = at[0]
+        if symbol.kind == "local":
+            return [min((o.span for o in self._of(symbol)), key=lambda span: span.start)]
+        # A key of a rule's value is defined where the rule is.
+        for length in range(len(symbol.path), 0, -1):
+            outer = Symbol(symbol.kind, symbol.path[:length])
+            spans = [o.span for o in self._of(outer) if o.defines]
+            if spans:
+                return spans
+        return []
+
+    def references(self, file: str, offset: int, *, definitions: bool = True) -> list[Span]:
+        """Every place that names what stands at a place."""
+        at = self.symbol_at(file, offset)
+        if at is None:
+            return []
+        found = self._of(at[0])
+        return [o.span for o in found if definitions or not o.defines]
+
+    # Names that change
+
+    def renamable(self, file: str, offset: int) -> Span | None:
+        """The name at a place, where it may be changed."""
+        at = self.symbol_at(file, offset)
+        if at is None or not self._may_rename(at[0]):
+            return None
+        start, end = _inside(at[1])
+        return Span(at[1].source, start, end, at[1].row, at[1].col)
+
+    def renamed(self, file: str, offset: int, name: str) -> dict[str, list[Fix]]:
+        """What changes in each file when what stands at a place is called `name`. RenameError."""
+        at = self.symbol_at(file, offset)
+        if at is None or not self._may_rename(at[0]):
+            raise RenameError("there is nothing here that can be renamed")
+        if not _NAME.match(name) or name in _WORDS or name in ("data", "input", "_"):
+            raise RenameError(f"`{name}` is not a name")
+        symbol = at[0]
+        if any(each.errors for each in self.parsed.values()):
+            raise RenameError("some policies have errors: what they name is not known")
+        places = self._of(symbol)
+        self._check_free(symbol, places, name)
+        edits: dict[str, list[Fix]] = {}
+        for occurrence in places:
+            fix = Fix(*_inside(occurrence.span), name)
+            edits.setdefault(occurrence.span.file, []).append(fix)
+        return edits
+
+    def _may_rename(self, symbol: Symbol) -> bool:
+        if symbol.kind in ("local", "alias"):
+            return True
+        packages = {each.module.package.path for each in self.parsed.values() if each.module}
+        return (
+            symbol.kind == "data"
+            and any(o.defines for o in self._of(symbol))
+            and symbol.path not in packages
+        )
+
+    def _check_free(self, symbol: Symbol, places: list[Occurrence], name: str) -> None:
+        """RenameError where `name` stands for something already that would be hidden, or hide."""
+        if symbol.kind == "data" and self._of(Symbol("data", (*symbol.path[:-1], name))):
+            raise RenameError(f"`{name}` names something else already")
+        alone = {o.span.file for o in places if o.whole or symbol.kind in ("local", "alias")}
+        for file in alone:
+            if any(text_of(o.span) == name for o in self._names(file) if _stands_alone(o)):
+                raise RenameError(f"`{name}` names something else in {file}")
+
+    # Ways to go on
 
     def completions(self, file: str, offset: int) -> list[Completion]:
         """What can stand at a place, by what of it is written already."""
-        before = _BEFORE.search(self.texts.get(file, "")[:offset])
+        text = self.texts.get(file, "")
+        before = _BEFORE.search(text[:offset])
         written = before[0] if before is not None else ""
-        found = [
-            Completion(builtin.name, "builtin", signature_text(builtin.signature))
-            for builtin in REGISTRY
-            if not builtin.name.startswith("internal.") and not builtin.infix
-        ]
-        if "." not in written:
-            found += [Completion(word, "keyword") for word in sorted(KEYWORDS | V1_KEYWORDS)]
-            found += [Completion(word, "document") for word in ("data", "input")]
-        found += [Completion(name, "rule", detail) for name, detail in self._names(file)]
+        if self._is_quoted(file, offset):
+            return []
+        if written.startswith("input."):
+            found = list(self._fields(written, file, offset))
+        else:
+            found = [
+                Completion(builtin.name, "builtin", signature_text(builtin.signature))
+                for builtin in self.registry
+                if not builtin.name.startswith("internal.") and not builtin.infix
+            ]
+            if "." not in written:
+                found += [Completion(word, "keyword") for word in sorted(_WORDS)]
+                found += [Completion(word, "document") for word in ("data", "input")]
+                found += [Completion(n, "variable") for n in self._variables(file, offset)]
+            found += [Completion(name, "rule", detail) for name, detail in self._reachable(file)]
         matching = [each for each in found if each.text.startswith(written)]
-        return sorted(dict.fromkeys(matching), key=lambda each: each.text)
+        unique = {each.text: each for each in reversed(matching)}
+        return sorted(unique.values(), key=lambda each: each.text)
+
+    def signatures(self, file: str, offset: int) -> tuple[list[Signature], int]:
+        """How the function is called whose operands are written at a place; and which operand."""
+        call = call_at(self._tokens_before(file, offset))
+        if call is None:
+            return [], 0
+        return self._signatures(file, call), call.operand
 
     def formatted(self, file: str) -> str | None:
         """The text in its canonical layout; None where it cannot be parsed."""
@@ -143,84 +240,216 @@ class Policies:
         except RegoError:
             return None
 
+    # Symbols
+
+    def rules(self, file: str) -> list[Rule]:
+        """The rules of a file, in order."""
+        module = self._module(file)
+        return list(module.rules) if module is not None else []
+
+    def package(self, file: str) -> Span | None:
+        """The package statement of a file."""
+        module = self._module(file)
+        return module.package.span if module is not None else None
+
+    def search(self, query: str) -> list[tuple[str, Rule]]:
+        """Rules of all files whose path has the letters of `query` in their order."""
+        pattern = re.compile(".*?".join(map(re.escape, query.lower())))
+        found = []
+        for parsed in self.parsed.values():
+            module = parsed.module
+            if module is None:
+                continue
+            package = "".join(map(operand_text, module.package.path))
+            for rule in module.rules:
+                path = f"data{package}.{rule.head.ref.span.text}"
+                if pattern.search(path.lower()):
+                    found.append((path, rule))
+        return found[:MAX_SYMBOLS]
+
     # Names
 
-    def _names(self, file: str) -> Iterator[tuple[str, str]]:
+    def _module(self, file: str) -> Module | None:
+        parsed = self.parsed.get(file)
+        return parsed.module if parsed is not None else None
+
+    def _names(self, file: str) -> list[Occurrence]:
+        found = self._found.get(file)
+        if found is None:
+            module = self._module(file)
+            found = []
+            if module is not None:
+                found = occurrences(module, self._exports(module), self.registry)
+            self._found[file] = found
+        return found
+
+    def _all(self) -> Iterator[Occurrence]:
+        for file in self.parsed:
+            yield from self._names(file)
+
+    def _of(self, symbol: Symbol) -> list[Occurrence]:
+        return [occurrence for occurrence in self._all() if occurrence.symbol == symbol]
+
+    def _exports(self, module: Module) -> set[str]:
+        """The names of the rules of a module's package."""
+        modules = [each.module for each in self.parsed.values() if each.module is not None]
+        heads = [
+            rule.head.ref.head
+            for each in modules
+            if each.package.path == module.package.path
+            for rule in each.rules
+        ]
+        return {head.name for head in heads if isinstance(head, Var)}
+
+    def _symbol_in_text(self, file: str, offset: int) -> tuple[Symbol, Span] | None:
+        """The same for a statement that cannot be parsed: a dotted name up to the place."""
+        module = self._module(file)
+        if module is None or self._is_quoted(file, offset):
+            return None
+        source = Source(file, self.texts[file])
+        start = source.text.rfind("\n", 0, offset) + 1
+        end = source.text.find("\n", offset)
+        line = source.text[start : end if end >= 0 else len(source.text)]
+        for match in _DOTTED.finditer(line):
+            if match.start() <= offset - start <= match.end():
+                whole = match[0]
+                cut = whole.find(".", offset - start - match.start())
+                name = whole if cut < 0 else whole[:cut]
+                span = Lexer(source).span(start + match.start(), start + match.start() + len(name))
+                if whole in self.registry:
+                    return Symbol("builtin", (whole,)), span
+                symbol = resolve_text(name, module, self._exports(module))
+                return None if symbol is None else (symbol, span)
+        return None
+
+    def _rules(self, symbol: Symbol) -> list[Rule]:
+        """The rules that a path leads to, or through."""
+        starts = {(o.span.file, o.span.start) for o in self._of(symbol) if o.defines and o.whole}
+        length = len(symbol.path)
+        while not starts and length > 1:
+            length -= 1
+            outer = Symbol(symbol.kind, symbol.path[:length])
+            starts = {(o.span.file, o.span.start) for o in self._of(outer) if o.defines and o.whole}
+        return [
+            rule
+            for file in self.parsed
+            for rule in self.rules(file)
+            if (file, rule.head.ref.head.span.start) in starts
+        ]
+
+    def _reachable(self, file: str) -> Iterator[tuple[str, str]]:
         """Rules as they can be called in `file`: by name, by import, by path."""
-        own = self.trees.get(file)
-        for tree in self.trees.values():
-            package = path_text(tree.package.path)
-            for rule in tree.rules:
+        own = self._module(file)
+        imports: dict[tuple[str, ...], str] = {}
+        for item in own.imports if own is not None else ():
+            symbol = resolve_text(import_name(item), own, ()) if own is not None else None
+            if symbol is not None and symbol.kind == "data":
+                imports[symbol.path] = import_name(item)
+        for parsed in self.parsed.values():
+            module = parsed.module
+            if module is None:
+                continue
+            path = module.package.path
+            package = f"data{''.join(map(operand_text, path))}"
+            for rule in module.rules:
                 name = rule.head.ref.head.span.text
                 yield f"{package}.{name}", ""
-                if own is None:
-                    continue
-                if tree.package.path == own.package.path:
+                if own is not None and path == own.package.path:
                     yield name, package
-                for found in own.imports:
-                    if _path(found.path) == package:
-                        yield f"{_alias(found.alias, found.path)}.{name}", package
+                if path in imports:
+                    yield f"{imports[path]}.{name}", package
 
-    def _rules(self, file: str, name: str) -> Iterator[Rule]:
-        """The rules that a name, as written in `file`, stands for."""
-        tree = self.trees.get(file)
-        if tree is None or not name:
-            return
-        path = self._full(tree, name)
-        for other in self.trees.values():
-            package = path_text(other.package.path)
-            for rule in other.rules:
-                full = f"{package}.{_rule_name(rule)}"
-                if path == full or path.startswith(f"{full}."):
-                    yield rule
+    def _fields(self, written: str, file: str, offset: int) -> Iterator[Completion]:
+        """What policies read of the input below what is written."""
+        *above, _ = written.removeprefix("input.").split(".")
+        outer = tuple(above)
+        for path in chain(self._read_paths(file, offset), self._written_paths(file, offset)):
+            if path[: len(outer)] == outer and len(path) > len(outer):
+                name = path[len(outer)]
+                if _NAME.match(name):
+                    yield Completion(".".join(("input", *outer, name)), "field")
 
-    def _full(self, tree: Module, name: str) -> str:
-        first, dot, rest = name.partition(".")
-        if first in ("data", "input"):
-            return name
-        for found in tree.imports:
-            if _alias(found.alias, found.path) == first:
-                return f"{_path(found.path)}{dot}{rest}"
-        return f"{path_text(tree.package.path)}.{name}"
+    def _read_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
+        """The paths below `input` in all files, but for what is being typed."""
+        for symbol, span, *_ in self._all():
+            if symbol.kind == "input" and (span.end != offset or span.file != file):
+                yield symbol.path
 
-    def _local(self, tree: Module, name: str, offset: int) -> Iterator[Span]:
-        """Where a variable of the rule around `offset` stands first."""
-        for rule in tree.rules:
-            if not rule.span.start <= offset <= rule.span.end:
-                continue
-            uses = [n.span for n in walk(rule) if isinstance(n, Var) and n.name == name]
-            own = rule.head.ref.head.span
-            uses = [span for span in uses if span.start != own.start]
-            if uses:
-                yield min(uses, key=lambda span: span.start)
+    def _written_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
+        """Those in the text of a file, of which some may stand in a broken statement."""
+        for match in _DOTTED.finditer(self.texts.get(file, "")):
+            first, *rest = match[0].split(".")
+            if first == "input" and match.end() != offset:
+                yield tuple(rest)
 
-    def _comment(self, rule: Rule) -> str:
-        """The comment right above a rule."""
-        lines = rule.span.source.text.split("\n")[: rule.span.row - 1]
-        said: list[str] = []
-        while lines and lines[-1].startswith("#"):
-            said.insert(0, lines.pop().lstrip("#").strip())
-        return "\n".join(said)
+    def _variables(self, file: str, offset: int) -> Iterator[str]:
+        """The names in the statement that is being written, before and behind the place."""
+        tokens = list(self._statement(file, offset))
+        for before, token in zip([None, *tokens], tokens, strict=False):
+            dotted = before is not None and before.kind == "." and before.end == token.start
+            around = token.start < offset <= token.end
+            if token.kind == IDENT and not dotted and not around and token.text not in _WORDS:
+                yield token.text
+
+    # Text that is being typed
+
+    def _statement(self, file: str, offset: int) -> Iterator[Token]:
+        """The tokens of the statement around a place."""
+        text = self.texts.get(file, "")
+        start = max((m.start() for m in _LINE.finditer(text, 0, offset)), default=0)
+        lexer = Lexer(Source(file, text))
+        for token in loose_tokens(lexer, lexer.after(start)):
+            at_margin = token.start > offset and text[token.start - 1] == "\n"
+            if token.kind == EOF or (at_margin and token.kind == IDENT):
+                return
+            yield token
+
+    def _tokens_before(self, file: str, offset: int) -> list[Token]:
+        return [token for token in self._statement(file, offset) if token.start < offset]
+
+    def _is_quoted(self, file: str, offset: int) -> bool:
+        """Whether a place is inside of a string or a comment."""
+        line = self.texts.get(file, "")[:offset].rpartition("\n")[2]
+        outside = _QUOTED.sub("", line)
+        return ('"' in outside or "#" in outside) and not _IN_TEMPLATE.search(outside)
+
+    def _signatures(self, file: str, call: CallAt) -> list[Signature]:
+        builtin = self.registry.get(call.name)
+        if builtin is not None:
+            return [builtin_signature(builtin)]
+        module = self._module(file)
+        symbol = resolve_text(call.name, module, self._exports(module)) if module else None
+        rules = self._rules(symbol) if symbol is not None else []
+        return [
+            Signature(
+                f"{call.name}({', '.join(arg.span.text for arg in rule.head.args)})",
+                tuple([arg.span.text for arg in rule.head.args]),
+                _comment(rule),
+            )
+            for rule in rules
+            if rule.head.args is not None
+        ]
 
 
-def _rule_name(rule: Rule) -> str:
-    name = rule.head.ref.head.span.text
-    for arg in rule.head.ref.args:
-        if not (isinstance(arg, Scalar) and isinstance(arg.value, str)):
-            break
-        name += operand_text(arg.value)
-    return name
+_LINE: Final = re.compile(r"^[A-Za-z_]", re.MULTILINE)
+_IN_TEMPLATE: Final = re.compile(r'\$"[^"]*\{[^}"]*\Z')
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|`[^`]*+`')
 
 
-def _path(path: Ref | Var) -> str:
-    if isinstance(path, Var):
-        return path.name
-    head = path.head.name if isinstance(path.head, Var) else ""
-    return head + "".join([operand_text(arg.value) for arg in path.args if isinstance(arg, Scalar)])
+def _inside(span: Span) -> tuple[int, int]:
+    """Where a name begins and ends, without quotes."""
+    quoted = span.text[:1] in ('"', "`")
+    return span.start + quoted, span.end - quoted
 
 
-def _alias(alias: str | None, path: Ref | Var) -> str:
-    if alias is not None:
-        return alias
-    last = path.args[-1] if isinstance(path, Ref) else path
-    return str(last.value) if isinstance(last, Scalar) else _path(path)
+def _stands_alone(occurrence: Occurrence) -> bool:
+    return occurrence.whole or occurrence.symbol.kind in ("local", "alias")
+
+
+def _comment(rule: Rule) -> str:
+    """The comment right above a rule."""
+    lines = rule.span.source.text.split("\n")[: rule.span.row - 1]
+    said: list[str] = []
+    while lines and lines[-1].startswith("#"):
+        said.insert(0, lines.pop().lstrip("#").strip())
+    return "\n".join(said)

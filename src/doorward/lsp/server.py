@@ -1,26 +1,30 @@
 """The Language Server Protocol over standard input and output: what `language` answers, carried.
 
 Only this file knows the protocol's library. Policies of the workspace are read when the editor
-connects; what is open in the editor counts as the editor has it, saved or not.
+connects, and again when it says that a file has changed; what is open in the editor counts as the
+editor has it, saved or not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import TextDocument
 
 from doorward import __version__
-from doorward.lsp.language import Policies
+from doorward.lsp.language import NEAR_NAME, Policies, RenameError
 from doorward.pdp.loader import LoadError, list_files
-from doorward.rego import Diagnostic, Source, Span
+from doorward.rego import REGISTRY, Diagnostic, Registry, Source, Span
+from doorward.rego.errors import Fix
+from doorward.rego.syntax.nodes import Rule
 
 __all__ = ["make_server"]
 
@@ -33,47 +37,113 @@ MAX_BYTES: Final = 16 << 20
 _KINDS = {
     "builtin": types.CompletionItemKind.Function,
     "document": types.CompletionItemKind.Module,
+    "field": types.CompletionItemKind.Field,
     "keyword": types.CompletionItemKind.Keyword,
     "rule": types.CompletionItemKind.Variable,
+    "variable": types.CompletionItemKind.Variable,
 }
 
 
-def make_server() -> LanguageServer:
-    """A server that has not been started."""
+def make_server(registry: Registry = REGISTRY) -> LanguageServer:
+    """A server that has not been started, for policies that may call what `registry` has."""
     server = LanguageServer("doorward", __version__, types.TextDocumentSyncKind.Full)
-    editor = _Editor(server)
+    editor = _Editor(server, registry)
     answers: dict[str, Callable[..., Any]] = {
         types.INITIALIZED: editor.read_workspace,
+        types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: editor.read_folders_again,
+        types.WORKSPACE_DID_CHANGE_WATCHED_FILES: editor.files_changed,
         types.TEXT_DOCUMENT_DID_OPEN: editor.opened,
         types.TEXT_DOCUMENT_DID_CHANGE: editor.changed,
         types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,
         types.TEXT_DOCUMENT_HOVER: editor.hover,
         types.TEXT_DOCUMENT_DEFINITION: editor.definition,
+        types.TEXT_DOCUMENT_REFERENCES: editor.references,
+        types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: editor.highlights,
+        types.TEXT_DOCUMENT_PREPARE_RENAME: editor.prepare_rename,
+        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: editor.symbols,
+        types.WORKSPACE_SYMBOL: editor.search,
         types.TEXT_DOCUMENT_FORMATTING: editor.formatting,
     }
     for name, answer in answers.items():
         server.feature(name)(partial(answer))  # the library marks what it is given
-    options = types.CompletionOptions(trigger_characters=["."])
-    server.feature(types.TEXT_DOCUMENT_COMPLETION, options)(partial(editor.completion))
+    with_options: list[tuple[str, Any, Callable[..., Any]]] = [
+        (
+            types.TEXT_DOCUMENT_COMPLETION,
+            types.CompletionOptions(trigger_characters=["."]),
+            editor.completion,
+        ),
+        (
+            types.TEXT_DOCUMENT_SIGNATURE_HELP,
+            types.SignatureHelpOptions(trigger_characters=["(", ","]),
+            editor.signature_help,
+        ),
+        (types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True), editor.rename),
+        (
+            types.TEXT_DOCUMENT_CODE_ACTION,
+            types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+            editor.code_actions,
+        ),
+    ]
+    for name, options, answer in with_options:
+        server.feature(name, options)(partial(answer))
     return server
 
 
 class _Editor:
     """One editor: its policies, under the URIs that it knows them by."""
 
-    def __init__(self, server: LanguageServer) -> None:
+    def __init__(self, server: LanguageServer, registry: Registry) -> None:
         self.server = server
-        self.policies = Policies()
+        self.policies = Policies(registry)
+        self._open: set[str] = set()
         self._published: dict[str, list[types.Diagnostic]] = {}
+        self._found: dict[str, list[Diagnostic]] = {}
         self._waiting: asyncio.TimerHandle | None = None
 
     # What the editor tells
 
     def read_workspace(self, _: types.InitializedParams) -> None:
-        for folder in self.server.workspace.folders.values():
-            path = to_fs_path(folder.uri)
-            if path is not None:
-                self._read_folder(path)
+        for folder in self._folders():
+            self._read_folder(folder)
+        self._watch()
+        self._publish()
+
+    def _folders(self) -> Iterable[str]:
+        """The folders of the workspace; of an editor that knows of one only, its root."""
+        workspace = self.server.workspace
+        uris = [folder.uri for folder in workspace.folders.values()]
+        if not uris and workspace.root_uri:
+            uris = [workspace.root_uri]
+        return [path for uri in uris if (path := to_fs_path(uri)) is not None]
+
+    def _watch(self) -> None:
+        """Ask to be told when policies change without the editor."""
+        capabilities = self.server.client_capabilities.workspace
+        watching = capabilities.did_change_watched_files if capabilities is not None else None
+        if watching is None or not watching.dynamic_registration:
+            return
+        options = types.DidChangeWatchedFilesRegistrationOptions(
+            [types.FileSystemWatcher("**/*.rego")]
+        )
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        registration = types.Registration("policies", method, options)
+        self.server.client_register_capability(types.RegistrationParams([registration]))
+
+    def read_folders_again(self, _: types.DidChangeWorkspaceFoldersParams) -> None:
+        for uri in set(self.policies.texts) - self._open:
+            self.policies.remove(uri)
+        for folder in self._folders():
+            self._read_folder(folder)
+        self._publish()
+
+    def files_changed(self, params: types.DidChangeWatchedFilesParams) -> None:
+        for change in params.changes:
+            path = to_fs_path(change.uri)
+            if change.uri in self._open or path is None or not path.endswith(".rego"):
+                continue
+            self.policies.remove(change.uri)
+            if Path(path).is_file():
+                self._read(path)
         self._publish()
 
     def _read_folder(self, folder: str) -> None:
@@ -90,15 +160,17 @@ class _Editor:
 
     def _read(self, name: str) -> None:
         uri = from_fs_path(name)
+        if uri is None or uri in self._open:
+            return
         try:
             with open(name, "rb") as file:
                 text = file.read(MAX_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError):
             return  # The commands say what is wrong with it; here it is only not known.
-        if uri is not None:
-            self.policies.put(uri, text)
+        self.policies.put(uri, text)
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        self._open.add(params.text_document.uri)
         self._take(params.text_document.uri)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
@@ -108,6 +180,7 @@ class _Editor:
         """What was not saved is forgotten."""
         uri = params.text_document.uri
         path = to_fs_path(uri)
+        self._open.discard(uri)
         self.policies.remove(uri)
         if path is not None and Path(path).is_file():
             self._read(path)
@@ -122,9 +195,10 @@ class _Editor:
 
     def _publish(self) -> None:
         """Tell the editor what has changed since it was told last."""
+        self._found = self.policies.diagnostics()
         found = {
             uri: [self._diagnostic(each) for each in diagnostics]
-            for uri, diagnostics in self.policies.diagnostics().items()
+            for uri, diagnostics in self._found.items()
         }
         for uri in found.keys() | self._published.keys():
             now = found.get(uri, [])
@@ -144,8 +218,32 @@ class _Editor:
 
     def definition(self, params: types.DefinitionParams) -> list[types.Location]:
         uri, offset = self._place(params.text_document.uri, params.position)
-        found = self.policies.definition(uri, offset)
-        return [types.Location(span.file, self._range(span)) for span in found]
+        return self._locations(self.policies.definition(uri, offset))
+
+    def references(self, params: types.ReferenceParams) -> list[types.Location]:
+        uri, offset = self._place(params.text_document.uri, params.position)
+        definitions = params.context.include_declaration
+        return self._locations(self.policies.references(uri, offset, definitions=definitions))
+
+    def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+        uri, offset = self._place(params.text_document.uri, params.position)
+        found = self.policies.references(uri, offset)
+        return [types.DocumentHighlight(self._range(span)) for span in found if span.file == uri]
+
+    def prepare_rename(self, params: types.PrepareRenameParams) -> types.Range | None:
+        uri, offset = self._place(params.text_document.uri, params.position)
+        span = self.policies.renamable(uri, offset)
+        return None if span is None else self._range(span)
+
+    def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
+        uri, offset = self._place(params.text_document.uri, params.position)
+        try:
+            edits = self.policies.renamed(uri, offset, params.new_name)
+        except RenameError as error:
+            raise JsonRpcInvalidParams(str(error)) from None
+        return types.WorkspaceEdit(
+            {file: [self._edit(file, fix) for fix in fixes] for file, fixes in edits.items()}
+        )
 
     def completion(self, params: types.CompletionParams) -> types.CompletionList:
         uri, offset = self._place(params.text_document.uri, params.position)
@@ -154,6 +252,65 @@ class _Editor:
             for each in self.policies.completions(uri, offset)
         ]
         return types.CompletionList(is_incomplete=False, items=items)
+
+    def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+        uri, offset = self._place(params.text_document.uri, params.position)
+        found, operand = self.policies.signatures(uri, offset)
+        if not found:
+            return None
+        signatures = [
+            types.SignatureInformation(
+                each.label,
+                each.doc or None,
+                [types.ParameterInformation(name) for name in each.parameters],
+            )
+            for each in found
+        ]
+        return types.SignatureHelp(signatures, 0, operand)
+
+    def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        uri = params.text_document.uri
+        rules = [
+            types.DocumentSymbol(
+                rule.head.ref.span.text,
+                _symbol_kind(rule),
+                self._range(rule.span),
+                self._range(rule.head.ref.span),
+            )
+            for rule in self.policies.rules(uri)
+        ]
+        package = self.policies.package(uri)
+        if package is None:
+            return rules
+        name = package.text.removeprefix("package").strip()
+        place, kind = self._range(package), types.SymbolKind.Package
+        return [types.DocumentSymbol(name, kind, place, place), *rules]
+
+    def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        return [
+            types.WorkspaceSymbol(
+                location=types.Location(rule.span.file, self._range(rule.head.ref.span)),
+                name=path,
+                kind=_symbol_kind(rule),
+            )
+            for path, rule in self.policies.search(params.query)
+        ]
+
+    def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """What hints say, as changes of the text."""
+        uri = params.text_document.uri
+        found = []
+        for diagnostic in self._found.get(uri, []):
+            fix, shown = diagnostic.fix, self._diagnostic(diagnostic)
+            if fix is None or not _overlap(shown.range, params.range):
+                continue
+            edit = types.WorkspaceEdit({uri: [self._edit(uri, fix)]})
+            kind = types.CodeActionKind.QuickFix
+            title = diagnostic.hint or diagnostic.message
+            found.append(
+                types.CodeAction(title, kind, diagnostics=[shown], is_preferred=True, edit=edit)
+            )
+        return found
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
         uri = params.text_document.uri
@@ -172,15 +329,22 @@ class _Editor:
     def _place(self, uri: str, position: types.Position) -> tuple[str, int]:
         return uri, self._document(uri).offset_at_position(position)
 
+    def _locations(self, spans: Iterable[Span]) -> list[types.Location]:
+        return [types.Location(span.file, self._range(span)) for span in spans]
+
     def _diagnostic(self, found: Diagnostic) -> types.Diagnostic:
         message = found.message if not found.hint else f"{found.message}\nhint: {found.hint}"
+        severity = types.DiagnosticSeverity.Error
+        if found.code == NEAR_NAME:
+            severity = types.DiagnosticSeverity.Information
         return types.Diagnostic(
-            self._range(found.span),
-            message,
-            severity=types.DiagnosticSeverity.Error,
-            code=found.code,
-            source="doorward",
+            self._range(found.span), message, severity=severity, code=found.code, source="doorward"
         )
+
+    def _edit(self, uri: str, fix: Fix) -> types.TextEdit:
+        source = Source(uri, self.policies.texts[uri])
+        start, end = self._position(source, fix.start), self._position(source, fix.end)
+        return types.TextEdit(types.Range(start, end), fix.text)
 
     def _range(self, span: Span) -> types.Range:
         start = self._position(span.source, span.start)
@@ -192,3 +356,13 @@ class _Editor:
         row = before.count("\n")
         line = before.rpartition("\n")[2]
         return types.Position(row, self.server.workspace.position_codec.client_num_units(line))
+
+
+def _symbol_kind(rule: Rule) -> types.SymbolKind:
+    if rule.head.args is not None:
+        return types.SymbolKind.Function
+    return types.SymbolKind.Array if rule.head.key is not None else types.SymbolKind.Variable
+
+
+def _overlap(one: types.Range, other: types.Range) -> bool:
+    return one.start <= other.end and other.start <= one.end

@@ -22,7 +22,7 @@ from doorward.rego.syntax.nodes import Module, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import UNDEFINED, Key
 
-__all__ = ["add_hints", "names_of_modules", "near_path"]
+__all__ = ["add_hints", "names_of_modules", "near_name", "near_path"]
 
 MAX_NAMES: Final = 5_000
 """Names that one is compared with."""
@@ -121,9 +121,15 @@ def _of_function(name: str, span: Span, names: Names, registry: Registry) -> str
 
 
 def _near(name: str, names: Iterable[str]) -> str | None:
+    close = near_name(name, names)
+    return f"did you mean `{close}`?" if close is not None else None
+
+
+def near_name(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is most like `name`, and another."""
     known = [each for each, _ in zip(names, range(MAX_NAMES), strict=False) if each != name]
     close = get_close_matches(name, known, 1, _LIKE)
-    return f"did you mean `{close[0]}`?" if close else None
+    return close[0] if close else None
 
 
 def names_of_modules(modules: Sequence[Module], span: Span) -> Iterator[str]:
@@ -156,8 +162,8 @@ def near_path(path: Path, root: RuleNode, data: Any) -> str | None:
     for at, key in enumerate(path[1:], start=1):
         names = list(_names(node, base))
         if key not in names:
-            close = get_close_matches(str(key), names, 1, _LIKE) if isinstance(key, str) else []
-            return path_text((*path[1:at], close[0])) if close else None
+            close = near_name(key, names) if isinstance(key, str) else None
+            return path_text((*path[1:at], close)) if close is not None else None
         node = node.children.get(key) if node is not None else None
         base = base.get(key, UNDEFINED) if isinstance(base, dict) else UNDEFINED
         if node is not None and node.definitions:

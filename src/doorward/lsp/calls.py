@@ -1,0 +1,75 @@
+"""The call that somebody is writing: which function, which operand, and what it takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.builtins.signature import type_text
+from doorward.rego.syntax.lexer import BRACKETS, IDENT, Token
+
+__all__ = ["CallAt", "Signature", "builtin_signature", "call_at"]
+
+
+class Signature(NamedTuple):
+    """How a function is called: `label` holds each of `parameters`; `doc` may be empty."""
+
+    label: str
+    parameters: tuple[str, ...]
+    doc: str
+
+
+class CallAt(NamedTuple):
+    """A function by its name as it is written, and the number of the operand, from 0."""
+
+    name: str
+    operand: int
+
+
+def call_at(tokens: Sequence[Token]) -> CallAt | None:
+    """The innermost call that is not closed at the end of `tokens`."""
+    commas = depth = 0
+    for n in range(len(tokens) - 1, -1, -1):
+        kind = tokens[n].kind
+        if kind in BRACKETS.values():
+            depth += 1
+        elif kind in BRACKETS and depth:
+            depth -= 1
+        elif kind == "(" and (name := _name_before(tokens, n)):
+            return CallAt(name, commas)
+        elif kind in BRACKETS:
+            commas = 0
+        elif kind == "," and not depth:
+            commas += 1
+    return None
+
+
+def _name_before(tokens: Sequence[Token], end: int) -> str:
+    """The dotted name that ends right before a token."""
+    parts: list[str] = []
+    follows = tokens[end].start
+    for token in reversed(tokens[:end]):
+        wanted = (IDENT,) if len(parts) % 2 == 0 else (".",)
+        if token.kind not in wanted or token.end != follows:
+            break
+        parts.append(token.text)
+        follows = token.start
+    return "".join(reversed(parts)).lstrip(".")
+
+
+def builtin_signature(builtin: Builtin) -> Signature:
+    """How a built-in is called: its operands under the names of the function behind it."""
+    signature = builtin.signature
+    names = list(inspect.signature(builtin.body).parameters.values())[builtin.context :]
+    types = [type_text(type_) for type_ in signature.args]
+    parameters = [
+        f"{names[n].name}: {text}" if n < len(names) and names[n].kind.name[0] != "V" else text
+        for n, text in enumerate(types)
+    ]
+    if signature.variadic is not None:
+        parameters.append(f"{type_text(signature.variadic)} …")
+    result = f" → {type_text(signature.result)}" if signature.result is not None else ""
+    label = f"{builtin.name}({', '.join(parameters)}){result}"
+    return Signature(label, tuple(parameters), builtin.doc)

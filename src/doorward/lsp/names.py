@@ -1,0 +1,214 @@
+"""What each name in a policy stands for: rules, input, variables, imports, built-ins.
+
+A name that stands for something is an `Occurrence` of a `Symbol`; a reference has one for each of
+its constant parts, so that `data.roles.admin` names a package and a rule. Names are resolved as
+the compiler resolves them, and nothing but trees is known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from doorward.rego import Span
+from doorward.rego.analysis.resolve import Resolver, import_name
+from doorward.rego.syntax.nodes import Call, Head, Import, Module, Package, Ref, Scalar, Var
+from doorward.rego.syntax.walk import Node, children, walk
+
+__all__ = ["Occurrence", "Symbol", "occurrences", "resolve_text", "text_of"]
+
+_ROOTS: Final = ("data", "input")
+_ALIAS: Final = re.compile(r"\bas\s+(\w+)\s*\Z")
+
+
+class Symbol(NamedTuple):
+    """`kind` is data, input, local, alias or builtin; `path` what tells it from others of its kind.
+
+    The path of a local variable or an alias begins with its file.
+    """
+
+    kind: str
+    path: tuple[str, ...]
+
+
+class Occurrence(NamedTuple):
+    symbol: Symbol
+    span: Span
+    defines: bool = False
+    whole: bool = False
+    """Whether the name stands alone, without the path that leads to it."""
+
+
+def occurrences(
+    module: Module, exports: Iterable[str], builtins: Container[str]
+) -> list[Occurrence]:
+    """Every name of a module; `exports` are the names of the rules of its package."""
+    return list(dict.fromkeys(_Names(module, exports, builtins).all()))
+
+
+def text_of(span: Span) -> str:
+    """The name that a span shows, without quotes."""
+    return span.text.strip('"`')
+
+
+class _Names:
+    """The names of one module."""
+
+    def __init__(self, module: Module, exports: Iterable[str], builtins: Container[str]) -> None:
+        self.module = module
+        self.file = module.span.file
+        self.package = module.package.path
+        self.exports = frozenset(exports)
+        self.builtins = builtins
+        self.imports = {
+            import_name(item): item for item in module.imports if _path_of(item)[0] in _ROOTS
+        }
+        self.locals: dict[int, str] = {}
+        """The variables by where they stand, under names that no other variable has."""
+        self.declared: set[int] = set()
+        self._find_locals()
+
+    def _find_locals(self) -> None:
+        resolved = Resolver(self.package, self.exports, self.module.imports).module(self.module)
+        for rule in resolved.rules:
+            for node in walk(rule):
+                if isinstance(node, Var) and not node.is_wildcard and node.name not in _ROOTS:
+                    start = node.span.start
+                    if "@" in node.name:
+                        self.declared.add(start)
+                    # One that is only used belongs to its rule.
+                    unique = node.name if "@" in node.name else f"{node.name}@@{rule.span.start}"
+                    self.locals[start] = unique
+
+    def all(self) -> Iterator[Occurrence]:
+        yield from self._package(self.module.package)
+        for item in self.module.imports:
+            yield from self._import(item)
+        for rule in self.module.rules:
+            yield from self._node(rule)
+
+    def _package(self, package: Package) -> Iterator[Occurrence]:
+        for n, term in enumerate(package.terms, start=1):
+            path = package.path[:n]
+            yield Occurrence(Symbol("data", path), term.span, defines=path == package.path)
+
+    def _import(self, item: Import) -> Iterator[Occurrence]:
+        path = item.path
+        if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in _ROOTS:
+            yield from self._segments(path.head.name, (), path.args)
+        alias = _ALIAS.search(item.span.text) if item.alias is not None else None
+        if alias is not None:
+            span = item.span
+            start = span.start + alias.start(1)
+            place = Span(span.source, start, start + len(alias[1]), span.row, 0)
+            yield Occurrence(Symbol("alias", (self.file, alias[1])), place, defines=True)
+
+    def _node(self, node: Node) -> Iterator[Occurrence]:
+        if isinstance(node, Head):
+            yield from self._head(node)
+        elif isinstance(node, Call):
+            if not node.infix:
+                yield from self._reference(node.operator)
+            for arg in node.args:
+                yield from self._node(arg)
+        elif isinstance(node, Ref):
+            yield from self._reference(node)
+        elif isinstance(node, Var):
+            yield from self._reference(Ref(node, (), node.span))
+        else:
+            for child in children(node):
+                yield from self._node(child)
+
+    def _head(self, head: Head) -> Iterator[Occurrence]:
+        name = head.ref.head
+        if isinstance(name, Var):
+            path = (*self.package, name.name)
+            yield Occurrence(Symbol("data", path), name.span, defines=True, whole=True)
+            yield from self._segments("data", path, head.ref.args, defines=True)
+        for part in (*(head.args or ()), head.key, head.value):
+            if part is not None:
+                yield from self._node(part)
+
+    def _reference(self, ref: Ref) -> Iterator[Occurrence]:
+        head = ref.head
+        if not isinstance(head, Var):
+            yield from self._node(head)
+            yield from self._segments("", (), ref.args)
+            return
+        name = head.name
+        start = head.span.start
+        if start in self.declared or (start in self.locals and not self._is_builtin(ref)):
+            symbol = Symbol("local", (self.file, self.locals[start]))
+            yield Occurrence(symbol, head.span)
+            yield from self._segments("", (), ref.args)
+        elif name in _ROOTS:
+            yield from self._segments(name, (), ref.args)
+        elif name in self.imports:
+            yield from self._imported(self.imports[name], head, ref)
+        elif name in self.exports:
+            path = (*self.package, name)
+            yield Occurrence(Symbol("data", path), head.span, whole=True)
+            yield from self._segments("data", path, ref.args)
+        elif self._is_builtin(ref):
+            yield Occurrence(Symbol("builtin", (_dotted(ref),)), ref.span)
+        else:
+            yield from self._segments("", (), ref.args)
+
+    def _is_builtin(self, ref: Ref) -> bool:
+        return _dotted(ref) in self.builtins
+
+    def _imported(self, item: Import, head: Var, ref: Ref) -> Iterator[Occurrence]:
+        root, path = _path_of(item)
+        symbol = Symbol(root, path)
+        if item.alias is not None:
+            symbol = Symbol("alias", (self.file, item.alias))
+        yield Occurrence(symbol, head.span, whole=item.alias is None)
+        yield from self._segments(root, path, ref.args)
+
+    def _segments(
+        self, root: str, path: tuple[str, ...], args: Iterable[Node], *, defines: bool = False
+    ) -> Iterator[Occurrence]:
+        """The constant parts of a reference below `path`, and the names in those that are not."""
+        constant = bool(root)
+        for arg in args:
+            if isinstance(arg, Scalar) and isinstance(arg.value, str):
+                path = (*path, arg.value)
+                if constant:
+                    yield Occurrence(Symbol(root, path), arg.span, defines=defines)
+            else:
+                constant = False
+                yield from self._node(arg)
+
+
+def _dotted(ref: Ref) -> str:
+    """A reference of plain names as built-ins are called; "" for others."""
+    parts = [ref.head.name if isinstance(ref.head, Var) else ""]
+    for arg in ref.args:
+        if not (isinstance(arg, Scalar) and isinstance(arg.value, str)):
+            return ""
+        parts.append(arg.value)
+    return ".".join(parts)
+
+
+def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
+    """The root and the path that an import stands for."""
+    path = item.path
+    if isinstance(path, Var):
+        return path.name, ()
+    root = path.head.name if isinstance(path.head, Var) else ""
+    return root, tuple([str(arg.value) for arg in path.args if isinstance(arg, Scalar)])
+
+
+def resolve_text(name: str, module: Module, exports: Container[str]) -> Symbol | None:
+    """What a dotted name in a text that cannot be parsed likely stands for."""
+    first, *rest = name.split(".")
+    if first in _ROOTS:
+        return Symbol(first, tuple(rest)) if rest else None
+    for item in module.imports:
+        if import_name(item) == first:
+            root, path = _path_of(item)
+            return Symbol(root, (*path, *rest))
+    if first in exports:
+        return Symbol("data", (*module.package.path, first, *rest))
+    return None
