@@ -12,6 +12,7 @@ from typing import Final
 __all__ = ["EXTRAS", "missing_extra"]
 
 EXTRAS: Final = {
+    "anyio": "server",
     "envoy": "server",
     "google": "server",
     "grpc": "server",

@@ -34,7 +34,7 @@ _COMPARE: Final = "Rego compares with `==` and `!=`"
 HABITS: Final = (
     # Operators
     _habit(
-        r"\s*&&\s*",
+        r"(?<!\s)\s*+&&\s*",
         "`&&` is not Rego: put the conditions on lines of their own, all of them must hold",
         "; ",
         only_indented=True,
@@ -97,7 +97,7 @@ HABITS: Final = (
         "`if` begins a body; further conditions stand on lines of their own",
     ),
     _habit(
-        r"\s*\band\b\s*",
+        r"(?<!\s)\s*+\band\b\s*",
         "put the conditions on lines of their own, all of them must hold; "
         "or `import future.keywords.and`",
         "; ",
