@@ -21,6 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from doorward.edge import Edge, repeat
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
 from doorward.envoy.check import Check, Decider, Observer, make_check
 from doorward.envoy.descriptors import load_services
@@ -50,6 +51,7 @@ _SERVICES: Final[dict[Version, str]] = {
     "v3": "envoy.service.auth.v3.Authorization",
     "v2": "envoy.service.auth.v2.Authorization",
 }
+_SILENT: Final = Edge("silent-streams", "ending silent streams failed")
 _log: Final = logging.getLogger(__name__)
 
 
@@ -176,7 +178,13 @@ class _SilentStreams:
     def __init__(self) -> None:
         self._began: dict[grpc.ServicerContext, float] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="silent-streams", daemon=True)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._cancel_old, _SILENT),
+            kwargs={"stop": self._stopped},
+            name="silent-streams",
+            daemon=True,
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -194,13 +202,16 @@ class _SilentStreams:
         finally:
             self._began.pop(context, None)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(RECEIVE_TIMEOUT / 4):
-            for context, began in list(self._began.items()):
-                if monotonic() - began < RECEIVE_TIMEOUT:
-                    break
-                self._began.pop(context, None)
-                context.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+    def _cancel_old(self) -> bool:
+        """One round; False when it was the last."""
+        if self._stopped.wait(RECEIVE_TIMEOUT / 4):
+            return False
+        for context, began in list(self._began.items()):
+            if monotonic() - began < RECEIVE_TIMEOUT:
+                break
+            self._began.pop(context, None)
+            context.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+        return True
 
 
 def _to_handler(
