@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from doorward.rego.analysis.passes import Options, check
@@ -9,6 +11,7 @@ from doorward.rego.analysis.schemas import SchemaError, Schemas, schema_type
 from doorward.rego.analysis.type_errors import type_text
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.errors import CompileError
+from doorward.rego.numbers import Number
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
 
@@ -31,6 +34,9 @@ TYPES: list[tuple[object, str]] = [
     ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "string"),
     ({"allOf": [USER, {"type": "string"}]}, "object<name: string>"),
     ({"$ref": "#"}, "any"),
+    ({"anyOf": [False, False]}, "any"),
+    ({"allOf": [False, USER]}, "object<name: string>"),
+    ({"type": "string", "minimum": Number("1e400")}, "string"),
 ]
 
 
@@ -39,10 +45,37 @@ def test_a_schema_is_a_type(schema: object, text: str) -> None:
     assert type_text(schema_type(schema)) == text
 
 
-@pytest.mark.parametrize("schema", [{"type": "foo"}, {"type": 1}, {"$ref": "http://a.example/x"}])
+def doubling(depth: int) -> dict[str, object]:
+    """Each definition refers to the next one twice."""
+    parts: dict[str, object] = {}
+    for n in range(depth):
+        both = {x: {"$ref": f"#/definitions/d{n + 1}"} for x in "ab"}
+        parts[f"d{n}"] = {"anyOf": [{"properties": both}, {"type": "string"}]}
+    last = {f"d{depth}": {"type": "string"}}
+    return {"definitions": {**parts, **last}, "$ref": "#/definitions/d0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "foo"},
+        {"type": 1},
+        {"$ref": "http://a.example/x"},
+        {"$schema": 5},
+        {"properties": {"a": 5}},
+        {"anyOf": "x"},
+        5,
+        json.loads('{"not":' * 900 + "{}" + "}" * 900),
+    ],
+)
 def test_a_schema_that_cannot_be_read_is_refused(schema: object) -> None:
     with pytest.raises(SchemaError):
         schema_type(schema)
+
+
+def test_references_that_double_are_not_followed_to_the_end() -> None:
+    assert type_text(schema_type(doubling(5))).count("string") == 2**6 - 1
+    assert len(type_text(schema_type(doubling(40)))) < 1_000_000
 
 
 def refusal(text: str, schemas: Schemas | None = None) -> list[str]:

@@ -24,7 +24,7 @@ from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
 
-__all__ = ["marshal", "unmarshal"]
+__all__ = ["json_float", "marshal", "unmarshal"]
 
 MAX_TEXT: Final = 256 * 1024
 MAX_NODES: Final = 200_000
@@ -246,7 +246,7 @@ def _json_value(resolved: object) -> Value:
         if isnan(resolved) or isinf(resolved):
             shown = "NaN" if isnan(resolved) else "+Inf" if resolved > 0 else "-Inf"
             raise BuiltinError(f"json: unsupported value: {shown}")
-        return parse_number(_go_json_float(resolved))
+        return parse_number(json_float(resolved))
     return resolved  # type: ignore[return-value] # a string, bool, int or None
 
 
@@ -286,7 +286,7 @@ def _scientific(digits: str, exponent: int, width: int) -> str:
     return f"{digits[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):0{width}d}"
 
 
-def _go_json_float(value: float) -> str:
+def json_float(value: float) -> str:
     """A float64 as Go's `encoding/json` writes it."""
     sign, digits, exponent = _digits(value)
     if value and (exponent < -6 or exponent >= 21):
