@@ -7,14 +7,22 @@ means is for the caller: METADATA and the built-ins for YAML read it by two diff
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Node", "YamlError", "compose"]
+__all__ = ["Node", "YamlError", "compose", "go_syntax"]
 
 _BLANKS: Final = " \t\r\n\x85\u2028\u2029"
+_WORDS: Final = {
+    in_flow: re.compile(rf"(?:[^\0{_BLANKS}:{ends}]|:(?![\0{_BLANKS}]))*")
+    for in_flow, ends in ((False, ""), (True, r",\[\]{}?"))
+}
+"""What a plain scalar has between two blanks, outside brackets and inside."""
+
 _CORE: Final = "tag:yaml.org,2002:"
 
 
@@ -26,7 +34,8 @@ class YamlError(Exception):
 class Node:
     """One node: `value` is a text, a list of nodes, a list of pairs of them, or an alias's node.
 
-    `tag` is what was written, core tags as `!!int`, or "". `plain`: a scalar without quotes.
+    `tag` is what was written, core tags as `!!int`, or ""; of an alias the name of its anchor.
+    `plain`: a scalar without quotes.
     """
 
     kind: str
@@ -41,18 +50,18 @@ class Node:
         return self.value if self.kind == "alias" else self
 
 
-def compose(text: str, *, problem_first: bool = False) -> Node | None:
+def compose(text: str, *, is_old: bool = False) -> Node | None:
     """The first document of `text`; None if there is none.
 
-    `problem_first`: an error is placed where the problem is, not where its context begins, as in
-    the older version of the library.
+    `is_old`: as the second version of the library reads it. It places an error where the problem
+    is, the third one where its context begins.
     """
     import yaml  # only policies that use YAML need it
 
     try:
         loader = _loader_class()(text)
         try:
-            return _Composer(loader).document()
+            return _Composer(loader, is_old=is_old).document()
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -61,7 +70,7 @@ def compose(text: str, *, problem_first: bool = False) -> Node | None:
         lines = [mark.line for mark in marks if mark is not None and mark.line]
         place = ""
         if lines:
-            place = f"line {lines[-1 if problem_first else 0] + is_scanner}: "
+            place = f"line {lines[-1 if is_old else 0] + is_scanner}: "
         raise YamlError(f"yaml: {place}{_said(error)}") from None
     except yaml.reader.ReaderError:
         raise YamlError("yaml: control characters are not allowed") from None
@@ -97,10 +106,12 @@ _WORDINGS: Final = tuple(
         (r"^expected '>', .*", "did not find the expected '>'"),
         (r"^expected ' ', .*", "did not find expected whitespace or line break"),
         (r"^expected a digit or .*", "did not find expected digit or '.' character"),
+        (r"^expected a digit, .*", "did not find expected version number"),
         (r"^expected (?:the )?(.*), but (?:got|found) .*", r"did not find expected \1"),
         (r"^found character '.*' that", "found character that"),
         (r"^found unknown escape character .*", "found unknown escape character"),
         (r"^found incompatible YAML document .*", "found incompatible YAML document"),
+        (r"^found unexpected document separator", "found unexpected document indicator"),
         (r"^found duplicate YAML directive", "found duplicate %YAML directive"),
         (r"^duplicate tag handle .*", "found duplicate %TAG directive"),
         (r"^found undefined tag handle .*", "found undefined tag handle"),
@@ -113,8 +124,9 @@ _WORDINGS: Final = tuple(
 class _Composer:
     """Events to nodes, without recursion: nesting is for those to bound who walk the nodes."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, *, is_old: bool) -> None:
         self.loader = loader
+        self.is_old = is_old
         self.anchors: dict[str, Node] = {}
         self.open: list[Node] = []
         self.root: Node | None = None
@@ -143,10 +155,12 @@ class _Composer:
             target = self.anchors.get(event.anchor)
             if target is None:
                 raise YamlError(f"yaml: unknown anchor '{event.anchor}' referenced")
-            self._put(Node("alias", "", target, line))
+            self._put(Node("alias", event.anchor, target, line))
             return
-        tag = (event.tag or "").removesuffix("!") if event.tag == "!" else event.tag or ""
-        if tag.startswith(_CORE):
+        tag: str = event.tag or ""
+        if tag == "!":
+            tag = "!!str" if self.is_old else ""
+        elif tag.startswith(_CORE):
             tag = "!!" + tag.removeprefix(_CORE)
         if isinstance(event, yaml.ScalarEvent):
             node = Node("scalar", tag, event.value, line, plain=not event.style)
@@ -172,6 +186,29 @@ class _Composer:
             node.value = list(zip(parts, parts, strict=True))
 
 
+def go_syntax(
+    node: Node, resolve: Callable[[Node], Any], is_text_map: Callable[[Node], bool]
+) -> str:
+    """What a node stands for as Go's `%#v` shows it; `resolve` says what a scalar means."""
+    node = node.target
+    if node.kind == "sequence":
+        items = [go_syntax(item, resolve, is_text_map) for item in node.value]
+        return "[]interface {}{" + ", ".join(items) + "}"
+    if node.kind == "mapping":
+        pairs = sorted(
+            f"{go_syntax(key, resolve, is_text_map)}:{go_syntax(value, resolve, is_text_map)}"
+            for key, value in node.value
+        )
+        kind = "string" if is_text_map(node) else "interface {}"
+        return f"map[{kind}]interface {{}}{{" + ", ".join(pairs) + "}"
+    value = resolve(node)
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
 @lru_cache(maxsize=1)
 def _loader_class() -> Any:
     import yaml
@@ -195,14 +232,50 @@ def _loader_class() -> Any:
                 while self.peek() == "\t":
                     self.forward()
 
-        def scan_directive_name(self, start_mark: Any) -> Any:
-            name = super().scan_directive_name(start_mark)
-            if name not in ("YAML", "TAG"):
+        def fetch_stream_end(self) -> None:
+            if self.column:
+                # As if a line break stood there.
+                self.column = 0
+                self.line += 1
+            super().fetch_stream_end()
+
+        def scan_directive_name(self, start_mark: Any) -> str:
+            length = 0
+            while self.peek(length).isascii() and (
+                self.peek(length).isalnum() or self.peek(length) in "-_"
+            ):
+                length += 1
+            name: str = self.prefix(length)
+            self.forward(length)
+            if not name:
+                problem = "could not find expected directive name"
+            elif self.peek() not in "\0" + _BLANKS:
+                problem = "found unexpected non-alphabetical character"
+            elif name not in ("YAML", "TAG"):
                 problem = "found unknown directive name"
-                raise yaml.scanner.ScannerError(
-                    "while scanning a directive", start_mark, problem, self.get_mark()
-                )
-            return name
+            else:
+                return name
+            raise yaml.scanner.ScannerError(
+                "while scanning a directive", start_mark, problem, self.get_mark()
+            )
+
+        def scan_plain(self) -> Any:
+            start = end = self.get_mark()
+            chunks: list[str] = []
+            spaces: list[str] | None = []
+            while self.peek() != "#":
+                words = _WORDS[bool(self.flow_level)].match(self.buffer, self.pointer)
+                length = words.end() - words.start() if words else 0
+                if length == 0:
+                    break
+                self.allow_simple_key = False
+                chunks += [*(spaces or ()), self.prefix(length)]
+                self.forward(length)
+                end = self.get_mark()
+                spaces = self.scan_plain_spaces(self.indent + 1, start)
+                if not spaces or (not self.flow_level and self.column < self.indent + 1):
+                    break
+            return yaml.ScalarToken("".join(chunks), True, start, end)
 
         def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:
             blanks, first, breaks = "", "", []
@@ -216,7 +289,7 @@ def _loader_class() -> Any:
                     blanks += self.peek()
                     self.forward()
                     continue
-                found = self.scan_line_break()
+                found: str = self.scan_line_break()  # type: ignore[no-untyped-call] # PyYAML is untyped
                 if first:
                     breaks.append(found)
                 first = first or found

@@ -21,6 +21,7 @@ ERRORS: Final = {
     "compile-0471@1.18.2": "OPA forgets where the variable stands; we say it",
     "compile-0474s": _OLDER,
     "compile-0480s": _OLDER,
+    "mut-0013": "a newer OPA reads METADATA only where a line begins with it",
     "new-0055": "1.9.0 has no template strings and 1.18.2 panics on them as keys; they are values",
     "new-0099@1.18.2": "OPA 1.20 added `and` and `or` to the keywords that can be imported",
     "new-0126@1.18.2": "OPA 1.20 added strings.split_n",

@@ -8,6 +8,7 @@ _NO_OPERATOR_RULES: Final = "OPA takes this for a rule that redefines an operato
 _NEWER_KEYWORDS: Final = "OPA 1.20 added `and` and `or` to the keywords that can be imported"
 
 VERDICT: Final = {
+    "mut-0013": "a newer OPA reads METADATA only where a line begins with it",
     "parse-0544": _NO_OPERATOR_RULES,
     "parse-0552@1.18.2": _NO_OPERATOR_RULES,
     "new-0055": "1.9.0 has no template strings and 1.18.2 panics on them as keys; they are values",

@@ -142,7 +142,8 @@ def test_annotations_are_read_only_when_asked_for() -> None:
          "!!str `long, l...` into []interface {}"),
         ("title: a\ntitle: b", '4: yaml: unmarshal errors:\n  line 2: mapping key "title" '
          "already defined at line 1"),
-        ("custom: {a: [&b [*b]]}", "3: yaml: document contains excessive aliasing"),
+        ("custom: {a: [&b [*b]]}", "3: yaml: anchor 'b' value contains itself"),
+        ("<<: &m {<<: *m}", "3: yaml: anchor 'm' value contains itself"),
         ("authors: [1]", "2: invalid author definition %!s(int=1): invalid value type, must be "
          "string or map"),
         ("authors: [{name: ' '}]", "2: invalid author definition map[name: ]: 'name' and/or "

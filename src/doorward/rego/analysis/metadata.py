@@ -13,9 +13,12 @@ from doorward.rego.numbers import Number
 from doorward.rego.syntax.nodes import (
     Annotations,
     Array,
+    ArrayComprehension,
     Call,
+    Expr,
     Module,
     Object,
+    Ref,
     Rule,
     Scalar,
     Term,
@@ -41,22 +44,41 @@ def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
     if not any(isinstance(node, Call) and node.name in FUNCTIONS for node in walk(rule)):
         return rule
     chain = list(_chain(rule, module, modules))
-    own = next((dict(a.fields, scope=a.scope) for a in _own(rule)), {})
+    nearest = next(_own(rule, module), None)
+    own = {} if nearest is None else _document(nearest)
+
+    matches: dict[int, tuple[Term, Call]] = {}
 
     def answer(node: Node) -> Node:
-        if isinstance(node, Call) and not node.args and node.name in FUNCTIONS:
-            return _term(chain if node.name.endswith("chain") else own)
-        if isinstance(node, Call) and len(node.args) == 1 and node.name in FUNCTIONS:
+        if isinstance(node, Call) and node.name in FUNCTIONS:
             value = _term(chain if node.name.endswith("chain") else own)
+            if not node.args:
+                return value
+            # An operand is matched with the answer, and then the call has no value of its own.
             operator = replace(node.operator, head=Var("eq", node.span), args=())
-            return Call(operator, (node.args[0], value), node.span, infix=True)
+            match = Call(operator, (node.args[0], value), node.span, infix=True)
+            never = _without_value(match)
+            matches[id(never)] = never, match
+            return never
+        if isinstance(node, Expr) and id(node.term) in matches:
+            return replace(node, term=matches[id(node.term)][1])
         return node
 
     return rewrite(rule, answer)
 
 
-def _own(rule: Rule) -> Iterator[Annotations]:
-    return (a for a in rule.annotations if a.scope == "rule")
+def _without_value(match: Call) -> Term:
+    """A term that is checked as `match` is and has no value: the second of at most one item."""
+    items = ArrayComprehension(Scalar(1), (Expr(match, span=match.span),), match.span)
+    return Ref(items, (Scalar(1, match.span),), match.span)
+
+
+def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
+    """The blocks of scope rule that stand right before a rule, the nearest first."""
+    before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
+    for found in reversed(module.annotations):
+        if found.scope == "rule" and before <= found.span.row < rule.span.row:
+            yield found
 
 
 def _rule_path(rule: Rule, module: Module) -> list[Any]:
@@ -68,8 +90,8 @@ def _rule_path(rule: Rule, module: Module) -> list[Any]:
 
 def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
     path = _rule_path(rule, module)
-    own = next(_own(rule), None)
-    yield {"path": path} if own is None else _entry(own, path)
+    own = list(_own(rule, module))
+    yield from [_entry(found, path) for found in own] or [{"path": path}]
     document: dict[object, Annotations] = {}
     for other in modules:
         for sibling in other.rules:
@@ -92,7 +114,13 @@ def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[di
 
 
 def _entry(found: Annotations, path: list[Any]) -> dict[str, Any]:
-    return {"annotations": dict(found.fields, scope=found.scope), "path": path}
+    return {"annotations": _document(found), "path": path}
+
+
+def _document(found: Annotations) -> dict[str, Any]:
+    # What a policy can read of itself does not have what partial evaluation is told.
+    fields = {name: value for name, value in found.fields.items() if name != "compile"}
+    return {**fields, "scope": found.scope}
 
 
 def _term(value: Any) -> Term:

@@ -23,13 +23,13 @@ from doorward.rego.builtins.octets import SURROGATES, from_bytes, scrub
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
+from doorward.rego.yaml_text import Node, YamlError, compose, go_syntax
 
 __all__ = ["json_float", "marshal", "unmarshal"]
 
 MAX_TEXT: Final = 256 * 1024
 MAX_NODES: Final = 200_000
 
-_STR: Final = "tag:yaml.org,2002:str"
 _WORDS: Final[dict[str, object]] = {
     **{word: True for word in ("y", "Y", "yes", "Yes", "YES", "on", "On", "ON")},
     **{word: True for word in ("true", "True", "TRUE")},
@@ -49,59 +49,20 @@ _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\
 
 
 def unmarshal(text: str) -> Value:
-    """The value of the first document in a YAML text; BuiltinError if it is none."""
+    """The value of the first document in a YAML text; BuiltinError if it is not one."""
     if len(text) > MAX_TEXT:
         raise LimitError(f"yaml: text is longer than {MAX_TEXT} characters")
     try:
-        return _Reader().value(_compose(scrub(text)))
+        root = compose(scrub(text), is_old=True)
+        return None if root is None else _Reader().value(root)
+    except YamlError as error:
+        raise BuiltinError(str(error)) from None
     except RecursionError:
         raise LimitError("yaml: nested too deeply") from None
 
 
-def _compose(text: str) -> Any:
-    import yaml  # only policies that use YAML need it
-
-    try:
-        loader = yaml.SafeLoader(text)
-        try:
-            if not loader.check_node():
-                return None
-            version = loader.yaml_version
-            if version is not None and version != (1, 1):
-                raise BuiltinError("yaml: found incompatible YAML document")
-            return loader.get_node()
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise BuiltinError(f"yaml: {place}{_said(error.problem or error.context)}") from None
-    except yaml.reader.ReaderError:
-        raise BuiltinError("yaml: control characters are not allowed") from None
-    except (ValueError, OverflowError):  # of `chr`
-        raise _bad_escape() from None
-
-
 def _bad_escape() -> BuiltinError:
     return BuiltinError("yaml: found invalid Unicode character escape code")
-
-
-def _said(problem: str | None) -> str:
-    """PyYAML's words for a problem as libyaml says them."""
-    text = problem or "cannot be read"
-    for pattern, words in _WORDINGS:
-        text = pattern.sub(words, text)
-    return text
-
-
-_WORDINGS: Final = (
-    (
-        re.compile(r"^expected (?:the )?(.*), but (?:got|found) .*", re.DOTALL),
-        r"did not find expected \1",
-    ),
-    (re.compile(r"^found character '.*' that", re.DOTALL), "found character that"),
-    (re.compile(r"^found undefined alias ('.*')", re.DOTALL), r"unknown anchor \1 referenced"),
-    (re.compile(r"not allowed here$"), "not allowed in this context"),
-)
 
 
 class _Reader:
@@ -113,28 +74,33 @@ class _Reader:
         self.open: set[int] = set()
         self.known: dict[int, tuple[Value, int]] = {}
 
-    def value(self, node: Any) -> Value:
-        if node is None:
-            return None
-        if node.id == "scalar":
+    def value(self, node: Node) -> Value:
+        if node.kind == "scalar":
             self._spend(1)
             return _json_value(_scalar(node))
-        known = self.known.get(id(node))
-        if known:
-            self._spend(known[1], repeated=True)
-            return known[0]
-        if id(node) in self.open:
-            raise BuiltinError("yaml: anchor value contains itself")
-        self.open.add(id(node))
+        if node.kind == "alias":
+            known = self.known.get(id(node.target))
+            if known:
+                self._spend(known[1], repeated=True)
+                return known[0]
+            return self._aliased(node)
         before = self.count
         self._spend(1)
         value: Value
-        if node.id == "sequence":
+        if node.kind == "sequence":
             value = [self.value(item) for item in node.value]
         else:
             value = self._mapping(node)
-        self.open.discard(id(node))
         self.known[id(node)] = value, self.count - before
+        return value
+
+    def _aliased(self, node: Node) -> Value:
+        """What an alias stands for that is not read yet: a scalar, or what holds the alias."""
+        if id(node) in self.open:
+            raise BuiltinError(f"yaml: anchor '{node.tag}' value contains itself")
+        self.open.add(id(node))
+        value = self.value(node.target)
+        self.open.discard(id(node))
         return value
 
     def _spend(self, count: int, *, repeated: bool = False) -> None:
@@ -145,35 +111,47 @@ class _Reader:
         if self.count > MAX_NODES:
             raise LimitError(f"yaml: document has more than {MAX_NODES} values")
 
-    def _mapping(self, node: Any) -> dict[Key, Value]:
+    def _mapping(self, node: Node) -> dict[Key, Value]:
         value: dict[Key, Value] = {}
         for key_node, item in node.value:
-            if key_node.id == "scalar" and key_node.value == "<<" and not key_node.style:
+            if key_node.kind == "scalar" and key_node.plain and key_node.value == "<<":
                 for merged in self._merged(item):
                     value.update(merged)
                 continue
-            value[self._key(key_node)] = self.value(item)
+            key = self._key(key_node)
+            below = self.value(item)
+            if key is None:
+                shown = "<nil>" if below is None else go_syntax(item, _scalar, _is_text_map)
+                raise BuiltinError(
+                    f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}"
+                )
+            value[key] = below
         return value
 
-    def _merged(self, node: Any) -> Iterator[dict[Key, Value]]:
+    def _merged(self, node: Node) -> Iterator[dict[Key, Value]]:
         # Of several, the first has precedence.
-        for item in reversed(node.value) if node.id == "sequence" else [node]:
-            value = self.value(item)
-            if not isinstance(value, dict):
+        for item in reversed(node.value) if node.kind == "sequence" else [node]:
+            if item.target.kind != "mapping":
                 raise BuiltinError("yaml: map merge requires map or sequence of maps as the value")
-            yield value
+            yield self.value(item)  # type: ignore[misc] # a mapping's value
 
-    def _key(self, node: Any) -> str:
-        key = _scalar(node) if node.id == "scalar" else None
+    def _key(self, node: Node) -> str | None:
+        if node.target.kind != "scalar":
+            self.value(node)  # which bounds what is shown
+            shown = go_syntax(node, _scalar, _is_text_map)
+            raise BuiltinError(f"yaml: invalid map key: {shown}")
+        key = _scalar(node.target)
         if isinstance(key, str):
             return key
         if isinstance(key, bool):
             return "true" if key else "false"
-        if isinstance(key, int):
-            return str(key)
         if isinstance(key, float):
             return _float_key(key)
-        raise BuiltinError("unsupported map key of this type")
+        return None if key is None else str(key)
+
+
+def _is_text_map(_mapping: Node) -> bool:
+    return False
 
 
 def _float_key(key: float) -> str:
@@ -183,39 +161,38 @@ def _float_key(key: float) -> str:
     return _go_g(key, single=True)
 
 
-def _scalar(node: Any) -> object:
+def _scalar(node: Node) -> object:
     """A string, bool, int, float or None."""
     text: str = node.value
     if SURROGATES.search(text):  # the reader lets none through that is no escape
         raise _bad_escape()
     tag = node.tag
-    short = tag.removeprefix("tag:yaml.org,2002:")
-    if short == "binary":
+    if tag == "!!binary":
         try:
             return from_bytes(binascii.a2b_base64(text, strict_mode=True))
         except (binascii.Error, ValueError):
             raise BuiltinError("yaml: !!binary value contains invalid base64 data") from None
-    if short == "str" and (node.style or _is_explicit(node)):
+    if tag == "!!str" or (tag == "" and not node.plain):
         return text
-    resolved = _resolve(text, timestamps=short != "int" and short != "float")
-    if not _is_explicit(node):
-        return resolved
-    if short == "float" and isinstance(resolved, int) and not isinstance(resolved, bool):
-        return float(resolved)
-    wanted = {"int": int, "float": float, "bool": bool, "null": type(None)}.get(short)
-    if wanted and type(resolved) is not wanted:
-        raise BuiltinError(f"yaml: cannot decode `{text}` as a !!{short}")
-    return resolved if wanted else text
+    if tag not in _TAGS:
+        return text
+    resolved = _resolve(text, timestamps=tag in ("", "!!timestamp"))
+    found = _tag_of(text, resolved)
+    if tag == "!!float" and found == "!!int":
+        return float(resolved)  # type: ignore[arg-type] # an integer
+    if tag not in ("", found):
+        raise BuiltinError(f"yaml: cannot decode {found} `{text}` as a {tag}")
+    return resolved
 
 
-def _is_explicit(node: Any) -> bool:
-    # PyYAML resolves as it composes; a plain scalar whose text alone would not give its tag, and
-    # a quoted one that is no string, had theirs written out.
-    return bool(node.start_mark.buffer) and (
-        node.start_mark.buffer[node.start_mark.pointer] == "!"
-        if node.start_mark.pointer < len(node.start_mark.buffer)
-        else False
-    )
+_TAGS: Final = frozenset({"", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
+
+
+def _tag_of(text: str, resolved: object) -> str:
+    if isinstance(resolved, str):
+        return "!!timestamp" if _TIMESTAMP.match(text) else "!!str"
+    kinds = {bool: "!!bool", int: "!!int", float: "!!float", type(None): "!!null"}
+    return kinds[type(resolved)]
 
 
 @lru_cache(maxsize=4096)

@@ -87,9 +87,7 @@ def _checked(seconds: int, nanoseconds: int) -> int:
 def time_format(x: Value) -> str:
     """The time as text: RFC 3339, or by the layout that stands third."""
     instant = _instant(x)
-    layout = x[2] if isinstance(x, list) and len(x) > 2 else ""
-    if not isinstance(layout, str):
-        raise operand_error(1, layout, "string")
+    layout = str(x[2]) if isinstance(x, list) and len(x) > 2 else ""
     return format_time(_LAYOUTS.get(layout, layout) or _RFC3339_NANO, _moment(instant))
 
 
@@ -157,6 +155,8 @@ def _instant(x: Value) -> Instant:
             if not isinstance(name, str):
                 raise operand_error(1, name, "string")
             zone = _zone(name)
+        if len(x) > 2 and not isinstance(x[2], str):  # the layout of time.format
+            raise operand_error(1, x[2], "string")
     if not is_number(stamp):
         refuse_operand(1, "either number (ns) or [number (ns), string (tz)]", kind_name(x))
     value = exact_operand(stamp)  # type: ignore[arg-type] # a number by now

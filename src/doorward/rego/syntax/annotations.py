@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Span
-from doorward.rego.syntax.metadata import YamlError, read_yaml
+from doorward.rego.syntax.metadata import (
+    General,
+    Key,
+    KeyTypeError,
+    YamlError,
+    read_yaml,
+    with_text_keys,
+)
 from doorward.rego.syntax.nodes import (
     Annotations,
     Comment,
@@ -73,7 +80,7 @@ def read_annotations(
         except YamlError as error:
             message = str(error)
             errors.append(Diagnostic(PARSE_ERROR, message, block.place(message)))
-        except _AnnotationError as error:
+        except (_AnnotationError, KeyTypeError) as error:
             errors.append(Diagnostic(PARSE_ERROR, str(error), block.span))
     return found, errors
 
@@ -89,7 +96,7 @@ def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
                 continue
             yield block
             block = None
-        if comment.text.strip().startswith(_HINT):
+        if comment.span.col == 1 and comment.text.strip().startswith(_HINT):
             block, last = _Block(comment.span, []), comment.span.row
     if block is not None:
         yield block
@@ -113,7 +120,7 @@ def _read(block: _Block, parse_term: ParseTerm) -> Annotations:
         ("schemas", schemas),
         ("authors", authors),
         ("labels", raw.get("labels")),
-        ("custom", raw.get("custom")),
+        ("custom", {k: with_text_keys(v) for k, v in (raw.get("custom") or {}).items()}),
     ):
         if value:
             fields[name] = value
@@ -207,6 +214,10 @@ def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, .
 
 
 def _author(item: object) -> dict[str, str]:
+    try:
+        item = with_text_keys(item)
+    except KeyTypeError as error:
+        raise _AnnotationError(f"invalid author definition {_go(item)}: {error}") from None
     match item:
         case str():
             words = item.split()
@@ -233,6 +244,11 @@ def _author(item: object) -> dict[str, str]:
 
 def _resource(item: object) -> dict[str, str]:
     described = ""
+    try:
+        item = with_text_keys(item)
+    except KeyTypeError as error:
+        text = f"invalid related-resource definition {_go(item)}: {error}"
+        raise _AnnotationError(text) from None
     match item:
         case str():
             ref, fault = item, "ref URL may not be empty string"
@@ -275,8 +291,11 @@ def _schema(pair: dict[str, Any], parse_term: ParseTerm) -> dict[str, object]:
             if not schema or schema[0] != "schema":
                 raise _AnnotationError("invalid schema reference")
             return {"path": path, "schema": schema}
-        case dict():
-            return {"path": path, "definition": value}
+        case dict() if not isinstance(value, General):
+            try:
+                return {"path": path, "definition": with_text_keys(value)}
+            except KeyTypeError as error:
+                raise _AnnotationError(f"invalid schema definition: {error}") from None
         case _:
             raise _AnnotationError(f'invalid schema declaration for path "{key}"')
 
@@ -344,7 +363,10 @@ def _go(value: object) -> str:
     """A value as Go's `%s` shows it."""
     match value:
         case dict():
-            return "map[" + " ".join(f"{k}:{_go(v)}" for k, v in sorted(value.items())) + "]"
+            items = sorted((_go(k), _go(v)) for k, v in value.items())
+            return "map[" + " ".join(f"{k}:{v}" for k, v in items) + "]"
+        case Key():
+            return _go(value.value)
         case list():
             return "[" + " ".join(_go(v) for v in value) + "]"
         case None:

@@ -1,23 +1,37 @@
 """The YAML of one METADATA block to its fields, each as its type wants it.
 
-The texts of errors are those of OPA's YAML library, whose rows the caller needs.
+Scalars mean what they mean to OPA's YAML library: YAML 1.1's numbers and dates, 1.2's booleans.
+The texts of errors are the library's, whose rows the caller needs. Integers stay exact at any size,
+where the library has floating-point numbers, or negative ones, for those past 63 bits.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
+from calendar import monthrange
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from decimal import Decimal
+from math import isinf
+from typing import Any, Final, NamedTuple
 
-__all__ = ["MAX_NODES", "YamlError", "read_yaml"]
+from doorward.rego.numbers import MAX_DIGITS, Number
+from doorward.rego.yaml_text import Node, YamlError, compose, go_syntax
+
+__all__ = [
+    "MAX_NODES",
+    "General",
+    "Key",
+    "KeyTypeError",
+    "YamlError",
+    "read_yaml",
+    "with_text_keys",
+]
 
 MAX_NODES: Final = 10_000
 """How many YAML nodes one block may have, aliases counted as often as they are used."""
-
-Node: TypeAlias = Any
-"""A scalar, sequence or mapping node of the YAML library, told apart by its `id`."""
 
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(
     ("false", "False", "FALSE"), False
@@ -25,30 +39,76 @@ _BOOLS: Final = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(
 _OLD_TRUE: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _OLD_FALSE: Final = frozenset({"n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_INT: Final = re.compile(r"[-+]?[0-9][0-9_]*")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-
-# What our YAML library says, and OPA's in its place.
-_WORDS: Final = (
-    (
-        re.compile("mapping values are not allowed here"),
-        "mapping values are not allowed in this context",
-    ),
-    (re.compile("expected the node content, but found .*"), "did not find expected node content"),
-    (re.compile("expected ',' or '\\]', but got .*"), "did not find expected ',' or ']'"),
-    (re.compile("expected ',' or '}', but got .*"), "did not find expected ',' or '}'"),
-    (re.compile("expected <block end>, but found .*"), "did not find expected key"),
-    (re.compile("found undefined alias '(.*)'"), r"unknown anchor '\1' referenced"),
+_SIMPLE_TAGS: Final = frozenset({"", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
+_INTEGER: Final = re.compile(
+    r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII
+)
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:([Tt ])(\d{1,2}):(\d{1,2}):(\d{1,2})(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)?)?",
+    re.ASCII,
 )
 
 
-class YamlError(Exception):
-    """The YAML cannot be read, or says what an annotation cannot be; the text is the library's."""
+class KeyTypeError(Exception):
+    """A key is not a string, in a place where an annotation must have strings."""
+
+
+class Key(NamedTuple):
+    """A key of a `General` mapping: Go's name for its type, and the key."""
+
+    kind: str
+    value: Any
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class General(dict[Key, Any]):
+    """A mapping with keys that are not all strings."""
+
+
+_GO_TYPES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int",
+    Number: "float64",
+    type(None): "nil",
+}
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """The fields that a block sets; YamlError if it cannot be read or has wrong types."""
-    return _Reader().read(text)
+    """The fields that a block sets; YamlError if it cannot be read or has wrong types.
+
+    A field of any type can hold mappings that are `General`: `with_text_keys` refuses those.
+    """
+    try:
+        return _Reader().read(text)
+    except RecursionError:
+        raise YamlError("yaml: exceeded max depth") from None
+
+
+def with_text_keys(value: Any, path: tuple[str, ...] = ()) -> Any:
+    """`value` with strings for keys; KeyTypeError, in OPA's words, if they are not."""
+    if isinstance(value, list):
+        return [with_text_keys(item, (*path, str(n))) for n, item in enumerate(value)]
+    if isinstance(value, General):
+        raise KeyTypeError(f"invalid map key type(s): {'/'.join(path)}")
+    if isinstance(value, dict):
+        # What is inside a mapping of strings alone leaves as JSON, where numbers may be keys.
+        return {key: _with_json_keys(item) for key, item in value.items()}
+    return value
+
+
+def _with_json_keys(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_json_keys(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value, General) and not {k.kind for k in value} <= {"string", "int", "float64"}:
+        raise KeyTypeError("object member name must be a string")
+    return {str(key): _with_json_keys(item) for key, item in value.items()}
 
 
 class _Reader:
@@ -60,13 +120,14 @@ class _Reader:
         self.open: set[int] = set()
 
     def read(self, text: str) -> dict[str, Any]:
-        root = _compose(text)
-        if root is None:
+        root = compose(text)
+        if root is None or _is_null(root):
             return {}
-        if root.id != "mapping":
+        if root.kind != "mapping":
             self.fault(root, "ast.rawAnnotation")
         fields: dict[str, Any] = {}
-        for key, node in self.pairs(root):
+        for key, value in self.pairs(root):
+            node = value.target
             match key:
                 case "scope" | "title" | "description":
                     fields[key] = self.string(node)
@@ -79,7 +140,7 @@ class _Reader:
                     fields[key] = [self.map(n) for n in items]
                 case "custom" | "compile":
                     fields[key] = self.map(node)
-                case "labels" if node.id == "mapping":
+                case "labels" if node.kind == "mapping":
                     fields[key] = self.map(node)
                 case "entrypoint":
                     fields[key] = self.bool(node)
@@ -88,140 +149,245 @@ class _Reader:
         return fields
 
     def fault(self, node: Node, wanted: str) -> None:
-        tag = {"mapping": "!!map", "sequence": "!!seq"}.get(node.id)
+        tag = {"mapping": "!!map", "sequence": "!!seq"}.get(node.kind)
         if tag is None:
             text = node.value if len(node.value) <= 10 else node.value[:7] + "..."
-            tag = f"{_tag(node)} `{text}`"
-        line = node.start_mark.line + 1
-        self.faults.append(f"line {line}: cannot unmarshal {tag} into {wanted}")
+            tag = f"{_resolve(node)[0]} `{text}`"
+        self.faults.append(f"line {node.line}: cannot unmarshal {tag} into {wanted}")
+
+    # Mappings
 
     def pairs(self, node: Node) -> Iterator[tuple[str, Node]]:
-        seen: dict[str, int] = {}
-        for key, value in node.value if node.id == "mapping" else ():
-            name = key.value if key.id == "scalar" else ""
-            line = key.start_mark.line + 1
-            if name in seen:
+        """Keys that must be strings, with what each stands for; what is merged in comes last."""
+        names: set[str] = set()
+        for key, value in self._pairs(node):
+            name = self.string(key)
+            if name is not None and name not in names:
+                names.add(name)
+                yield name, value
+
+    def _pairs(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """The pairs of a mapping, and those that it merges in; none if it has a key twice."""
+        if node.kind != "mapping" or self._has_key_twice(node):
+            return
+        merged: Node | None = None
+        for key, value in node.value:
+            if key.kind == "scalar" and key.plain and key.value == "<<":
+                merged = value
+            else:
+                yield key.target, value
+        if merged is not None:
+            for mapping in _mappings(merged):
+                with _Open(self.open, mapping):
+                    yield from self._pairs(mapping.target)
+
+    def _has_key_twice(self, node: Node) -> bool:
+        first: dict[tuple[str, str], Node] = {}
+        before = len(self.faults)
+        for key, _ in node.value:
+            name = key.value if key.kind == "scalar" else ""
+            other = first.setdefault((key.kind, name), key)
+            if other is not key:
                 self.faults.append(
-                    f'line {line}: mapping key "{name}" already defined at line {seen[name]}'
+                    f"line {key.line}: mapping key {_quoted(name)} "
+                    f"already defined at line {other.line}"
                 )
-                continue
-            seen[name] = line
-            yield name, value
+        return len(self.faults) > before
+
+    # Values of a type
 
     def items(self, node: Node, wanted: str) -> list[Node]:
-        if node.id == "sequence":
+        if node.kind == "sequence":
             return list(node.value)
         if not _is_null(node):
             self.fault(node, wanted)
         return []
 
     def string(self, node: Node) -> str | None:
-        if node.id != "scalar":
+        node = node.target
+        if node.kind != "scalar":
             self.fault(node, "string")
             return None
-        return None if _is_null(node) else _binary(node)
+        tag, value = _resolve(node)
+        if value is None:
+            return None
+        return value if tag == "!!binary" else node.value  # type: ignore[no-any-return] # texts
 
     def bool(self, node: Node) -> bool:
-        if node.id == "scalar":
-            if node.value in _BOOLS:
-                return _BOOLS[node.value]
-            if node.value in _OLD_TRUE:
-                return True
-            if node.value in _OLD_FALSE or _is_null(node):
-                return False
+        if node.kind == "scalar":
+            _, value = _resolve(node)
+            if isinstance(value, bool) or value is None:
+                return bool(value)
+            if isinstance(value, str) and value in _OLD_TRUE | _OLD_FALSE:
+                return value in _OLD_TRUE
         self.fault(node, "bool")
         return False
 
     def map(self, node: Node) -> dict[str, Any]:
-        if node.id == "mapping":
+        node = node.target
+        if node.kind == "mapping":
             return {key: self.any(value) for key, value in self.pairs(node)}
-        if _tag(node) == "!!binary":
-            _binary(node)
         if not _is_null(node):
             self.fault(node, "map[string]interface {}")
         return {}
 
     def any(self, node: Node) -> Any:
         self.left -= 1
-        if self.left < 0 or id(node) in self.open:
+        if self.left < 0:
             raise YamlError("yaml: document contains excessive aliasing")
-        if node.id == "scalar":
-            return _scalar(node)
-        self.open.add(id(node))
-        value: Any
-        if node.id == "sequence":
-            value = [self.any(item) for item in node.value]
-        else:
-            value = {key: self.any(item) for key, item in self.pairs(node)}
-        self.open.discard(id(node))
-        return value
+        if node.kind == "alias":
+            with _Open(self.open, node):
+                return self.any(node.target)
+        if node.kind == "scalar":
+            return _resolve(node)[1]
+        if node.kind == "sequence":
+            return [self.any(item) for item in node.value]
+        if _is_text_map(node):
+            return {key: self.any(value) for key, value in self.pairs(node)}
+        return self._general(node)
+
+    def _general(self, node: Node) -> General:
+        found = General()
+        for key_node, value in self._pairs(node):
+            key = self.any(key_node)
+            if isinstance(key, (list, dict)):
+                shown = go_syntax(key_node, lambda scalar: _resolve(scalar)[1], _is_text_map)
+                raise YamlError(f"yaml: invalid map key: {shown}")
+            found.setdefault(Key(_GO_TYPES[type(key)], key), self.any(value))
+        return found
 
 
-def _compose(text: str) -> Node | None:
-    # Here and not above: `import doorward.rego` must not bring in a YAML library.
-    import yaml
+class _Open:
+    """An alias while what it stands for is read: one that is met again then has no end."""
 
-    try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        message = error.problem or "unknown problem parsing YAML content"
-        for pattern, words in _WORDS:
-            message = pattern.sub(words, message)
-        line = 0
-        if not message.startswith("unknown anchor"):
-            for mark in (error.context_mark, error.problem_mark):
-                if mark is not None and mark.line and not line:
-                    line = mark.line + isinstance(error, yaml.scanner.ScannerError)
-        place = f"line {line}: " if line else ""
-        raise YamlError(f"yaml: {place}{message}") from None
-    except yaml.reader.ReaderError:
-        raise YamlError("yaml: control characters are not allowed") from None
+    def __init__(self, open_: set[int], node: Node) -> None:
+        self.open, self.node = open_, node
+
+    def __enter__(self) -> None:
+        if id(self.node) in self.open:
+            raise YamlError(f"yaml: anchor '{self.node.tag}' value contains itself")
+        self.open.add(id(self.node))
+
+    def __exit__(self, *_raised: object) -> None:
+        self.open.discard(id(self.node))
 
 
-def _tag(node: Node) -> str:
-    if node.id != "scalar":
-        return "!!map" if node.id == "mapping" else "!!seq"
-    if node.tag == "tag:yaml.org,2002:binary":
-        return "!!binary"
-    if node.style is None:
-        match _plain(node.value):
-            case None:
-                return "!!null"
-            case bool():
-                return "!!bool"
-            case int():
-                return "!!int"
-            case float():
-                return "!!float"
-    return "!!str"
+def _mappings(merged: Node) -> list[Node]:
+    """What a merge names; of several, the first has precedence."""
+    nodes: list[Node] = merged.value if merged.kind == "sequence" else [merged]
+    if any(node.target.kind != "mapping" for node in nodes):
+        raise YamlError("yaml: map merge requires map or sequence of maps as the value")
+    return nodes
+
+
+def _is_text_map(node: Node) -> bool:
+    return all(_is_text_key(key) for key, _ in node.value)
+
+
+def _is_text_key(key: Node) -> bool:
+    return key.kind == "scalar" and (
+        (key.plain and key.value == "<<") or _resolve(key)[0] == "!!str"
+    )
+
+
+# Scalars
 
 
 def _is_null(node: Node) -> bool:
-    return node.id == "scalar" and node.style is None and node.value in _NULLS
+    return node.kind == "scalar" and _resolve(node)[1] is None
 
 
-def _scalar(node: Node) -> object:
-    text = _binary(node)
-    return _plain(text) if node.style is None else text
+def _resolve(node: Node) -> tuple[str, Any]:
+    """What a scalar is, and its value."""
+    text: str = node.value
+    if node.tag == "!!binary":
+        return node.tag, _binary(text)
+    if node.tag == "!!str" or (node.tag == "" and not node.plain):
+        return "!!str", text
+    if node.tag not in _SIMPLE_TAGS:
+        return node.tag, text
+    tag, value = _plain(text, timestamps=node.tag in ("", "!!timestamp"))
+    if node.tag == "!!float" and tag == "!!int":
+        return "!!float", value
+    if node.tag not in ("", tag):
+        raise YamlError(f"yaml: cannot decode {tag} `{text}` as a {node.tag}")
+    return tag, value
 
 
-def _plain(text: str) -> object:
-    """A plain scalar by YAML 1.2's core schema."""
+def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
     if text in _NULLS:
-        return None
+        return "!!null", None
     if text in _BOOLS:
-        return _BOOLS[text]
-    if _INT.fullmatch(text):
-        return int(text.replace("_", ""))
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return text
+        return "!!bool", _BOOLS[text]
+    if text[0] not in "+-.0123456789":
+        return "!!str", text
+    if timestamps and (moment := _timestamp(text)) is not None:
+        return "!!timestamp", moment
+    plain = text if text[0] == "." else text.replace("_", "")
+    integer = _integer(plain)
+    if integer is not None:
+        return "!!int", integer
+    if _FLOAT.fullmatch(plain) and len(plain) <= MAX_DIGITS and not isinf(float(plain)):
+        return "!!float", _number(float(plain))
+    return "!!str", text
 
 
-def _binary(node: Node) -> str:
-    if node.tag != "tag:yaml.org,2002:binary":
-        return str(node.value)
+def _integer(text: str) -> int | None:
+    found = _INTEGER.fullmatch(text)
+    if found is None or len(text) > MAX_DIGITS:
+        return None
+    sign, *digits = found.groups()
+    base, number = next((b, d) for b, d in zip((16, 2, 8, 10), digits, strict=True) if d)
+    value = int(sign + number, base)
+    # In bases other than 10 the library knows 64 bits.
+    return value if base == 10 or -(1 << 63) <= value < 1 << 64 else None
+
+
+def _number(value: float) -> int | Number:
+    """A number of floating point, with the text that Go has for it."""
+    sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(power, int)  # neither infinite nor not a number
+    exponent = power + len(digits) - 1
+    if value and not -4 <= exponent < 6:
+        point = "." + "".join(map(str, digits[1:])) if len(digits) > 1 else ""
+        mark = "-" if exponent < 0 else "+"
+        return Number(f"{'-' * sign}{digits[0]}{point}e{mark}{abs(exponent):02d}")
+    if value.is_integer() and not (sign and not value):
+        return int(value)
+    return Number(f"{Decimal(repr(value)).normalize():f}")
+
+
+def _timestamp(text: str) -> str | None:
+    """A date, or a time of a day, as RFC 3339 writes it; None for what is not one."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    # Python's calendar begins with year 1; leap years come round after 400.
+    if not 1 <= month <= 12 or not 1 <= day <= monthrange(year or 400, month)[1]:
+        return None
+    date = f"{year:04d}-{month:02d}-{day:02d}"
+    if found[4] is None:
+        return f"{date}T00:00:00Z"
+    hour, minute, second = int(found[5]), int(found[6]), int(found[7])
+    has_zone = found[9] is not None
+    if hour > 23 or minute > 59 or second > 59 or has_zone == (found[4] == " "):
+        return None
+    fraction = (found[8] or "")[:9].rstrip("0")
+    zone = "Z" if found[9] in (None, "Z", "+00:00", "-00:00") else found[9]
+    return f"{date}T{hour:02d}:{minute:02d}:{second:02d}{'.' if fraction else ''}{fraction}{zone}"
+
+
+def _binary(text: str) -> str:
     try:
-        return base64.b64decode(node.value, validate=True).decode("utf-8", "replace")
-    except binascii.Error:
+        octets = base64.b64decode(re.sub("[\r\n]", "", text), validate=True)
+        return octets.decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
         raise YamlError("yaml: !!binary value contains invalid base64 data") from None
+
+
+# Go's words
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
