@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.differences import KINDS, Difference, load
 from tests.rego.builtins.calls import NotACall, parse_call
-from tests.rego.builtins.differences import DIFFERENCES, Difference, Row
-from tests.rego.builtins.differences_core import CORE_DIFFERENCES
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import CALL_ERRORS, HaltError
@@ -25,7 +24,8 @@ from doorward.rego.values import UNDEFINED, to_json, to_python, to_rego
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/builtins.jsonl.gz"
-ALL = (*DIFFERENCES, *CORE_DIFFERENCES)
+ALL = load("builtins")
+Row = dict[str, Any]
 NO_DATA = f"no recorded answers at `{GOLDEN}`: set DOORWARD_SHARED"
 
 
@@ -112,11 +112,21 @@ def show(row: Row, got: Answer, want: Answer) -> str:
     return f"{row['id']}: {row['query']} on {given}\n    got  {got}\n    want {want}"
 
 
+def fault(got: Answer, want: Answer) -> str:
+    """How an answer differs from the recorded one, as the lists of differences have it."""
+    shown = f"want {want}, got {got}"
+    if want.message is not None and got.message is not None:
+        return f"other {'message' if got.code == want.code else 'code'}: {shown}"
+    if want.message is not None:
+        return f"no error: {shown}"
+    if got.message is not None:
+        return f"error where OPA has none: {got.message}"
+    return f"other result: want {want.json} {want.rego}, got {got.json} {got.rego}"
+
+
 def covered(difference: Difference, row: Row, got: Answer, want: Answer) -> bool:
-    failed = got.code is not None and want.code is not None
-    operand = failed and "operand" in str(got.message) and got.code == "eval_type_error"
-    same_code = failed and got.code == want.code
-    return difference.covers(row, same_code=same_code, operand_error=operand and not same_code)
+    asked = f"{row['query']}\n{to_json(row['input'])}" if "input" in row else row["query"]
+    return difference.covers({**row, "query": asked}, fault(got, want))
 
 
 @pytest.mark.parametrize("group", group_names())
@@ -134,6 +144,10 @@ def test_a_declared_difference_is_one(difference: Difference) -> None:
         if re.fullmatch(difference.groups, group)
         for found in differing(group)
     )
+
+
+def test_every_difference_is_of_an_allowed_kind() -> None:
+    assert {difference.kind for difference in ALL} <= KINDS.keys()
 
 
 def test_there_are_recorded_answers() -> None:

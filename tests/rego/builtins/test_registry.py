@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment, Registry
 from doorward.rego.builtins.signature import (
@@ -20,7 +21,7 @@ from doorward.rego.builtins.signature import (
     tuple_,
     type_text,
 )
-from doorward.rego.errors import OperandError
+from doorward.rego.errors import BuiltinError, OperandError
 
 
 def test_a_name_is_declared_once() -> None:
@@ -91,3 +92,30 @@ def test_signatures_in_words() -> None:
         "concat": "(string, set of string or array of string) → string",
         "print": "(any …)",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "said"),
+    [
+        ("net.cidr_contains", ["x", 1], "invalid CIDR address: x"),
+        ("net.cidr_contains", ["10.0.0.0/8", 1], "operand 1 must be string but got number"),
+        ("net.cidr_intersects", [1, "x"], "operand 1 must be string but got number"),
+        ("io.jwt.verify_es256", ["x", 1], "encoded JWT had no period separators"),
+        ("io.jwt.verify_es256", ["a.b.c", 1], "operand 2 must be string but got number"),
+        ("io.jwt.decode_verify", [1, {"a": 1}], "unknown token validation constraint: a"),
+        ("io.jwt.decode_verify", [1, {"secret": "x"}], "operand 1 must be string"),
+        ("io.jwt.encode_sign", [1, {}, []], "jwk.Parse"),
+        ("graphql.parse", ["1.0", 1], "Unexpected Float"),
+        ("graphql.parse", ["{ a }", 1], "operand 2 must be one of"),
+        ("providers.aws.sign_req", [{}, 1, 1], "operand 1 must be object but got number"),
+        ("providers.aws.sign_req", [{}, {}, "x"], "operand 2 missing required"),
+        ("providers.aws.sign_req", [1, {}, 1], "operand 1 must be object but got number"),
+        ("rego.parse_module", ["a", 1], "operand 1 must be string but got number"),
+        ("crypto.x509.parse_keypair", ["a", 1], "operand 1 must be string but got number"),
+    ],
+)
+def test_operands_are_refused_in_the_order_in_which_opa_reads_them(
+    name: str, operands: list[Any], said: str
+) -> None:
+    with pytest.raises(BuiltinError, match=said):
+        asked(name, *operands)

@@ -13,7 +13,7 @@ from typing import Final
 
 from doorward.rego.builtins import go_json, go_url
 from doorward.rego.builtins.octets import to_bytes
-from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, number, object_, string
 from doorward.rego.errors import BuiltinError, OperandError
 from doorward.rego.numbers import AnyNumber, exact
@@ -27,18 +27,30 @@ _CONTENT_IN_HEADER: Final = frozenset({"s3", "glacier"})
 _CONFIG: Final = ("aws_access_key", "aws_region", "aws_secret_access_key", "aws_service")
 
 
+_WRONG_CONFIG: Final = "operand 2 {} AWS config parameters(s): {}"
+
+
+def _refuse(request: Value, aws_config: Value, time_ns: Value) -> None:
+    """OPA looks into the configuration first, and counts it as the first operand."""
+    if not isinstance(request, dict):
+        return
+    if isinstance(aws_config, dict):
+        _texts(aws_config, _CONFIG, _WRONG_CONFIG)
+    else:
+        raise operand_error(1, aws_config, "object")
+
+
 @builtin(
     "providers.aws.sign_req",
     object_(string, any_),
     object_(string, any_),
     number,
     returns=object_(any_, any_),
+    refuse=_refuse,
 )
 def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumber) -> Object:
     """The request with the headers that sign it, as of `time_ns` nanoseconds since the epoch."""
-    access_key, region, secret, service = _texts(
-        aws_config, _CONFIG, "operand 2 {} AWS config parameters(s): {}"
-    )
+    access_key, region, secret, service = _texts(aws_config, _CONFIG, _WRONG_CONFIG)
     method, url = _texts(request, ("method", "url"), "operand 1 {} request parameters(s): {}")
     stamp = _stamp(time_ns)
     unsigned = aws_config.get("disable_payload_signing", False)

@@ -19,7 +19,7 @@ from doorward.rego.builtins.der import read, read_all
 from doorward.rego.builtins.encoding import base64_bytes
 from doorward.rego.builtins.jwk import is_rsa_key
 from doorward.rego.builtins.octets import from_bytes
-from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string, tuple_
 from doorward.rego.builtins.x509_chain import Options, Unverified, verified_chain
 from doorward.rego.builtins.x509_objects import (
@@ -222,7 +222,14 @@ def _request(text: str) -> Object:
         raise BuiltinError(f"asn1: structure error: {error}") from None
 
 
-@builtin("crypto.x509.parse_keypair", string, string, returns=_OBJECT, context=True)
+@builtin(
+    "crypto.x509.parse_keypair",
+    string,
+    string,
+    returns=_OBJECT,
+    context=True,
+    refuse=refuse_as_first,
+)
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
     """The object of a certificate chain and the private key of its first certificate."""
     with context.watching((len(cert) + len(pem)) // _USUAL):

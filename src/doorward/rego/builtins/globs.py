@@ -93,6 +93,9 @@ def _compile(glob: str, stops: str) -> Matcher:
         return plain
     stop = f"[^{_class(stops)}]" if stops else "."
     expression = "".join([part.expression(stop) for part in parts])
+    if len(parts) == 1 and _is_one_of_others(parts[0]):
+        # A character of its own that is only said not to be some others may also not be there.
+        expression += "?"
     return matcher(f"(?s)\\A(?:{expression})\\z")  # type: ignore[no-any-return] # a Matcher
 
 
@@ -140,6 +143,13 @@ class _Choice:
 
 
 Part: TypeAlias = _Text | _Wild | _Class | _Choice
+
+
+def _is_one_of_others(part: Part) -> bool:
+    """Whether a part stands for any character but some."""
+    if isinstance(part, _Class):
+        return part.inside.startswith("^")
+    return isinstance(part, _Wild) and part.sign == "?"
 
 
 class _Parser:

@@ -33,6 +33,7 @@ from doorward.rego.builtins.go_template_syntax import (
     Variable,
     parse_template,
 )
+from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import sorted_values
@@ -365,7 +366,7 @@ def _slice(value: Any, *bounds: Any) -> Any:
         raise _fail("can't slice item")
     if text and len(bounds) == 3:
         raise _fail("cannot 3-index slice a string")
-    items: Any = value.encode("utf-8", "surrogatepass") if text else value
+    items: Any = to_bytes(value) if text else value
     limits = [0, len(items), len(items)]
     for n, bound in enumerate(bounds):
         if type(bound) is not int or not 0 <= bound <= len(items):
@@ -374,7 +375,7 @@ def _slice(value: Any, *bounds: Any) -> Any:
     if not limits[0] <= limits[1] <= limits[2]:
         raise _fail("invalid slice index")
     part = items[limits[0] : limits[1]]
-    return part.decode("utf-8", "replace") if text else part
+    return from_bytes(part) if text else part
 
 
 def _len(value: Any) -> int:

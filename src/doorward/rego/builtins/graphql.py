@@ -52,7 +52,19 @@ def graphql_parse_schema(context: Context, schema: str) -> Object:
         return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
 
 
-@builtin("graphql.parse", _TEXT_OR_AST, _TEXT_OR_AST, returns=tuple_(_AST, _AST), context=True)
+def _refuse_schema(query: Value, schema: Value) -> None:
+    if isinstance(query, str):
+        _parsed(query, MAX_QUERY_TOKENS)
+
+
+@builtin(
+    "graphql.parse",
+    _TEXT_OR_AST,
+    _TEXT_OR_AST,
+    returns=tuple_(_AST, _AST),
+    context=True,
+    refuse=_refuse_schema,
+)
 def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[query, schema]` as objects; an error if the query is not right for the schema."""
     with _watching(context, query, schema):

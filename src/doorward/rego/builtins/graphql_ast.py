@@ -142,7 +142,7 @@ def _value(node: Any) -> Object:
     if node.kind == "variable":
         raw, kind = _name(node), _VARIABLE
     elif node.kind == "string_value":
-        raw, kind = node.value, _BLOCK if node.block else _STRING
+        raw, kind = (_block_text(node), _BLOCK) if node.block else (node.value, _STRING)
     elif node.kind == "boolean_value":
         raw, kind = "true" if node.value else "false", _BOOLEAN
     elif node.kind == "null_value":
@@ -158,6 +158,17 @@ def _value(node: Any) -> Object:
     return _pruned(
         [("Raw", raw), ("Kind", kind), ("Children", children), ("ExpectedTypeHasDefault", False)]
     )
+
+
+def _block_text(node: Any) -> str:
+    """The text of a block string; its first line counts for the common indentation, as in OPA."""
+    source = node.loc.source.body[node.loc.start + 3 : node.loc.end - 3].replace('\\"""', '"""')
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip(" \t")]
+    common = min(indents, default=0)
+    lines = [lines[0], *(line[common:] for line in lines[1:])]
+    texts = [place for place, line in enumerate(lines) if line.strip(" \t")]
+    return "\n".join(lines[texts[0] : texts[-1] + 1]) if texts else ""
 
 
 def from_schema(document: Any) -> Object:

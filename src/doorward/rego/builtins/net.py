@@ -104,19 +104,33 @@ def _contains(cidr: str, other: str) -> bool:
     return inner.first in network and inner.last in network
 
 
-@builtin("net.cidr_contains", string, string, returns=boolean)
+def _refuse(one: Value, other: Value) -> None:
+    """OPA reads the first operand before the second, and counts both as the first."""
+    if isinstance(one, str):
+        _network(one)
+    raise operand_error(1, other if isinstance(one, str) else one, "string")
+
+
+@builtin("net.cidr_contains", string, string, returns=boolean, refuse=_refuse)
 def net_cidr_contains(cidr: str, cidr_or_ip: str) -> bool:
     """Whether a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
 
 
-@builtin("net.cidr_overlap", string, string, returns=boolean, deprecated="use net.cidr_contains")
+@builtin(
+    "net.cidr_overlap",
+    string,
+    string,
+    returns=boolean,
+    deprecated="use net.cidr_contains",
+    refuse=_refuse,
+)
 def net_cidr_overlap(cidr: str, cidr_or_ip: str) -> bool:
     """Whether a network holds a whole other network, or an address."""
     return _contains(cidr, cidr_or_ip)
 
 
-@builtin("net.cidr_intersects", string, string, returns=boolean)
+@builtin("net.cidr_intersects", string, string, returns=boolean, refuse=_refuse)
 def net_cidr_intersects(cidr1: str, cidr2: str) -> bool:
     """Whether two networks have an address in common."""
     one, two = _network(cidr1), _network(cidr2)

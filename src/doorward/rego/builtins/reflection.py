@@ -10,7 +10,7 @@ from typing import Final
 
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.octets import scrub
-from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string
 from doorward.rego.errors import BuiltinError, Diagnostic, LimitError, ParseError
 from doorward.rego.source import Source
@@ -26,7 +26,14 @@ _SHOWN: Final = ("illegal", "unexpected", "var cannot", "invalid")
 """How messages begin that OPA follows with the line and a caret."""
 
 
-@builtin("rego.parse_module", string, string, returns=object_(string, any_), context=True)
+@builtin(
+    "rego.parse_module",
+    string,
+    string,
+    returns=object_(string, any_),
+    context=True,
+    refuse=refuse_as_first,
+)
 def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     """The object that OPA has for the module that `rego` is; `filename` is for errors."""
     if len(rego) > MAX_TEXT:
@@ -45,7 +52,7 @@ def _shown(diagnostics: tuple[Diagnostic, ...]) -> str:
     if len(lines) > 1:
         return f"{len(lines)} errors occurred:\n" + "\n".join(lines)
     if diagnostics[0].message == "empty module":
-        return f"{diagnostics[0].span.file}:0: {lines[0]}"
+        return lines[0]
     return f"1 error occurred: {lines[0]}"
 
 

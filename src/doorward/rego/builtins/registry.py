@@ -19,7 +19,15 @@ from doorward.rego.builtins.signature import Function, Type, kinds
 from doorward.rego.errors import OperandError
 from doorward.rego.values import KINDS, Value, classes_of, kind_name
 
-__all__ = ["REGISTRY", "Builtin", "Registry", "builtin", "check_name", "operand_error"]
+__all__ = [
+    "REGISTRY",
+    "Builtin",
+    "Registry",
+    "builtin",
+    "check_name",
+    "operand_error",
+    "refuse_as_first",
+]
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -89,6 +97,7 @@ class Registry:
         checked: bool = True,
         looks: bool = False,
         prepare: Callable[..., Callable[[str], Any]] | None = None,
+        refuse: Callable[..., object] | None = None,
     ) -> Callable[[Body], Body]:
         """Declare the decorated function as `name`. It is returned unchanged.
 
@@ -100,6 +109,8 @@ class Registry:
         `checked=False`: the body takes operands of any kind (the `is_valid` family).
         `looks`: the clock is looked at before each call, since one may take a while: rounds of a
         loop that call it must not add up before the evaluation looks itself.
+        `refuse`: what to do first with operands of which one is of the wrong kind, where OPA looks
+        into some of them before: it raises OPA's error, if there is one.
         `variadic`: any number of operands more, of this type; such a built-in returns nothing.
         ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
         `data` or `input`), and for a body whose parameters do not fit the operands.
@@ -123,7 +134,11 @@ class Registry:
                 name=name,
                 signature=signature,
                 body=asked,
-                call=_checked(asked, signature, context=context or looks) if checked else asked,
+                call=(
+                    _checked(asked, _Refusal(signature, refuse), context=context or looks)
+                    if checked
+                    else asked
+                ),
                 category=body.__module__.rpartition(".")[2],
                 pure=pure,
                 context=context or looks,
@@ -183,52 +198,57 @@ def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
     return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
 
 
-def _checked(body: Callable[..., Any], signature: Function, *, context: bool) -> Callable[..., Any]:
+def refuse_as_first(*operands: Value) -> None:
+    """For built-ins of strings where OPA counts each operand as the first."""
+    raise operand_error(1, next(o for o in operands if not isinstance(o, str)), "string")
+
+
+def _checked(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
     """`body` behind the check of its operands' kinds."""
-    if not any(map(kinds, signature.args)):
+    if not any(map(kinds, refusal.signature.args)):
         return body
-    wanted = [_classes(type_) for type_ in signature.args]
+    wanted = [_classes(type_) for type_ in refusal.signature.args]
     arity = len(wanted)
     if context:
         return (
-            (_context_1, _context_2)[arity - 1](body, signature, *wanted)
+            (_context_1, _context_2)[arity - 1](body, refusal, *wanted)
             if arity < 3
-            else (_context_n(body, signature, wanted))
+            else (_context_n(body, refusal, wanted))
         )
     if arity == 1:
-        return _unary(body, signature, wanted[0])
+        return _unary(body, refusal, wanted[0])
     if arity == 2:
-        return _binary(body, signature, wanted[0], wanted[1])
+        return _binary(body, refusal, wanted[0], wanted[1])
     if arity == 3:
-        return _ternary(body, signature, wanted[0], wanted[1], wanted[2])
+        return _ternary(body, refusal, wanted[0], wanted[1], wanted[2])
 
     def call(*operands: Value) -> Any:
         for want, operand in zip(wanted, operands, strict=False):
             if type(operand) not in want:
-                _refuse(signature, operands)
+                refusal.refuse(operands)
         return body(*operands)
 
     return call
 
 
 def _context_n(
-    body: Callable[..., Any], signature: Function, wanted: Sequence[Container[type]]
+    body: Callable[..., Any], refusal: _Refusal, wanted: Sequence[Container[type]]
 ) -> Callable[..., Any]:
     def call(context: object, *operands: Value) -> Any:
         for want, operand in zip(wanted, operands, strict=False):
             if type(operand) not in want:
-                _refuse(signature, operands)
+                refusal.refuse(operands)
         return body(context, *operands)
 
     return call
 
 
 def _context_1(
-    body: Callable[..., Any], signature: Function, want: Container[type]
+    body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
     def call(context: object, a: Value) -> Any:
         if type(a) not in want:
-            _refuse(signature, (a,))
+            refusal.refuse((a,))
         return body(context, a)
 
     return call
@@ -236,24 +256,24 @@ def _context_1(
 
 def _context_2(
     body: Callable[..., Any],
-    signature: Function,
+    refusal: _Refusal,
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
     def call(context: object, a: Value, b: Value) -> Any:
         if type(a) not in first or type(b) not in second:
-            _refuse(signature, (a, b))
+            refusal.refuse((a, b))
         return body(context, a, b)
 
     return call
 
 
 def _unary(
-    body: Callable[..., Any], signature: Function, want: Container[type]
+    body: Callable[..., Any], refusal: _Refusal, want: Container[type]
 ) -> Callable[..., Any]:
     def call(a: Value) -> Any:
         if type(a) not in want:
-            _refuse(signature, (a,))
+            refusal.refuse((a,))
         return body(a)
 
     return call
@@ -261,13 +281,13 @@ def _unary(
 
 def _binary(
     body: Callable[..., Any],
-    signature: Function,
+    refusal: _Refusal,
     first: Container[type],
     second: Container[type],
 ) -> Callable[..., Any]:
     def call(a: Value, b: Value) -> Any:
         if type(a) not in first or type(b) not in second:
-            _refuse(signature, (a, b))
+            refusal.refuse((a, b))
         return body(a, b)
 
     return call
@@ -275,24 +295,33 @@ def _binary(
 
 def _ternary(
     body: Callable[..., Any],
-    signature: Function,
+    refusal: _Refusal,
     first: Container[type],
     second: Container[type],
     third: Container[type],
 ) -> Callable[..., Any]:
     def call(a: Value, b: Value, c: Value) -> Any:
         if type(a) not in first or type(b) not in second or type(c) not in third:
-            _refuse(signature, (a, b, c))
+            refusal.refuse((a, b, c))
         return body(a, b, c)
 
     return call
 
 
-def _refuse(signature: Function, operands: tuple[Value, ...]) -> NoReturn:
-    wanted = [kinds(type_) for type_ in signature.args]
-    wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
-    place = wrong.index(True)
-    raise operand_error(place + 1, operands[place], *wanted[place])
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """What is said of operands of which one is of the wrong kind."""
+
+    signature: Function
+    first: Callable[..., object] | None
+
+    def refuse(self, operands: tuple[Value, ...]) -> NoReturn:
+        if self.first is not None:
+            self.first(*operands)
+        wanted = [kinds(type_) for type_ in self.signature.args]
+        wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
+        place = wrong.index(True)
+        raise operand_error(place + 1, operands[place], *wanted[place])
 
 
 def _classes(type_: Type) -> frozenset[type]:

@@ -15,6 +15,7 @@ from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
 from doorward.rego.builtins.go_strings import lower as go_lower
 from doorward.rego.builtins.go_strings import upper as go_upper
+from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.builtins.operands import exact_operand, machine_integer, refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import (
@@ -183,10 +184,10 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
 def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
     """`value` with replacements, one of them for the empty string."""
     # Go goes byte by byte here, and so cuts characters outside ASCII into what is no UTF-8.
-    empty = _bytes(replacements[""])
-    rest = {_bytes(old): _bytes(new) for old, new in replacements.items() if old}
+    empty = to_bytes(replacements[""])
+    rest = {to_bytes(old): to_bytes(new) for old, new in replacements.items() if old}
     lengths = sorted(set(map(len, rest)))
-    data = _bytes(value)
+    data = to_bytes(value)
     _check_size((len(data) + 1) * len(empty))
     out: list[bytes] = []
     at = size = 0
@@ -200,11 +201,7 @@ def _replace_everywhere(context: Context, value: str, replacements: dict[str, st
         size += len(empty) + len(out[-1])
         _check_size(size)
         at += len(old or b" ")
-    return b"".join(out).decode("utf-8", "replace")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return from_bytes(b"".join(out))
 
 
 @builtin("trim", string, string, returns=string)

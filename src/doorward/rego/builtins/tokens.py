@@ -255,7 +255,12 @@ def _declare_asymmetric(algorithm: Algorithm, name: str) -> None:
         f"Whether the token's {algorithm.name} signature is that of a PEM certificate or public "
         "key, a JWK or one key of a JWK set."
     )
-    builtin(name, string, string, returns=boolean, context=True)(verify)
+    builtin(name, string, string, returns=boolean, context=True, refuse=_refuse_certificate)(verify)
+
+
+def _refuse_certificate(jwt: Value, certificate: Value) -> None:
+    if isinstance(jwt, str):
+        _split(jwt)
 
 
 for _size in (256, 384, 512):
@@ -347,6 +352,11 @@ _Verified: TypeAlias = tuple[Object, list[Value], int, int]
 """Constraints, the answer, and from when to when (nanoseconds) it holds."""
 
 
+def _refuse_to_verify(jwt: Value, constraints: Value) -> None:
+    if isinstance(constraints, dict):
+        _constraints(constraints)
+
+
 @builtin(
     "io.jwt.decode_verify",
     string,
@@ -354,6 +364,7 @@ _Verified: TypeAlias = tuple[Object, list[Value], int, int]
     returns=tuple_(boolean, _DOCUMENT, _DOCUMENT),
     context=True,
     pure=False,
+    refuse=_refuse_to_verify,
 )
 def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> list[Value]:
     """`[true, header, payload]` of a token that verifies and meets every constraint.
@@ -431,7 +442,19 @@ def _claimed(claims: Object, name: str) -> int | Fraction | None:
     return exact(value)
 
 
-@builtin("io.jwt.encode_sign", _NAMED, _NAMED, _NAMED, returns=string, pure=False)
+def _refuse_to_sign(headers: Value, payload: Value, key: Value) -> None:
+    _signing_key(marshal(key))
+
+
+@builtin(
+    "io.jwt.encode_sign",
+    _NAMED,
+    _NAMED,
+    _NAMED,
+    returns=string,
+    pure=False,
+    refuse=_refuse_to_sign,
+)
 def io_jwt_encode_sign(headers: Object, payload: Object, key: Object) -> str:
     """The signed token of a header and a payload; `key` is a JWK."""
     return _sign(marshal(headers), marshal(payload), marshal(key))
