@@ -31,7 +31,7 @@ def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
         engine = Engine(modules=modules, data=dict(case.data), environment=environment)
     except CompileError as error:
         raise Missing(str(error.diagnostics[0])) from error
-    return engine.prepare(case.query).value
+    return engine.prepare(case.query).answer
 
 
 def _interpreter(case: Case) -> Any:

@@ -21,11 +21,15 @@ class Fixed:
     asked: list[tuple[str, Value | Undefined]] = field(default_factory=list)
     logged: list[tuple[Decision, Value | Undefined]] = field(default_factory=list)
 
-    def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
+    def decide(
+        self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+    ) -> Decision:
         self.asked.append((path, input))
         return Decision(DECISION_ID, path, self.result, self.error)
 
-    def decide_query(self, text: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
+    def decide_query(
+        self, text: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+    ) -> Decision:
         self.asked.append((text, input))
         return Decision(DECISION_ID, "", self.result, self.error, query=text)
 

@@ -99,7 +99,9 @@ def test_a_policy_that_fails_fails_the_call_when_asked_to() -> None:
 
 def test_a_fault_of_ours_is_denied() -> None:
     class Broken(Fixed):
-        def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> object:  # type: ignore[override]
+        def decide(
+            self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+        ) -> Decision:
             raise RecursionError("secret")
 
     response = answer(Broken())
@@ -114,7 +116,9 @@ class UnknownError(Exception):
 @pytest.mark.parametrize("error", [UnknownError("secret"), MemoryError(), StopIteration()])
 def test_whatever_is_raised_is_denied_and_recorded(error: Exception) -> None:
     class Broken(Fixed):
-        def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
+        def decide(
+            self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+        ) -> Decision:
             raise error
 
     pdp = Broken()

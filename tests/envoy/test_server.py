@@ -114,8 +114,10 @@ class Held(Fixed):
 
     let_go = threading.Event()
 
-    def decide(self, path: str, input: Value | Undefined = UNDEFINED, /) -> Decision:
-        decision = super().decide(path, input)
+    def decide(
+        self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+    ) -> Decision:
+        decision = super().decide(path, input, is_parsed=is_parsed)
         self.let_go.wait(TIMEOUT)
         return decision
 

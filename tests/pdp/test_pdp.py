@@ -13,7 +13,15 @@ from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
-from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, EvalError, Registry
+from doorward.rego import (
+    REGISTRY,
+    UNDEFINED,
+    CompileError,
+    Engine,
+    EvalError,
+    InputError,
+    Registry,
+)
 from doorward.rego.builtins.signature import any_, string
 
 POLICY = """\
@@ -224,3 +232,13 @@ def test_answers_are_recorded_by_whoever_gave_them() -> None:
     assert sink.closed
     assert pdp.logs_decisions
     assert not pdp_of().logs_decisions
+
+
+@pytest.mark.parametrize("roles", [("a",), {"a"}, b"a", iter(["a"])], ids=str)
+def test_an_input_that_no_policy_can_match_is_an_error(roles: object) -> None:
+    policy = 'package p\nallow if not "a" in input.roles\n'
+    pdp = PDP(Snapshot(Engine({"p.rego": policy}), "1"))
+    value: Any = {"roles": roles}
+    for decision in (pdp.decide("p/allow", value), pdp.decide_query("data.p.allow", value)):
+        assert isinstance(decision.error, InputError)
+        assert decision.result is UNDEFINED

@@ -63,7 +63,7 @@ class EmbeddedPdp:
 
     def decide(self, input: Any) -> Answer:
         """The decision on `input`; PdpError where the evaluation fails."""
-        decision = self._pdp.decide(self._path, input)
+        decision = self._pdp.decide(self._path, input, is_parsed=True)
         if decision.error is not None:
             raise PdpError(f"policy failed: {_kind(decision.error)}")
         return Answer(decision.result, decision.decision_id)

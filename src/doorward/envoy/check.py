@@ -41,9 +41,13 @@ class Decider(Protocol):
     def logs_decisions(self) -> bool:
         """Asked once: a decision point has a log, or it has none."""
 
-    def decide(self, path: str, input: Value | Undefined = ..., /) -> Decision: ...
+    def decide(
+        self, path: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
+    ) -> Decision: ...
 
-    def decide_query(self, text: str, input: Value | Undefined = ..., /) -> Decision: ...
+    def decide_query(
+        self, text: str, input: Value | Undefined = ..., /, *, is_parsed: bool = ...
+    ) -> Decision: ...
 
     def record(
         self,
@@ -132,7 +136,7 @@ class _Checker:
             found = to_input(request, self._options, self._services, self._version)
         except RequestError as error:
             return self._refuse(error, started)
-        decision = self._decide(self._subject, found)
+        decision = self._decide(self._subject, found, is_parsed=True)
         if decision.error is not None:
             return self._fail(decision, found, _code_of(decision.error), started)
         try:

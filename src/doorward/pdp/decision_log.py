@@ -259,11 +259,11 @@ class DecisionLog:
 
     def _drops(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
         path = self._options.drop_decision
-        return bool(path) and snapshot.document(path).value(event) is True
+        return bool(path) and snapshot.document(path).answer(event) is True
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
         path = self._options.mask_decision
-        rules = snapshot.document(path).value(event) if path else UNDEFINED
+        rules = snapshot.document(path).answer(event) if path else UNDEFINED
         return [] if isinstance(rules, Undefined) else read_masks(rules)
 
 

@@ -16,7 +16,7 @@ from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
 from doorward.rego import Query
 from doorward.rego.errors import RegoError
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego.values import UNDEFINED, Undefined, Value, check_value
 
 __all__ = ["PDP", "DecisionSink"]
 
@@ -65,15 +65,26 @@ class PDP:
         return self._sink is not None
 
     def decide(
-        self, path: PathKey, input: Value | Undefined = UNDEFINED, *, strict: bool = False
+        self,
+        path: PathKey,
+        input: Value | Undefined = UNDEFINED,
+        *,
+        strict: bool = False,
+        is_parsed: bool = False,
     ) -> Decision:
-        """The document at `path` for `input`; `strict`: errors of built-ins are errors."""
+        """The document at `path` for `input`; `strict`: errors of built-ins are errors.
+
+        `is_parsed`: the input was JSON, so that nothing in it has to be looked for that no policy
+        could match; without, that makes a decision with an error.
+        """
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
         started = perf_counter_ns()
         try:
-            result = snapshot.document(path, strict=strict).value(input)
+            if not is_parsed and input is not UNDEFINED:
+                check_value(input, "input")
+            result = snapshot.document(path, strict=strict).answer(input)
         except RegoError as raised:
             error = raised
             _note_cause(raised)
@@ -85,7 +96,12 @@ class PDP:
         return _to_decision(Decision, found)
 
     def decide_query(
-        self, text: str, input: Value | Undefined = UNDEFINED, *, strict: bool = False
+        self,
+        text: str,
+        input: Value | Undefined = UNDEFINED,
+        *,
+        strict: bool = False,
+        is_parsed: bool = False,
     ) -> Decision:
         """The value of a query of a single expression; more than one value is an error."""
         snapshot = self._snapshot
@@ -93,6 +109,8 @@ class PDP:
         error: Exception | None = None
         started = perf_counter_ns()
         try:
+            if not is_parsed and input is not UNDEFINED:
+                check_value(input, "input")
             result = _only_value(snapshot.query(text, strict=strict), input)
         except (RegoError, DecisionError) as raised:
             error = raised
@@ -138,10 +156,10 @@ def _note_cause(error: Exception) -> None:
 
 def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
     if not query.variables:
-        result: Value | Undefined = query.value(input)
+        result: Value | Undefined = query.answer(input)
         return result
     # As in OPA, `false` is no solution where variables are asked for.
-    found = [row[-1] for row in query.rows(input) if row[-1] is not False]
+    found = [row[-1] for row in query.rows_of(query.evaluation(input)) if row[-1] is not False]
     if len(found) > 1:
         raise DecisionError("multiple evaluation results")
     return found[0] if found else UNDEFINED

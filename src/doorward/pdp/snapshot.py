@@ -74,6 +74,8 @@ class Document(Protocol):
 
     def value(self, input: Any = ..., /) -> Any: ...
 
+    def answer(self, input: Any = ..., /) -> Any: ...
+
 
 class Snapshot:
     """Compiled policies, their data, and the queries prepared on them so far."""
@@ -183,6 +185,8 @@ class _Base:
     def value(self, input: Value | Undefined = UNDEFINED, /) -> Value | Undefined:
         return self._value
 
+    answer = value
+
 
 class _Broken:
     """A path that cannot be a query."""
@@ -194,6 +198,8 @@ class _Broken:
 
     def value(self, input: Value | Undefined = UNDEFINED, /) -> NoReturn:
         raise CompileError(self._diagnostics)
+
+    answer = value
 
 
 def document_ref(path: PathKey) -> str:

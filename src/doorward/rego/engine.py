@@ -43,7 +43,7 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 from doorward.rego.timers import Timers
-from doorward.rego.values import UNDEFINED, to_python
+from doorward.rego.values import UNDEFINED, check_value, to_python
 
 __all__ = ["Engine", "Query", "parse_term"]
 
@@ -83,6 +83,7 @@ class Engine:
     _state: _Compiled = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_value(self.data, "data")
         if self.capabilities is not None:
             object.__setattr__(self, "registry", self.capabilities.registry(self.registry))
             limited_net = self.capabilities.environment(self.environment)
@@ -136,6 +137,7 @@ class Engine:
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
+        check_value(data, "data")
         new = object.__new__(Engine)
         for item in fields(self):
             object.__setattr__(new, item.name, getattr(self, item.name))
@@ -369,6 +371,8 @@ class Query:
     ) -> Evaluation:
         """The state for one evaluation; `deadline` in seconds from now overrides the query's.
 
+        As in `answer`, nothing looks through the input.
+
         Another thread may `cancel()` it while `value_of` or `rows_of` work on it.
         """
         engine = self.engine
@@ -400,7 +404,17 @@ class Query:
         """The value of the query's only expression as a Rego value, or UNDEFINED.
 
         Of several values the first in Rego's order. ValueError for a query of several
-        expressions; EvalError when evaluation stops.
+        expressions; InputError where `input` is not made of Rego values; EvalError when evaluation
+        stops.
+        """
+        if input is not UNDEFINED:
+            check_value(input, "input")
+        return self.answer(input, now_ns=now_ns)
+
+    def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
+        """`value` for an input that was parsed from JSON, or made by `from_python`.
+
+        It is not looked through before, which takes longer than many policies.
         """
         if self._is_plain and now_ns is None:
             # `evaluation`, written out: this stands before every decision.
@@ -438,6 +452,8 @@ class Query:
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """For each solution the values of `variables`, then of the expressions in order."""
+        if input is not UNDEFINED:
+            check_value(input, "input")
         return self.rows_of(self.evaluation(input, now_ns=now_ns))
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:

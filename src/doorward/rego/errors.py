@@ -18,6 +18,7 @@ __all__ = [
     "CANCEL_ERROR",
     "COMPILE_ERROR",
     "CONFLICT_ERROR",
+    "INPUT_ERROR",
     "INTERNAL_ERROR",
     "LIMIT_ERROR",
     "PARSE_ERROR",
@@ -31,6 +32,7 @@ __all__ = [
     "EvalError",
     "Fix",
     "HaltError",
+    "InputError",
     "InternalError",
     "LimitError",
     "OperandError",
@@ -50,6 +52,8 @@ BUILTIN_ERROR: Final = "eval_builtin_error"
 CANCEL_ERROR: Final = "eval_cancel_error"
 CONFLICT_ERROR: Final = "eval_conflict_error"
 EVAL_TYPE_ERROR: Final = "eval_type_error"
+INPUT_ERROR: Final = "eval_input_error"
+"""Ours: OPA's input is JSON by then."""
 INTERNAL_ERROR: Final = "eval_internal_error"
 LIMIT_ERROR: Final = "eval_limit_error"
 """Ours: OPA does not bound what an evaluation makes."""
@@ -188,6 +192,19 @@ class EvalError(RegoError):
 
     def __str__(self) -> str:
         return str(self.diagnostics[0])
+
+
+class InputError(RegoError, TypeError, ValueError):
+    """What came in as input or data is not made of Rego values, such as a tuple or bytes.
+
+    No policy can match it, so that none is asked.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__((Diagnostic(INPUT_ERROR, message),))
+
+    def __str__(self) -> str:
+        return self.diagnostics[0].message
 
 
 class InternalError(RegoError):

@@ -54,7 +54,7 @@ class _Call:
         self.parse_ns = perf_counter_ns() - self.started
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
-        return self.pdp.decide(self.path, input, strict=strict)
+        return self.pdp.decide(self.path, input, strict=strict, is_parsed=True)
 
     def encoded(self, decision: Decision) -> tuple[Decision, str]:
         """The decision, and its result as JSON; with an error where it cannot be written."""

@@ -48,7 +48,7 @@ def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Respon
         "plugin_state": {name: state.value for name, state in states.items()},
         "plugins_ready": not health.down(),
     }
-    decision = pdp.decide(("system", "health", *path), input)
+    decision = pdp.decide(("system", "health", *path), input, is_parsed=True)
     name = ".".join(["data.system.health", *path])
     if decision.error is not None:
         error = decision.error

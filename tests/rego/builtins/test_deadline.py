@@ -386,7 +386,7 @@ def spent(query: Query, value: Any) -> float:
     """Seconds of CPU time that one evaluation takes, stopped or not."""
     began = time.process_time()
     with suppress(EvalError):
-        query.value(value)
+        query.answer(value)
     return time.process_time() - began
 
 

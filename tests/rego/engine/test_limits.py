@@ -89,7 +89,7 @@ def test_a_deadline_stops_it(name: str) -> None:
     def spent() -> float:
         start = time.thread_time()
         with pytest.raises(EvalError) as caught:
-            query.value(value)
+            query.answer(value)
         assert caught.value.code == "eval_cancel_error"
         assert caught.value.message == "caller cancelled query execution"
         return time.thread_time() - start
