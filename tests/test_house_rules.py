@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.differences import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
@@ -284,6 +285,23 @@ def test_the_page_of_builtins_is_what_the_registry_says() -> None:
         script = [sys.executable, "scripts/builtin_table.py", "--check"]
         done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_differences_is_what_the_tests_read() -> None:
+    script = [sys.executable, "scripts/differences_page.py", "--check"]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_difference_is_of_an_allowed_kind() -> None:
+    lists = [
+        *(ROOT / "tests/differences").glob("*.toml"),
+        *(ROOT / "tests").glob("*/differences.toml"),
+    ]
+    assert len(lists) > 7
+    for path in lists:
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["difference"]:
+            assert entry["kind"] in KINDS, (path, entry["reason"])
 
 
 def test_every_builtin_is_tested(shared: Path, opa_cases: Path) -> None:

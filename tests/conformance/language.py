@@ -21,7 +21,7 @@ __all__ = ["DIFFERENCES", "FOLDER", "SETS", "fault", "rows"]
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
 FOLDER: Final = SHARED / "data" / "golden"
-SETS: Final = ("language", "negation", "heads", "with", "schema-meta")
+SETS: Final = ("language", "negation", "heads", "with", "schema-meta", "mutants")
 """The recorded sets that are compared; shared/data/golden/README*.md describes each."""
 
 DIFFERENCES: Final = load("language")

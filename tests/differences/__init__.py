@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["KINDS", "Difference", "load"]
+__all__ = ["FOLDER", "KINDS", "Difference", "load", "reasons"]
 
 FOLDER: Final = Path(__file__).parent
 
@@ -28,6 +28,7 @@ KINDS: Final = {
     "newer": "a newer OPA than the recorded one answers as Doorward does",
     "words": "the same error with the same code, in other words than those of Go's libraries",
     "addition": "Doorward has something more",
+    "open": "not allowed: Doorward is not equal yet",
 }
 
 Row = dict[str, Any]
@@ -72,3 +73,9 @@ def load(name: str) -> tuple[Difference, ...]:
     return tuple(
         Difference(**(entry | {"ids": frozenset(entry.get("ids", ()))})) for entry in entries
     )
+
+
+def reasons(name: str, part: str) -> dict[str, str]:
+    """Why each row of a part of the list in the file `name`.toml may differ."""
+    entries = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["difference"]
+    return {row: e["reason"] for e in entries if e["part"] == part for row in e["ids"]}

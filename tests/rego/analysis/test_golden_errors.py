@@ -1,7 +1,7 @@
 """What OPA refuses to compile we refuse in its words and place, and what it accepts we accept.
 
-The recorded answers are read by path; `differences.py` says where we differ, and why. Parse errors
-are the parser's business: here it counts only that there is one.
+The recorded answers are read by path; tests/differences/compiler.toml says where we differ, and
+why. Parse errors are the parser's business: here it counts only that there is one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.rego.analysis.differences import BUILTINS, ERRORS, LANGUAGE
+from tests.differences import reasons
 
 from doorward.rego.analysis.passes import Options, Program, check, check_query
 from doorward.rego.analysis.tree import check_base_data
@@ -113,7 +113,7 @@ def test_errors_are_those_of_opa(shared: Path) -> None:
         want = wanted(case["errors"])
         if not agree(got, want):
             differing[case["id"]] = want, got
-    check_differences(differing, ERRORS)
+    check_differences(differing, reasons("compiler", "errors"))
 
 
 def test_details_are_those_of_opa(shared: Path) -> None:
@@ -188,7 +188,7 @@ def test_modules_and_queries_compile_or_fail_as_in_opa(shared: Path) -> None:
             got = found(tuple(check_base_data(program.modules, from_python(case["data"]))))
         if not agree(got, want) and not shifted(got, want):
             differing[case["id"]] = want, got
-    check_differences(differing, LANGUAGE)
+    check_differences(differing, reasons("compiler", "language"))
 
 
 def test_queries_of_built_ins_compile_or_fail_as_in_opa(shared: Path) -> None:
@@ -202,7 +202,7 @@ def test_queries_of_built_ins_compile_or_fail_as_in_opa(shared: Path) -> None:
         got = query_refusal(case["query"], empty, v0=case.get("v0", False))
         if not agree(got, want):
             differing[case["id"]] = want, got
-    check_differences(differing, BUILTINS)
+    check_differences(differing, reasons("compiler", "builtins"))
 
 
 def test_at_most_ten_errors_are_reported() -> None:

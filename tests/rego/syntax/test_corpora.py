@@ -1,6 +1,6 @@
 """What OPA accepts we accept, what it refuses we refuse, in the same row and mostly in its words.
 
-The recorded answers are read by path; `differences.py` says where we differ, and why.
+The recorded answers are read by path; tests/differences/parser.toml says where we differ, and why.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rego.syntax.differences import FIRST, ONLY_FIRST, VERDICT
+from tests.differences import reasons
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source
@@ -102,4 +102,4 @@ def test_errors_are_found_where_opa_finds_them(error_cases: list[dict[str, Any]]
             differing["first"].add(case["id"])
         elif found != want:
             differing["others"].add(case["id"])
-    assert differing == {"verdict": set(VERDICT), "first": set(FIRST), "others": set(ONLY_FIRST)}
+    assert differing == {part: set(reasons("parser", part)) for part in differing}
