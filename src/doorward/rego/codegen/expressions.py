@@ -136,13 +136,12 @@ class Expressions(Calls):
             assert pair is not None, "unsafe equation"
             waiting.remove(pair)
             a, b = pair
-            if self.is_known(b) and not (self.is_known(a) and self._is_walk(a)):
-                self.match(a, self.term(b))
-            else:
+            # The left side is asked first, as in OPA: where it is an error, a right side that is
+            # undefined must not hide it.
+            if self.is_known(a):
                 self.match(b, self.term(a))
-
-    def _is_walk(self, term: Term) -> bool:
-        return isinstance(term, Ref) and any(self.is_open(arg) for arg in term.args)
+            else:
+                self.match(a, self.term(b))
 
     # some, every, not
 
