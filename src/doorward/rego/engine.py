@@ -24,6 +24,7 @@ from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import check_base_data, path_text
 from doorward.rego.builtins import REGISTRY, Environment, Registry
 from doorward.rego.capabilities import Capabilities
+from doorward.rego.clock import CLOCK
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
@@ -422,10 +423,11 @@ class Query:
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:
                 state.deadline = time.monotonic() + self.deadline
+                return _run(self._value, state)  # type: ignore[arg-type] # as below
         elif self._value is None:
             raise ValueError("the query has several expressions: use results()")
         else:
-            state = self.evaluation(input, now_ns=now_ns)
+            return _run(self._value, self.evaluation(input, now_ns=now_ns))
         try:
             return self._value(state)  # type: ignore[misc] # a query that `_is_plain` has one
         except RecursionError:
@@ -435,20 +437,23 @@ class Query:
         """The same for an evaluation made before, with a tracer, or to read its `errors`."""
         if self._value is None:
             raise ValueError("the query has several expressions: use rows_of()")
-        try:
-            return self._value(evaluation)
-        except RecursionError:
-            raise _too_deep() from None
+        return _run(self._value, evaluation)
 
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
         """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
+        if input is not UNDEFINED:
+            check_value(input, "input")
+        results: list[dict[str, Any]] = _run(self._results, self.evaluation(input, now_ns=now_ns))
+        return results
+
+    def _results(self, evaluation: Evaluation) -> list[dict[str, Any]]:
         count = len(self._columns)
-        found = []
-        for row in self.rows(input, now_ns=now_ns):
+        results = []
+        for row in self.rows_of(evaluation):
             if all(v is not False for v in row[count:]):
                 named = zip(self.variables, row[:count], strict=True)
-                found.append({name: to_python(v) for name, v in named})
-        return found
+                results.append({name: to_python(v) for name, v in named})
+        return results
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """For each solution the values of `variables`, then of the expressions in order."""
@@ -460,11 +465,20 @@ class Query:
         """The same for an evaluation made before, whose `errors` can be read afterwards."""
         if self._bindings is None:
             self._bindings = self._function(single=False)
-        try:
-            rows: list[tuple[Any, ...]] = self._bindings(evaluation)
-        except RecursionError:
-            raise _too_deep() from None
+        rows: list[tuple[Any, ...]] = _run(self._bindings, evaluation)
         return rows
+
+
+def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
+    """What `work` makes of an evaluation, whose clock the work on values can look at meanwhile."""
+    before = CLOCK.look
+    CLOCK.look = evaluation.halt_if_late if evaluation.deadline is not None else None
+    try:
+        return work(evaluation)
+    except RecursionError:
+        raise _too_deep() from None
+    finally:
+        CLOCK.look = before
 
 
 def _too_deep() -> EvalError:

@@ -23,6 +23,7 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, Union
 
+from doorward.rego.clock import step
 from doorward.rego.errors import InputError
 from doorward.rego.numbers import MAX_DIGITS, AnyNumber, Number, exact, number_text
 
@@ -142,7 +143,10 @@ def _hash_part(value: Value) -> Hashable:
         return _TRUE
     if value is False:
         return _FALSE
-    return value if isinstance(value, float) else _hash(value)
+    if isinstance(value, float):
+        return value
+    step()
+    return _hash(value)
 
 
 def make_set(items: Iterable[Value]) -> frozenset[Key]:
@@ -187,22 +191,41 @@ def equal(a: Value, b: Value) -> bool:
     kind = type(a)
     if kind is str:
         return a == b
+    if kind is list or kind is dict:
+        return type(b) is kind and _equal_parts(a, b)
     if kind is bool or a is None or type(b) is bool or b is None:
         return False
-    return a == b and (kind not in _HOLDING or _same_kinds(a, b))
+    return a == b
 
 
-_HOLDING: Final = frozenset({list, dict})
+def _equal_parts(a: Any, b: Any) -> bool:
+    """`equal` of two arrays or two objects.
+
+    Python's own comparison takes booleans for numbers, and never looks at the clock.
+    """
+    if len(a) != len(b):
+        return False
+    step()
+    pairs = zip(a, b, strict=True) if type(a) is list else _pairs(a, b)
+    for x, y in pairs:
+        if x is y:
+            continue
+        kind = type(x)
+        if kind is str:
+            if x != y:
+                return False
+        elif kind is list or kind is dict:
+            if type(y) is not kind or not _equal_parts(x, y):
+                return False
+        elif not equal(x, y):
+            return False
+    return True
 
 
-def _same_kinds(a: Any, b: Any) -> bool:
-    """Whether what Python finds equal has booleans in the same places."""
-    kind = type(a)
-    if kind is list:
-        return all(map(_same_kinds, a, b))
-    if kind is dict:
-        return all([_same_kinds(value, b[key]) for key, value in a.items()])
-    return (kind is bool) == (type(b) is bool)
+def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]]:
+    """The values of two objects under the keys of the first."""
+    for key, value in a.items():
+        yield value, b.get(key, UNDEFINED)
 
 
 def compare(a: Value, b: Value) -> int:
@@ -224,6 +247,7 @@ def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
 
 
 def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
+    step()
     for x, y in zip(a, b, strict=False):
         order = compare(x, y)
         if order:
@@ -232,6 +256,7 @@ def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
 
 
 def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
+    step()
     for k, m in zip(sorted_keys(a), sorted_keys(b), strict=False):
         order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
         if order:
@@ -446,10 +471,12 @@ def _step(key: Key) -> str:
 def to_python(value: Value) -> Any:
     """The JSON-ready form: sets as lists in Rego's order, keys as strings, numbers as they are."""
     if isinstance(value, dict):
+        step()
         if all(map(_is_str, value)):
             return {k: to_python(v) for k, v in value.items()}
         return {_json_key(k): to_python(value[k]) for k in sorted_keys(value)}
     if isinstance(value, list):
+        step()
         return [to_python(item) for item in value]
     if isinstance(value, frozenset):
         return [to_python(item) for item in sorted_values(value)]
@@ -514,6 +541,7 @@ def _write(
     elif value is None or isinstance(value, bool):
         put({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, list):
+        step()
         put("[")
         for n, item in enumerate(value):
             if n:
@@ -521,6 +549,7 @@ def _write(
             _write(item, put, quote, comma, colon, write_set, write_key)
         put("]")
     elif isinstance(value, dict):
+        step()
         put("{")
         for n, key in enumerate(sorted_keys(value)):
             put((comma if n else "") + write_key(from_key(key)) + colon)

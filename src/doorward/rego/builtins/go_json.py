@@ -20,6 +20,7 @@ from doorward.rego.builtins.go_decoder import (
     read_again,
 )
 from doorward.rego.builtins.octets import SURROGATES, scrub, to_bytes
+from doorward.rego.clock import step
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number, number_text
@@ -52,11 +53,13 @@ def marshal(value: Value) -> str:
 
 
 def _array_text(value: list[Value]) -> str:
+    step()
     texts = [str(v) if type(v) is int else _WRITERS[type(v)](v) for v in value]
     return "[" + ",".join(texts) + "]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
+    step()
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]

@@ -34,6 +34,7 @@ from doorward.rego.builtins.go_template_syntax import (
     parse_template,
 )
 from doorward.rego.builtins.octets import from_bytes, to_bytes
+from doorward.rego.clock import step
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import sorted_values
@@ -71,6 +72,7 @@ def _parsed(source: str) -> Template:
 
 def _from_rego(value: Any) -> Any:
     if isinstance(value, dict):
+        step()
         for key in value:
             if type(key) is not str:
                 raise _fail("object key is no string")
@@ -78,6 +80,7 @@ def _from_rego(value: Any) -> Any:
     if isinstance(value, frozenset):
         value = sorted_values(value)
     if isinstance(value, list):
+        step()
         return [_from_rego(item) for item in value]
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -281,8 +284,10 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
+        step()
         return "[" + " ".join(map(_shown, value)) + "]"
     if isinstance(value, dict):
+        step()
         return "map[" + " ".join([f"{k}:{_shown(v)}" for k, v in value.items()]) + "]"
     return format_text("%v", [value])
 

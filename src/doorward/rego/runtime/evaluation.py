@@ -300,6 +300,12 @@ class Evaluation(Context):
             self.looked = now
         self.pace = self.ticks = pace
 
+    def halt_if_late(self) -> None:
+        """Called on the way by what works long on values: stop past the deadline."""
+        deadline = (self.origin or self).deadline
+        if deadline is not None and time.monotonic() > deadline:
+            raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
     def made(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
         whole: Any = self.origin or self

@@ -1,0 +1,47 @@
+"""Values that share their parts, of 2**n items in n steps: a deadline ends going through them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from doorward.rego import Engine, EvalError
+
+DEADLINE = 0.1
+SLACK = 2
+"""Seconds of CPU time past the deadline; what does not look at the clock takes hours."""
+
+
+def doubled(name: str) -> str:
+    rules = [f"{name}0 := [input.x]"]
+    rules += [f"{name}{n} := f({name}{n - 1})" for n in range(1, 40)]
+    return "\n".join(rules)
+
+
+POLICY = f"package p\nf(x) := [x, x]\n{doubled('a')}\n{doubled('b')}\n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "data.p.a39 < data.p.b39",
+        "{data.p.a39}",
+        "sort([data.p.a39, data.p.b39])",
+        "data.p.a39 in [data.p.b39]",
+        'sprintf("%v", [data.p.a39])',
+        "json.marshal(data.p.a39)",
+        "yaml.marshal(data.p.a39)",
+        'strings.render_template("{{.a}}", {"a": data.p.a39})',
+        'json.patch({}, [{"op": "test", "path": "", "value": data.p.a39}])',
+        "x := data.p.a39",
+        '$"{data.p.a39}"',
+    ],
+)
+def test_a_deadline_stops_it(query: str) -> None:
+    prepared = Engine({"p.rego": POLICY}).prepare(query, deadline=DEADLINE)
+    began = time.thread_time()
+    with pytest.raises(EvalError) as raised:
+        prepared.results({"x": 1})
+    assert raised.value.code == "eval_cancel_error"
+    assert time.thread_time() - began < DEADLINE + SLACK
