@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
-from private_daemon import PrivateDaemon, missing
+from private_daemon import PATIENCE, PrivateDaemon, free_port, missing
 
 from doorward.docker.embedded import PACK
 
@@ -118,7 +118,9 @@ def _run(stack: ExitStack) -> int:
     where = ["--name", NAME, "--daemon-json", str(daemon.config), "--pidfile", str(daemon.pidfile)]
     where += ["--docker-socket", daemon.socket, "--no-systemd", "--state", str(folder / "state")]
     audit = folder / "audit.log"
-    _doorward("install", "-p", url, "--audit-log", str(audit), *where)
+    # The default is 3 seconds for a decision, which a busy machine may not have.
+    patient = ["--serve=--timeout=60", "--audit-log", str(audit)]
+    _doorward("install", "-p", url, *patient, *where)
     stack.callback(_doorward, "uninstall", *where)
     failures = sum(not _holds(daemon, row) for row in ROWS)
     lines = audit.read_text().splitlines()
@@ -146,8 +148,7 @@ def _decision_point(folder: Path) -> Iterator[str]:
         if not path.name.endswith("_test.rego"):
             shutil.copy(path, policies)
     shutil.copy(EXAMPLE / "data.json", policies)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [*DOORWARD, "run", "--server", f"--addr=127.0.0.1:{port}", str(policies)]
     with (
         (folder / "pdp.log").open("wb") as log,
@@ -161,10 +162,10 @@ def _decision_point(folder: Path) -> Iterator[str]:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
             return
         except OSError:
             time.sleep(0.05)
@@ -173,7 +174,11 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def _doorward(*arguments: str) -> None:
     done = subprocess.run(
-        [*DOORWARD, "docker", *arguments], capture_output=True, text=True, check=False, timeout=60
+        [*DOORWARD, "docker", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     for line in (done.stdout + done.stderr).strip().splitlines():
         say(f"{arguments[0]:16} {line}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,11 +19,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
 from doorward.docker.server import PluginServer, bind_unix
+
+PATIENCE: Final = 300.0
+"""Seconds after which it is taken for granted that something never comes. A busy machine may take a
+minute for what takes a moment."""
 
 USERS = ("alice", "bob", "carol", "dora")
 BUSYBOX = Path("/bin/busybox")
@@ -39,6 +44,19 @@ def missing() -> str:
     if not BUSYBOX.exists():
         return "a static busybox is missing"
     return ""
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that the system gives to no client meanwhile.
+
+    Those that it gives to who asks for any begin at the first of its range: between asking for one
+    of them and listening there, somebody else may get it.
+    """
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(10_000, max(first, 12_000)), 1000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RuntimeError("a thousand ports were tried, and none was free")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +110,9 @@ class PrivateDaemon:
         for user in USERS:
             issue_client(certificates, user)
         self.config.write_text("{}\n")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
 
-    def start(self, *arguments: str, wait: float = 40.0) -> None:
+    def start(self, *arguments: str, wait: float = PATIENCE) -> None:
         certificates = self.folder / "certs"
         command = [
             "dockerd",
@@ -136,7 +153,7 @@ class PrivateDaemon:
             if self.alive:
                 self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(30)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -168,7 +185,7 @@ class PrivateDaemon:
         assert self.process is not None
         before = self.log.count("Reloaded configuration")
         self.process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until and self.alive:
             if self.log.count("Reloaded configuration") > before:
                 return
@@ -178,7 +195,7 @@ class PrivateDaemon:
     # clients
 
     def docker(
-        self, *arguments: str, user: str = "", input: bytes | None = None, timeout: float = 60
+        self, *arguments: str, user: str = "", input: bytes | None = None, timeout: float = PATIENCE
     ) -> subprocess.CompletedProcess[str]:
         """Run the docker command, as a user with a certificate or on the Unix socket."""
         where = ["-H", f"unix://{self.socket}"]
@@ -218,7 +235,7 @@ class PrivateDaemon:
         if body and "content-length" not in names and "transfer-encoding" not in names:
             lines.append(f"Content-Length: {len(body)}")
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(30)
+            connection.settimeout(PATIENCE)
             connection.connect(self.socket)
             # A body that is not wanted is not read to its end.
             with contextlib.suppress(BrokenPipeError):

@@ -7,35 +7,32 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 DEMO = Path(__file__).parents[2] / "examples" / "people" / "demo.py"
-WITHIN = 60.0
-T = TypeVar("T")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_the_demo_ends_its_parts(number: signal.Signals, tmp_path: Path) -> None:
     with _demo(tmp_path) as demo:
-        parts = _wait_for(lambda: _parts_of(demo.pid))
+        parts = wait_until(lambda: _parts_of(demo.pid))
         demo.send_signal(number)
-        demo.wait(WITHIN)
-        _wait_for(lambda: not any(_is_alive(part) for part in parts))
+        demo.wait(PATIENCE)
+        wait_until(lambda: not any(_is_alive(part) for part in parts))
 
 
 def test_a_part_that_ends_takes_all_down(tmp_path: Path) -> None:
     with _demo(tmp_path) as demo:
-        parts = _wait_for(lambda: _parts_of(demo.pid))
-        _wait_for(lambda: "until Ctrl-C" in (tmp_path / "out").read_text())
+        parts = wait_until(lambda: _parts_of(demo.pid))
+        wait_until(lambda: "until Ctrl-C" in (tmp_path / "out").read_text())
         os.kill(parts[-1], signal.SIGKILL)
-        assert demo.wait(WITHIN) == 1
-        _wait_for(lambda: not any(_is_alive(part) for part in parts))
+        assert demo.wait(PATIENCE) == 1
+        wait_until(lambda: not any(_is_alive(part) for part in parts))
     said = (tmp_path / "out").read_text()
     assert "envoy ended with -9" in said
     logs = Path(said.partition("The logs are in ")[2].partition("\n")[0])
@@ -54,7 +51,7 @@ def _demo(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield demo
     finally:
         demo.kill()
-        demo.wait(WITHIN)
+        demo.wait(PATIENCE)
 
 
 def _parts_of(process: int) -> list[int]:
@@ -70,11 +67,3 @@ def _is_alive(process: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def _wait_for(condition: Callable[[], T]) -> T:
-    until = time.monotonic() + WITHIN
-    while not (value := condition()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from tests.acceptance.conftest import Run
+from tests.waiting import wait_until
 
 from acceptance.check import run_row
 from acceptance.matrix import ROWS
@@ -40,22 +40,25 @@ def test_no_log_holds_a_secret(run: Run) -> None:
 def test_every_request_that_arrived_was_decided_and_logged(run: Run) -> None:
     arrived = sum(len(outcome.arrivals) for outcome in run.outcomes)
     served = _wait_for_lines(run, "via_upstream", arrived)
-    allowed = {e["decision_id"] for e in run.stack.decisions() if e.get("result") is True}
+
+    def allowed() -> set[str]:
+        return {e["decision_id"] for e in run.stack.decisions() if e.get("result") is True}
+
+    wait_until(lambda: len(allowed()) >= arrived, "the decision log is not complete")
     assert len({line["decision_id"] for line in served}) == arrived
-    assert {line["decision_id"] for line in served} <= allowed
+    assert {line["decision_id"] for line in served} <= allowed()
 
 
 def _wait_for_lines(run: Run, details: str, count: int) -> list[dict[str, object]]:
     # Envoy writes its access log once in a while.
-    until = time.monotonic() + 20
-    while True:
+    def lines() -> list[dict[str, object]]:
         log = (run.stack.folder / "envoy.log").read_text()
         whole = log[: log.rfind("\n") + 1].splitlines()
-        lines = [json.loads(line) for line in whole if line.startswith("{")]
-        found = [line for line in lines if line["details"] == details]
-        if len(found) >= count or time.monotonic() > until:
-            return found
-        time.sleep(0.2)
+        documents = [json.loads(line) for line in whole if line.startswith("{")]
+        return [line for line in documents if line["details"] == details]
+
+    wait_until(lambda: len(lines()) >= count, "the access log is not complete")
+    return lines()
 
 
 def test_rows_have_names_of_their_own() -> None:

@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+from tests.waiting import PATIENCE
 
 from acceptance.wire import send, write_request
 
@@ -45,7 +46,7 @@ def test_an_answer_is_whole_before_the_connection_ends(
     answer: bytes, status: int, body: bytes
 ) -> None:
     with Server(answer) as port:
-        got = send(port, write_request("GET", "/"), within=5)
+        got = send(port, write_request("GET", "/"), within=PATIENCE)
     assert (got.status, got.body) == (status, body)
 
 
@@ -77,4 +78,4 @@ class Server:
         with connection:
             connection.recv(65536)
             connection.sendall(self._answer)
-            self._done.wait(10)
+            self._done.wait(PATIENCE)

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,6 +16,9 @@ from typing import Any
 
 import pytest
 from tests.pdp.archives import write_archive
+from tests.waiting import PATIENCE, wait_until
+
+from acceptance.ports import free_port
 
 POLICY = """\
 package envoy.authz
@@ -68,7 +70,9 @@ class Process:
         data = None if body is None else json.dumps(body).encode()
         url = f"http://127.0.0.1:{port or self.port}{path}"
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, data), timeout=10) as answer:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, data), timeout=PATIENCE
+            ) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -85,21 +89,18 @@ class Process:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(20)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+        return self.process.wait(PATIENCE)
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
+    return wait_until(condition)
+
+
+def replace(path: Path, text: str) -> None:
+    """A new file in place of the old one at once: nobody reads half of it."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    os.replace(new, path)
 
 
 @pytest.fixture
@@ -152,9 +153,9 @@ def test_changed_policies_come_into_force_and_broken_ones_do_not(
         return bool(server.ask("/v1/data/envoy/authz/allow", {"input": {}})[1]["result"])
 
     assert not allowed()
-    (folder / "policy.rego").write_text("package envoy.authz\n\nallow := true\n")
+    replace(folder / "policy.rego", "package envoy.authz\n\nallow := true\n")
     assert until(allowed)
-    (folder / "policy.rego").write_text("package envoy.authz\n\nallow := nope(\n")
+    replace(folder / "policy.rego", "package envoy.authz\n\nallow := nope(\n")
     assert until(lambda: server.ask("/health?policies")[0] == 500)
     assert allowed()
     assert server.ask("/health")[0] == 200
@@ -241,7 +242,7 @@ def test_what_keeps_it_from_starting_is_said_and_nothing_is_left(
     name, _, text = change.partition(":")
     (folder / name).write_text(text)
     server = start("-c", "doorward.yaml", "policy.rego", *arguments)
-    assert server.process.wait(20) == 1
+    assert server.process.wait(PATIENCE) == 1
     said = server.log.read_text()
     assert message in said
     assert "Traceback" not in said
@@ -252,7 +253,7 @@ def test_a_port_that_is_taken_ends_it(folder: Path, start: Callable[..., Process
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = start(f"--addr=127.0.0.1:{port}", "-c", "doorward.yaml", "policy.rego")
-        assert server.process.wait(20) == 1
+        assert server.process.wait(PATIENCE) == 1
         assert f"listen 127.0.0.1:{port}: address already in use" in server.log.read_text()
         assert not (folder / "check.sock").exists()
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 SERVERS = {"grpc", "starlette", "uvicorn", "prometheus_client", "google.protobuf"}
 LIBRARIES = {"cryptography", "graphql", "httpx", "jsonschema", "yaml"}
@@ -97,6 +98,6 @@ def test_nothing_is_imported_from_the_working_directory(start: list[str], tmp_pa
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "true\n", "")

@@ -53,7 +53,7 @@ def test_exec_needs_what_the_container_may(
 ) -> None:
     bound = ("-o", "type=none", "-o", "o=bind", "-o", "device=/etc")
     assert asking.docker("volume", "create", *bound, "outside", user="carol").returncode == 0
-    arguments = ("--network", "none", *options, "img:1", "sleep", "60")
+    arguments = ("--network", "none", *options, "img:1", "sleep", "3600")
     created = asking.docker("create", *arguments, user="carol")
     assert created.returncode == 0, created.stderr
     container = created.stdout.strip()

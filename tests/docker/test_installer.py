@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from examples.docker.private_daemon import PrivateDaemon, missing
 from tests.docker.test_chain import Other, Says
+from tests.waiting import wait_until
 
 from doorward.cli.docker import command
 from doorward.docker.daemon import ConfigFile, Daemon, DaemonError, call_plugin
@@ -49,17 +50,32 @@ def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Insta
         uninstall(found, nothing)
 
 
+def following(process: subprocess.Popen[str]) -> list[str]:
+    """The lines that a process prints, as they come."""
+    lines: list[str] = []
+    output = process.stdout
+    assert output is not None
+
+    def follow() -> None:
+        for line in output:
+            lines.append(line)
+
+    threading.Thread(target=follow, daemon=True).start()
+    return lines
+
+
 def test_install_is_in_force_at_once(
     daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
 ) -> None:
     daemon.config.write_text('{"shutdown-timeout": 7, "max-concurrent-downloads": 2}')
-    container = daemon.docker("run", "-d", "--network", "none", "img:1", "sleep", "60")
+    container = daemon.docker("run", "-d", "--network", "none", "img:1", "sleep", "3600")
     identifier = container.stdout.strip()
     pid = daemon.docker("inspect", "-f", "{{.State.Pid}}", identifier).stdout
     client = ["docker", "--config", str(tmp_path), "-H", f"unix://{daemon.socket}"]
     with subprocess.Popen([*client, "events"], stdout=subprocess.PIPE, text=True) as events:
         try:
-            time.sleep(0.3)
+            lines = following(events)
+            wait_until(lambda: daemon.docker("volume", "create", "seen").returncode or lines)
             said: list[str] = []
             install(wanted, said.append)
             assert said[-1] == "a request to the daemon reached the plugin: it is in force"
@@ -85,12 +101,13 @@ def test_install_is_in_force_at_once(
             assert isinstance(wanted.supervisor, Process)
             assert wanted.supervisor.pid() is None
             assert daemon.docker("rm", "-f", identifier).returncode == 0
-            time.sleep(0.3)
-            assert events.poll() is None, "the stream of events was cut"
+            # The stream is the one that was there before.
+            destroyed = wait_until(
+                lambda: any("container destroy" in line for line in lines) or events.poll()
+            )
+            assert destroyed is True, "the stream of events was cut"
         finally:
             events.terminate()
-            streamed = events.communicate()[0]
-    assert "container destroy" in streamed
     audit = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     assert {"allow", "deny"} == {line["decision"] for line in audit}
 

@@ -12,10 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from examples.docker.private_daemon import received
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
@@ -30,9 +32,19 @@ CALL = (
 
 
 def echo(path: str, body: bytes) -> Response:
-    if body == b"zz":
-        time.sleep(0.5)
     return Response(200, path.encode() + body)
+
+
+class Held:
+    """An answer that waits until `expected` calls are under way, or it is let go."""
+
+    def __init__(self, expected: int) -> None:
+        self.barrier = threading.Barrier(expected)
+
+    def __call__(self, path: str, body: bytes) -> Response:
+        if body == b"zz":
+            self.barrier.wait(PATIENCE)
+        return Response(200, path.encode() + body)
 
 
 @pytest.fixture
@@ -50,7 +62,7 @@ def server(path: str) -> Iterator[PluginServer]:
 
 def ask(path: str, content: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(15)
+        connection.settimeout(PATIENCE)
         connection.connect(path)
         connection.sendall(content)
         return received(connection)
@@ -115,29 +127,28 @@ def test_a_call_that_fails_ends_no_worker(path: str, error: BaseException) -> No
     server.close(grace=2.0)
 
 
-@pytest.mark.usefixtures("server")
 def test_calls_are_answered_at_the_same_time(path: str) -> None:
+    server = PluginServer(bind_unix(path), Held(8), threads=8)
+    server.start()
     slow = CALL.replace(b"{}", b"zz")
-    threads = [threading.Thread(target=ask, args=(path, slow)) for _ in range(8)]
-    started = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert time.monotonic() - started < 2.0
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: ask(path, slow), range(8)))
+    server.close(grace=2.0)
+    assert all(answer.endswith(b"zz") for answer in answers)
 
 
 def test_call_under_way_is_answered_when_the_server_ends(path: str) -> None:
-    server = PluginServer(bind_unix(path), echo, threads=4)
+    held = Held(2)
+    server = PluginServer(bind_unix(path), held, threads=4)
     server.start()
-    answers: list[bytes] = []
-    slow = CALL.replace(b"{}", b"zz")
-    thread = threading.Thread(target=lambda: answers.append(ask(path, slow)))
-    thread.start()
-    time.sleep(0.1)
-    server.close()
-    thread.join()
-    assert answers[0].endswith(b"zz")
+    with ThreadPoolExecutor(2) as clients:
+        answer = clients.submit(ask, path, CALL.replace(b"{}", b"zz"))
+        wait_until(lambda: held.barrier.n_waiting, "the call did not come")
+        closing = clients.submit(server.close, grace=PATIENCE)
+        wait_until(lambda: not Path(path).exists(), "the server does not end")
+        held.barrier.wait(PATIENCE)
+        closing.result()
+        assert answer.result().endswith(b"zz")
     assert not Path(path).exists()
 
 
@@ -181,7 +192,7 @@ def test_remote_plugin_speaks_with_certified_daemons_only(tmp_path: Path) -> Non
 
 def over_tls(context: ssl.SSLContext, address: tuple[str, int]) -> bytes:
     with (
-        socket.create_connection(address, timeout=5) as plain,
+        socket.create_connection(address, timeout=PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
     ):
         connection.sendall(CALL)
@@ -226,13 +237,16 @@ def test_server_without_descriptors_says_so_once_and_works_again(path: str) -> N
         text=True,
     ) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"
         with contextlib.ExitStack() as stack:
             for _ in range(40):
                 stack.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
-            time.sleep(1.0)
+            first = process.stderr.readline()
+            time.sleep(1.0)  # a server that says it each time says it ten times meanwhile
         assert ask(path, CALL).endswith(b"fine")
-        _, errors = process.communicate(timeout=20)
-    lines = [json.loads(line) for line in errors.splitlines()]
-    assert [line["msg"] for line in lines] == ["accept failed"]
+        _, errors = process.communicate(timeout=PATIENCE)
+    lines = [json.loads(line) for line in [first, *errors.splitlines()]]
+    assert {line["msg"] for line in lines} == {"accept failed"}
+    assert len(lines) < 5
     assert lines[0]["error"] == "Too many open files"

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from examples.docker.private_daemon import PrivateDaemon
+from examples.docker.private_daemon import PrivateDaemon, free_port
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command
 from doorward.docker.certificates import issue_client, issue_server, make_authority
@@ -33,10 +34,17 @@ def policy(tmp_path: Path) -> Path:
 
 
 def wait_for(path: str) -> None:
-    until = time.monotonic() + 20
-    while call_plugin(path, "/Plugin.Activate") is None:
-        assert time.monotonic() < until, "the plugin does not answer"
-        time.sleep(0.05)
+    wait_until(lambda: call_plugin(path, "/Plugin.Activate"), "the plugin does not answer")
+
+
+def asked(path: str, body: bytes) -> Any:
+    """What the plugin answers, however long that takes."""
+    return call_plugin(path, "/AuthZPlugin.AuthZReq", body, timeout=PATIENCE)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def run(*arguments: str) -> Result:
@@ -50,9 +58,9 @@ def test_process_serves_and_leaves_nothing_behind(policy: Path, tmp_path: Path) 
         wait_for(path)
         body = json.dumps({"RequestMethod": "GET", "RequestUri": "/images/json"}).encode()
         denied = {"Allow": False, "Msg": "denied by policy"}
-        assert call_plugin(path, "/AuthZPlugin.AuthZReq", body) == denied
+        assert asked(path, body) == denied
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert json.loads(out)["action"] == "image.list"
     assert not Path(path).exists()
@@ -65,16 +73,14 @@ def test_audit_log_can_be_moved_away(policy: Path, tmp_path: Path) -> None:
     process = subprocess.Popen([*SERVE, *arguments], stderr=subprocess.DEVNULL)
     try:
         wait_for(path)
-        call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+        asked(path, body)
         log.rename(tmp_path / "audit.1")
         process.send_signal(signal.SIGHUP)
-        until = time.monotonic() + 10
-        while not log.exists() and time.monotonic() < until:
-            time.sleep(0.02)
-        call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+        wait_until(log.exists, "no new log was begun")
+        asked(path, body)
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     assert len(log.read_text().splitlines()) == 1
     assert len((tmp_path / "audit.1").read_text().splitlines()) == 1
 
@@ -102,7 +108,7 @@ def test_socket_of_the_service_manager_outlives_the_process(policy: Path, tmp_pa
             wait_for(path)
         finally:
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
         assert Path(path).exists()
     listener.close()
 
@@ -123,8 +129,7 @@ def test_remote_plugin_by_a_specification(
     make_authority(tmp_path)
     issue_server(tmp_path, ["localhost", "127.0.0.1"])
     issue_client(tmp_path, "daemon")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     specification.write_text(
         json.dumps(
             {
@@ -145,12 +150,7 @@ def test_remote_plugin_by_a_specification(
     command_line += ["--tls-ca-cert-file", str(tmp_path / "ca.pem")]
     process = subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        wait_until(lambda: listens(port), "the plugin does not listen")
         daemon.chain(f"{unique}r")
         assert daemon.raw("GET", "/v1.41/containers/json").status == 200
         answer = daemon.raw("GET", "/v1.41/images/json")
@@ -158,7 +158,7 @@ def test_remote_plugin_by_a_specification(
         daemon.chain()
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def test_service_needs_sense() -> None:
@@ -176,7 +176,7 @@ def test_service_needs_sense() -> None:
             [*SERVE, "--socket", f"/tmp/dw-{os.getpid()}.sock", *arguments],
             capture_output=True,
             check=False,
-            timeout=20,
+            timeout=PATIENCE,
         )
         assert done.returncode == 1, arguments
 
@@ -223,10 +223,10 @@ def test_replay_of_the_audit_log(policy: Path, tmp_path: Path) -> None:
         wait_for(path)
         for uri in ("/images/json", "/info"):
             body = json.dumps({"RequestMethod": "GET", "RequestUri": uri}).encode()
-            call_plugin(path, "/AuthZPlugin.AuthZReq", body)
+            asked(path, body)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
     same = run("replay", str(log), "--policy", str(policy))
     assert (same.return_value, same.output) == (0, "2 requests, 0 changed\n")
     policy.write_text("package policy.docker.authz\n\nallow := false\n")

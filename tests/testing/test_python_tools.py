@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 import doorward
 from doorward.rego import Engine, EvalError
@@ -66,7 +67,7 @@ def coverage(folder: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     return done.stdout
 

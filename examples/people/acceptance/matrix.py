@@ -408,19 +408,19 @@ PATHS: Final = _group(
 DECISION_POINT: Final = _group(
     "decision point",
     Row(
-        name="stopped: GET", pdp="stop", headers=(ADMIN,), within=2.0,
+        name="stopped: GET", pdp="stop", headers=(ADMIN,),
         why="no decision, no access",
     ),
-    replace(_post("stopped: POST", CHARLIE, 403), within=2.0),
+    _post("stopped: POST", CHARLIE, 403),
     replace(_read("started again: GET", ADMIN, why="by itself"), pdp="start"),
     Row(
-        name="hanging: GET", pdp="freeze", headers=(ADMIN,), within=2.0,
+        name="hanging: GET", pdp="freeze", headers=(ADMIN,),
         why="no decision in half a second, no access",
     ),
-    replace(_post("hanging: POST", CHARLIE, 403), within=2.0),
+    _post("hanging: POST", CHARLIE, 403),
     replace(_read("going on: GET", ADMIN, why="by itself"), pdp="thaw"),
     Row(
-        name="killed: GET", pdp="kill", headers=(ADMIN,), within=2.0,
+        name="killed: GET", pdp="kill", headers=(ADMIN,),
         why="its socket is still there, nobody answers",
     ),
     replace(_read("started after that: GET", ADMIN, why="by itself"), pdp="start"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 import socket
 from dataclasses import astuple, dataclass
@@ -12,7 +13,10 @@ from typing import Final
 
 from acceptance.wire import HOST
 
+LOWEST: Final = 10_000
+
 _LISTENING: Final = "0A"
+_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class PortTaken(Exception):
@@ -31,7 +35,7 @@ class Ports:
 def choose_ports(base: int | None) -> Ports:
     """The default ports when no base is given; else the first free ones from `base` on.
 
-    With base 0 the system chooses. PortTaken when a default port is not free.
+    With base 0 they are chosen at random. PortTaken when a default port is not free.
     """
     if base is None:
         ports = Ports()
@@ -41,7 +45,7 @@ def choose_ports(base: int | None) -> Ports:
             )
         return ports
     if base == 0:
-        return Ports(*_ask_system(3))
+        return Ports(*free_ports(3))
     free = [port for port in range(base, min(base + 200, 65536)) if is_free(port)]
     if len(free) < 3:
         raise PortTaken(f"there are no three free ports from {base} on")
@@ -74,15 +78,25 @@ def find_owner(port: int) -> str:
     return "a process of another user"
 
 
-def _ask_system(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+def free_port() -> int:
+    """A port that nobody listens on, and that the system gives to no client meanwhile."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Such ports, at random.
+
+    Those that the system gives to who asks for any begin at the first of its range: between asking
+    for one of them and listening there, somebody else may get it.
+    """
+    first = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32768
+    ports: list[int] = []
+    for port in random.sample(range(LOWEST, max(first, LOWEST + 2000)), 1000):
+        if is_free(port):
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise PortTaken("a thousand ports were tried, and too few were free")
 
 
 def _find_listeners(port: int) -> set[str]:

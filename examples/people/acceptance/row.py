@@ -21,8 +21,8 @@ class Row:
     chunked: bool = False
     pdp: Literal["", "stop", "kill", "start", "freeze", "thaw"] = ""
     """What is done to the decision point before."""
-    within: float = 5.0
-    """Seconds in which the answer must be whole."""
+    within: float = 60.0
+    """Seconds after which no answer is expected any more."""
 
     status: int = 403
     arrives: str = ""

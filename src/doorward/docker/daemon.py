@@ -207,7 +207,7 @@ class Daemon:
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
         return bool(answer == {"Seen": True})
 
-    def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 20.0) -> bool:
+    def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 60.0) -> bool:
         """Wait until requests reach the plugin (or do not any more); whether that came true."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

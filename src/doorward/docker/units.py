@@ -33,8 +33,9 @@ __all__ = [
 ]
 
 _ACTIVE: Final = {"Implements": ["authz"]}
-_START: Final = 15.0
-_END: Final = 15.0
+_START: Final = 60.0
+_END: Final = 60.0
+"""Seconds for a process to begin and to end, on a machine that has other things to do."""
 INSTANCE: Final = "DOORWARD_INSTANCE"
 """The variable by which the installer gives the process its name."""
 _START_CODE: Final = "from doorward.cli.main import main; main()"
