@@ -264,3 +264,14 @@ def test_details_say_which_types_met() -> None:
         },
         "b": {"type": "set", "of": {"type": "string"}},
     }
+
+
+@pytest.mark.parametrize("rules", ["", 'p["k"] if true\n'])
+def test_an_undefined_key_beside_an_open_one_is_an_error_of_types(rules: str) -> None:
+    """The key of the tree that stands for open places is in no list of keys."""
+    modules = {
+        "a.rego": f"package a\n{rules}p[input] contains 1 if true",
+        "b.rego": "package b\nq if {\n\tv := 1\n\tdata.a.p[v]\n}",
+    }
+    with pytest.raises(CompileError, match=r"rego_type_error: undefined ref: data\.a\.p\[v\]"):
+        Engine(modules)

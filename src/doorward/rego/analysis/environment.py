@@ -51,6 +51,11 @@ class Place:
                 fields.append((key, inner))
         return object_of(fields, (string, any_))
 
+    @property
+    def written(self) -> tuple[Key, ...]:
+        """The keys that rules are written with, without the one that stands for all others."""
+        return tuple(key for key in self.children if not isinstance(from_key(key), tuple))
+
     def put(self, path: Sequence[Key], type_: Kind) -> None:
         """Set the type at `path`, whatever stood there."""
         self._child(path).type = type_

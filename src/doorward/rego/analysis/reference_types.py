@@ -130,10 +130,10 @@ class _Check:
             is_name = isinstance(operand, Scalar) and isinstance(operand.value, str)
             if position <= 2 and not is_name and not isinstance(operand, Var):
                 have = self.types.type(operand, self.scope)
-                return bad_operand(self.ref, position, have, string, tuple(place.children)), False
+                return bad_operand(self.ref, position, have, string, place.written), False
             if isinstance(operand, Var):
                 keys = keys_of(place.extent())
-                problem = self._variable(operand, position, keys, tuple(place.children))
+                problem = self._variable(operand, position, keys, place.written)
                 if problem is not None:
                     return problem, False
             fixed = is_constant(operand)
