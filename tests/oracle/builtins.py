@@ -127,6 +127,9 @@ def glob_match(pattern: str, delimiters: list[str] | None, text: str) -> bool:
     """Whether the whole text matches; `*` and `?` stop at delimiters, `**` does not."""
     stops = "" if delimiters is None else "".join(delimiters) or "."
     one = f"[^{re.escape(stops)}]" if stops else "."
+    if not text and re.fullmatch(r"\?|\[!.-.\]|\[![^]-]+\]", pattern):
+        # OPA's library looks at no character of the empty text where the pattern is only this.
+        return True
     return re.fullmatch(_glob(pattern, one), text, re.DOTALL) is not None
 
 
