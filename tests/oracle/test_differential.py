@@ -14,15 +14,8 @@ SEED: Final = 1
 SIZE: Final = 50
 PROGRAMS: Final = 300
 
-OPEN: Final = frozenset(
-    {
-        7, 8, 13, 15, 22, 23, 25, 32, 33, 35, 37, 46, 47, 51, 52, 56, 63, 66, 68, 70, 74,
-        80, 81, 82, 83, 84, 88, 93, 100, 108, 114, 119, 124, 128, 131, 132, 137, 147, 151,
-        155, 160, 171, 174, 177, 178, 181, 185, 190, 191, 201, 219, 221, 223, 225, 226, 227,
-        230, 233, 238, 239, 246, 256, 267, 270, 272, 285, 293, 297, 298,
-    }
-)  # fmt: skip
-"""Programs that show defects which are known and not fixed yet."""
+OPEN: Final = frozenset({52, 191})
+"""Known and not fixed: an error shows that OPA's rule index skips."""
 
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, SIZE))
