@@ -109,9 +109,8 @@ def to_input(
         body = canonical(parse_json(request.body), route.schema, unknown)
     views = secrets.mask_views(_views(route.action, body, target, name, resolve))
     masked = secrets.mask_body(route.action, body, env=options.mask_env)
-    query = secrets.mask_query(target.query)
+    query, path = _masked_target(request, target)
     identified = request.auth_method == "TLS" and bool(request.user)
-    path = request.uri if query == target.query else secrets.mask_path(request.uri, query)
     return {
         "User": request.user if identified else "",
         "AuthMethod": request.auth_method,
@@ -142,6 +141,12 @@ def _is_import(query: Mapping[str, list[str]]) -> bool:
     return not query.get("fromImage", [""])[0] and bool(query.get("fromSrc", [""])[0])
 
 
+def _masked_target(request: AuthzRequest, target: Target) -> tuple[dict[str, list[str]], str]:
+    """The query without secrets, and the request's path with it."""
+    query = secrets.mask_query(target.query)
+    return query, request.uri if query == target.query else secrets.mask_path(request.uri, query)
+
+
 def refused_input(request: AuthzRequest) -> Input:
     """What an audit log says of a request that no policy was asked about: its action and target."""
     try:
@@ -149,8 +154,7 @@ def refused_input(request: AuthzRequest) -> Input:
         route, name = find_route(request.method, target.route)
     except RequestError:
         return {}
-    query = secrets.mask_query(target.query)
-    path = request.uri if query == target.query else secrets.mask_path(request.uri, query)
+    _, path = _masked_target(request, target)
     return {"action": route.action, "target": name, "Path": path}
 
 
