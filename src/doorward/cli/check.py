@@ -11,7 +11,6 @@ from click.core import ParameterSource
 from doorward.cli import capabilities, extensions, schemas
 from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.findings import findings_of, github, junit, sarif
-from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import (
@@ -25,8 +24,9 @@ from doorward.rego import (
 )
 from doorward.rego.analysis.passes import Options, check, report
 from doorward.rego.analysis.tree import check_base_data
-from doorward.rego.builtins.go_json import indent
 from doorward.rego.collector import postponed
+from doorward.rego.golang.json import indent
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.survey import find_errors
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be

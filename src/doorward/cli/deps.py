@@ -9,13 +9,13 @@ import click
 from doorward.cli import extensions
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.results import table
-from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import Engine, RegoError
 from doorward.rego.analysis.documents import Documents, Path
 from doorward.rego.analysis.tree import path_text
-from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.values import from_key, kind_name
 
 __all__ = ["command"]

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import click
 
-from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError
-from doorward.rego.builtins.go_json import marshal
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, RegoError, render_all
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.source import Span
 
 __all__ = ["OneOf", "documents_text", "for_people", "warn"]

@@ -20,7 +20,6 @@ from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
 from doorward.pdp.bundle import BundleError
-from doorward.pdp.go_json import object_text
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import (
@@ -34,9 +33,10 @@ from doorward.rego import (
     Span,
     Value,
 )
-from doorward.rego.builtins.go_json import indent
 from doorward.rego.builtins.token_cache import VerifiedTokens
 from doorward.rego.errors import EvalError
+from doorward.rego.golang.json import indent
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.timers import Timers
 from doorward.rego.values import Undefined
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.rego.golang.json_documents import JSONError, read_json
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
 __all__ = ["docker_inputs", "envoy_input", "read_input"]

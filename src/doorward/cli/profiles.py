@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from doorward.cli.results import table
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import marshal
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json_documents import object_text
 
 if TYPE_CHECKING:
     from doorward.rego.explanation.profile import Entry

@@ -27,8 +27,8 @@ from doorward.rego import (
     Source,
     Span,
 )
-from doorward.rego.builtins.go_json import indent
 from doorward.rego.explanation import explain
+from doorward.rego.golang.json import indent
 from doorward.rego.syntax.nodes import Rule, Var
 from doorward.rego.syntax.parser import parse_module
 

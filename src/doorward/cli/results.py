@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.engine import Query
+from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.syntax.nodes import (
     ArrayComprehension,
     Call,

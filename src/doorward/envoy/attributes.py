@@ -16,7 +16,7 @@ from envoy.config.core.v3 import base_pb2
 from envoy.service.auth.v3 import attribute_context_pb2
 from google.protobuf import struct_pb2
 
-from doorward.envoy.gotext import from_float
+from doorward.rego.golang.numbers import from_float
 from doorward.rego.values import Key, Value
 
 __all__ = ["from_struct_value", "to_attributes"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from doorward.envoy.gotext import json_float
+from doorward.rego.golang.numbers import json_float
 from doorward.rego.values import Key, Value
 
 __all__ = ["to_attributes"]

@@ -16,10 +16,11 @@ from typing import Final, Literal, NoReturn, TypeAlias, cast
 
 from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestParseError
-from doorward.envoy.gotext import parse_int, to_text
 from doorward.envoy.multipart import parse_media_type, parse_parts
 from doorward.envoy.paths import parse_query
-from doorward.rego.builtins.go_decoder import JSONError, read_again
+from doorward.rego.golang.json_decoder import JSONError, read_again
+from doorward.rego.golang.numbers import parse_int
+from doorward.rego.golang.octets import to_text
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import parse_number
 from doorward.rego.values import Key, Value

@@ -12,7 +12,8 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from doorward.envoy.errors import RequestParseError
-from doorward.envoy.gotext import quote, to_text
+from doorward.rego.golang.octets import to_text
+from doorward.rego.golang.strings import quote
 
 __all__ = ["MAX_FIELDS", "parse_query", "parse_target"]
 

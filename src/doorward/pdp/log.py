@@ -18,7 +18,7 @@ from typing import Any, Final, TextIO, TypeAlias
 import orjson
 
 from doorward.pdp.log_options import LEVELS
-from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.golang.json import indent, marshal
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import sorted_values, to_json
 

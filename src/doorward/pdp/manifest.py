@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from doorward.pdp.go_json import JSONError, read_json
 from doorward.rego.builtins import REGISTRY
+from doorward.rego.golang.json_documents import JSONError, read_json
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.values import Key, Value
 

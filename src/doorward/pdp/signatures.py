@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import read_document
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.go_json import marshal
 from doorward.rego.errors import CALL_ERRORS
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json_documents import JSONError, read_json
 from doorward.rego.values import Value
 
 __all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "verify"]

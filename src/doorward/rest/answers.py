@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from doorward.pdp.config import Server
 from doorward.pdp.decision import error_document
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.errors import CompileError, ParseError, RegoError
+from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang.json_documents import object_text
 
 __all__ = [
     "bad_request",

@@ -6,12 +6,12 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.pdp.go_json import object_text
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.rego.builtins.go_json import marshal
 from doorward.rego.errors import EvalError
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.values import Key, Undefined, Value
 from doorward.rest.answers import json_answer
 from doorward.rest.requests import Parameters

@@ -13,9 +13,9 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import ClientDisconnect, Request
 
 from doorward.pdp.config import Server
-from doorward.pdp.go_json import JSONError, read_json
 from doorward.pdp.loader import LoadError, read_document
-from doorward.rego.builtins.go_decoder import MAX_EXPLAINED
+from doorward.rego.golang.json_decoder import MAX_EXPLAINED
+from doorward.rego.golang.json_documents import JSONError, read_json
 from doorward.rego.values import UNDEFINED, Undefined, Value
 from doorward.rest.memory import Room
 

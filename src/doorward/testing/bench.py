@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import indent, marshal
+from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.testing.runner import Result, Suite, Test, run_one
 
 __all__ = ["Measured", "bench_gobench", "bench_json", "bench_pretty", "measure"]

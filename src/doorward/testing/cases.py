@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from doorward.rego.builtins.go_json import marshal
+from doorward.rego.golang.json import marshal
 from doorward.rego.values import from_key
 
 __all__ = ["Case", "case_name", "cases_of"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import indent
+from doorward.rego.golang.json import indent
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.syntax.nodes import Call, Expr, Module, Rule, SomeDecl
 from doorward.rego.syntax.walk import walk

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from doorward.pdp.go_json import object_text
-from doorward.rego.builtins.go_json import indent, marshal
 from doorward.rego.errors import EvalError, render
+from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang.json_documents import object_text
 from doorward.rego.source import Span
 from doorward.testing.cases import Case
 from doorward.testing.runner import Result

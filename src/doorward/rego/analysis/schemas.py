@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from doorward.rego.analysis.environment import Place
 from doorward.rego.analysis.types import object_of, union_of
-from doorward.rego.builtins.go_json import marshal, unmarshal
 from doorward.rego.builtins.schema_reader import read_schema
 from doorward.rego.builtins.signature import (
     ArrayType,
@@ -25,6 +24,7 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import CALL_ERRORS, TYPE_ERROR, Diagnostic
+from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Annotations, Module, Rule
 from doorward.rego.values import Key

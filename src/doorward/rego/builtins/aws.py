@@ -11,11 +11,12 @@ import hmac
 from datetime import UTC, datetime
 from typing import Final
 
-from doorward.rego.builtins import go_json, go_url
-from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_, number, object_, string
 from doorward.rego.errors import BuiltinError, OperandError
+from doorward.rego.golang import json as go_json
+from doorward.rego.golang import urls as go_url
+from doorward.rego.golang.octets import to_bytes
 from doorward.rego.numbers import AnyNumber, exact
 from doorward.rego.values import Key, Value, make_set, to_rego
 

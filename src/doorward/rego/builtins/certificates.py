@@ -18,7 +18,6 @@ from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.der import read, read_all
 from doorward.rego.builtins.encoding import base64_bytes
 from doorward.rego.builtins.jwk import is_rsa_key
-from doorward.rego.builtins.octets import from_bytes
 from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.signature import any_, array, boolean, object_, string, tuple_
 from doorward.rego.builtins.x509_chain import Options, Unverified, verified_chain
@@ -28,6 +27,7 @@ from doorward.rego.builtins.x509_objects import (
     request_object,
 )
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import from_bytes
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, iterate, sorted_keys
 

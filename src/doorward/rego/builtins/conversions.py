@@ -10,7 +10,6 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from doorward.rego.builtins.go_strings import quote
 from doorward.rego.builtins.operands import number_result
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import (
@@ -25,6 +24,7 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.strings import quote
 from doorward.rego.numbers import AnyNumber, number_text, parse_number
 from doorward.rego.values import Key, Value, sorted_values, to_key
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import boolean, string
+from doorward.rego.golang.octets import to_bytes
 
 
 @builtin("crypto.md5", string, returns=string)

@@ -1,9 +1,9 @@
 """Encodings: base64, hex, JSON, URL queries, URIs, YAML.
 
-Declares and checks; the formats that are Go's own ways of writing stand in `go_json`, `go_url`
-and `go_yaml`. Strings are bytes here (`octets`). Bounds: JSON nesting (what Python's
-stack can follow, about 1,000 levels), the indentation of `json.marshal_with_options` (`MAX_INDENT`
-characters each), YAML's size and alias expansion (`go_yaml`).
+Declares and checks; how Go writes each format is in `doorward.rego.golang`. Strings are bytes here
+(`golang.octets`). Bounds: JSON nesting (what Python's stack can follow, about 1,000 levels), the
+indentation of `json.marshal_with_options` (`MAX_INDENT` characters each), YAML's size and alias
+expansion (`golang.yaml`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from doorward.rego.builtins import go_json, go_url, go_yaml
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.octets import from_bytes, scrub, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import (
     ObjectType,
@@ -28,6 +26,10 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
+from doorward.rego.golang import json as go_json
+from doorward.rego.golang import urls as go_url
+from doorward.rego.golang import yaml as go_yaml
+from doorward.rego.golang.octets import from_bytes, scrub, to_bytes
 from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
 
 MAX_WHITE: Final = 16 * 1024 * 1024

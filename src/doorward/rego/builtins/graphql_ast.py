@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from doorward.rego.builtins.go_json import quote
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.json import quote
 from doorward.rego.values import Key, Value, kind_name
 
 __all__ = ["Object", "from_query", "from_schema", "query_text", "schema_text"]

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from doorward.rego.builtins import go_json
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.http_cache import StoredResponse, keep, revalidated
 from doorward.rego.builtins.http_message import (
@@ -25,10 +24,11 @@ from doorward.rego.builtins.http_message import (
     SendError,
     Source,
 )
-from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, object_, string
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError, OperandError
+from doorward.rego.golang import json as go_json
+from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import exact
 from doorward.rego.values import Key, Value, from_key, kind_name, make_set, to_key, to_rego
@@ -347,7 +347,7 @@ def _body(response: HTTPResponse, options: Options) -> Value:
         if options.get("force_json_decode") is True or "application/json" in kind:
             return from_json(response.body)
         if options.get("force_yaml_decode") is True or _YAML.search(kind):
-            from doorward.rego.builtins import go_yaml  # only responses in YAML need it
+            from doorward.rego.golang import yaml as go_yaml
 
             return go_yaml.unmarshal(from_bytes(response.body))
     except (ValueError, BuiltinError):

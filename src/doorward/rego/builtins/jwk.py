@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from doorward.rego.builtins import pem
-from doorward.rego.builtins.go_json import unmarshal
-from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import unmarshal
+from doorward.rego.golang.octets import to_bytes
 
 __all__ = [
     "MAX_KEYS",

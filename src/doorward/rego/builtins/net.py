@@ -20,7 +20,6 @@ from ipaddress import (
 from typing import Final
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.octets import scrub
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import (
     any_,
@@ -33,6 +32,7 @@ from doorward.rego.builtins.signature import (
     tuple_,
 )
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError
+from doorward.rego.golang.octets import scrub
 from doorward.rego.values import Key, Value, iterate, make_set
 
 MAX_EXPANDED: Final = 1 << 16

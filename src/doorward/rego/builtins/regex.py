@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.glob_intersection import intersect
-from doorward.rego.builtins.go_format import MAX_TEXT
-from doorward.rego.builtins.go_strings import quote
 from doorward.rego.builtins.operands import machine_integer
 from doorward.rego.builtins.patterns import (
     Pattern,
@@ -28,6 +26,8 @@ from doorward.rego.builtins.patterns import (
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import array, boolean, number, string
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.sprintf import MAX_TEXT
+from doorward.rego.golang.strings import quote
 from doorward.rego.values import Value
 
 __all__: list[str] = []

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Final
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.go_json import marshal, unmarshal
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.schema_reader import read_schema
 from doorward.rego.builtins.schema_rules import Schema, findings
@@ -27,6 +26,7 @@ from doorward.rego.builtins.signature import (
     tuple_,
 )
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.values import Value, to_python
 
 MAX_ERRORS: Final = 1000

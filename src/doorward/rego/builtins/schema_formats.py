@@ -11,9 +11,9 @@ from datetime import date, time
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
-from doorward.rego.builtins import go_url
 from doorward.rego.builtins.patterns import matcher
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang import urls as go_url
 
 __all__ = ["FORMATS"]
 

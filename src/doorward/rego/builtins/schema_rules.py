@@ -14,10 +14,10 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.builtins.go_json import marshal
-from doorward.rego.builtins.go_yaml import json_float
 from doorward.rego.builtins.schema_formats import FORMATS
 from doorward.rego.errors import LimitError
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.yaml import json_float
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import Value
 

@@ -6,10 +6,10 @@ import re
 from itertools import zip_longest
 from typing import Final
 
-from doorward.rego.builtins.go_strings import quote
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, boolean, number, string
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.strings import quote
 from doorward.rego.values import Value
 
 __all__: list[str] = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.go_template import render
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.golang.templates import render
 from doorward.rego.values import Key, Value
 
 __all__: list[str] = []

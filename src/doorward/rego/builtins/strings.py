@@ -12,10 +12,6 @@ from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
-from doorward.rego.builtins.go_strings import lower as go_lower
-from doorward.rego.builtins.go_strings import upper as go_upper
-from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.builtins.operands import exact_operand, machine_integer, refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import (
@@ -29,6 +25,10 @@ from doorward.rego.builtins.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
+from doorward.rego.golang.octets import from_bytes, to_bytes
+from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
+from doorward.rego.golang.strings import lower as go_lower
+from doorward.rego.golang.strings import upper as go_upper
 from doorward.rego.numbers import AnyNumber, Number, number_text
 from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
 

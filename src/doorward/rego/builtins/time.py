@@ -12,15 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from doorward.rego.builtins.calendar import days_in_month, seconds_of
 from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.go_layout import (
-    Moment,
-    as_bytes,
-    format_time,
-    parse_time,
-    quote_bytes,
-)
 from doorward.rego.builtins.operands import (
     exact_operand,
     is_number,
@@ -30,6 +22,14 @@ from doorward.rego.builtins.operands import (
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.signature import any_of, number, string, tuple_
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.calendar import days_in_month, seconds_of
+from doorward.rego.golang.layouts import (
+    Moment,
+    as_bytes,
+    format_time,
+    parse_time,
+    quote_bytes,
+)
 from doorward.rego.values import Value, kind_name
 
 __all__: list[str] = []

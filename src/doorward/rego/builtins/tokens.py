@@ -26,13 +26,13 @@ from doorward.rego.builtins.encoding import (
     base64url_decode,
     base64url_encode_no_pad,
 )
-from doorward.rego.builtins.go_json import marshal, unmarshal
 from doorward.rego.builtins.jwk import VerificationKey, parse_key_set, verification_keys
 from doorward.rego.builtins.jws import ALGORITHMS, Algorithm
-from doorward.rego.builtins.octets import to_bytes
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import marshal, unmarshal
+from doorward.rego.golang.octets import to_bytes
 from doorward.rego.numbers import exact
 from doorward.rego.values import (
     UNDEFINED,

@@ -6,10 +6,10 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from doorward.rego.builtins.go_strings import lower
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.signature import number, string
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.strings import lower
 from doorward.rego.numbers import MAX_DIGITS, Number, round_mantissa
 
 __all__: list[str] = []

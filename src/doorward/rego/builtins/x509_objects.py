@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
 
-from doorward.rego.builtins import go_url
 from doorward.rego.builtins.der import Element, read
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang import urls as go_url
 from doorward.rego.values import Key, Value
 
 __all__ = [

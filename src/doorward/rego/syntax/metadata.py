@@ -17,8 +17,8 @@ from decimal import Decimal
 from math import isinf
 from typing import Any, Final, NamedTuple
 
+from doorward.rego.golang.yaml_nodes import Node, YamlError, compose, go_syntax
 from doorward.rego.numbers import MAX_DIGITS, Number
-from doorward.rego.yaml_text import Node, YamlError, compose, go_syntax
 
 __all__ = [
     "MAX_NODES",

@@ -12,16 +12,16 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego.builtins.go_decoder import (
+from doorward.rego.clock import step
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json_decoder import (
     MAX_EXPLAINED,
     JSONError,
     JSONLimitError,
     end_of_value,
     read_again,
 )
-from doorward.rego.builtins.octets import SURROGATES, scrub, to_bytes
-from doorward.rego.clock import step
-from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import SURROGATES, scrub, to_bytes
 from doorward.rego.json_text import from_json
 from doorward.rego.numbers import Number, number_text
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values

@@ -18,12 +18,12 @@ from functools import lru_cache
 from math import isinf, isnan
 from typing import Any, Final
 
-from doorward.rego.builtins.go_json import marshal as json_text
-from doorward.rego.builtins.octets import SURROGATES, from_bytes, scrub
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import marshal as json_text
+from doorward.rego.golang.octets import SURROGATES, from_bytes, scrub
+from doorward.rego.golang.yaml_nodes import Node, YamlError, compose, go_syntax
 from doorward.rego.numbers import number_text, parse_number
 from doorward.rego.values import Key, Value, from_key, sorted_keys, sorted_values
-from doorward.rego.yaml_text import Node, YamlError, compose, go_syntax
 
 __all__ = ["json_float", "marshal", "unmarshal"]
 

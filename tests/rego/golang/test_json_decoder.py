@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rego.builtins.calls import asked
 
-from doorward.rego.builtins.go_decoder import (
+from doorward.rego.errors import LimitError
+from doorward.rego.golang.json_decoder import (
     MAX_EXPLAINED,
     JSONError,
     end_of_only_value,
     end_of_value,
     read_again,
 )
-from doorward.rego.errors import LimitError
 from doorward.rego.json_text import from_json
 
 WHY = JSONDecodeError("what Python says", "", 0)

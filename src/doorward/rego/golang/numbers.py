@@ -1,8 +1,4 @@
-"""How Go writes and reads a few things, where OPA's answers show it: quoted text, floats, integers.
-
-Error texts and number texts of the Envoy plugin are Go's; what builds them is here, and nothing
-here knows what the texts are about.
-"""
+"""Numbers as Go reads and writes them outside JSON: `strconv.ParseInt`, `%v`, protojson."""
 
 from __future__ import annotations
 
@@ -10,52 +6,12 @@ import math
 import re
 from typing import Final
 
+from doorward.rego.golang.strings import quote
 from doorward.rego.numbers import Number, parse_number
 
-__all__ = ["from_float", "json_float", "parse_int", "quote", "to_text"]
+__all__ = ["from_float", "json_float", "parse_int"]
 
-_SHORT: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-_ESCAPED_BYTE: Final = re.compile("[\udc80-\udcff]")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
-
-
-def to_text(raw: bytes) -> str:
-    """The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return _ESCAPED_BYTE.sub("\ufffd", raw.decode("utf-8", "surrogateescape"))
-
-
-def quote(text: str | bytes) -> str:
-    """The text as `strconv.Quote` writes it."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    return '"' + "".join([_quote_character(c) for c in text]) + '"'
-
-
-def _quote_character(character: str) -> str:
-    short = _SHORT.get(character)
-    if short:
-        return short
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"
-    if character.isprintable():
-        return character
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_int(text: str) -> int:

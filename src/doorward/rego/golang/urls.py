@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_from_bytes
 
-from doorward.rego.builtins.octets import from_bytes, to_bytes
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.octets import from_bytes, to_bytes
 
 __all__ = ["Location", "parse", "parse_query", "query_escape", "query_unescape", "split"]
 

@@ -1,4 +1,4 @@
-"""Go's `text/template`: text to tree. What the tree means is in `go_template`.
+"""Go's `text/template`: text to tree. What the tree means is in `templates`.
 
     template  = { text | "{{" action "}}" }
     action    = pipeline | "if" … "end" | "range" … "end" | "with" … "end" | "define" name … "end"

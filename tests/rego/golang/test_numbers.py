@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.envoy.gotext import from_float, json_float, parse_int, quote, to_text
+from doorward.rego.golang.numbers import from_float, json_float, parse_int
+from doorward.rego.golang.octets import to_text
+from doorward.rego.golang.strings import quote
 from doorward.rego.values import to_json
 
 

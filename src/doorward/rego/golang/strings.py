@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from doorward.rego.golang.octets import from_bytes
+
 __all__ = ["is_graphic", "lower", "quote", "upper"]
 
 _ESCAPES: Final = {
@@ -27,8 +29,10 @@ def is_graphic(char: str) -> bool:
     return char.isprintable()
 
 
-def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
-    """The text between `mark`s, with Go's escapes."""
+def quote(text: str | bytes, mark: str = '"', *, ascii_only: bool = False) -> str:
+    """The text between `mark`s, with Go's escapes; a byte that is not UTF-8 is `\\xff`."""
+    if isinstance(text, bytes):
+        text = from_bytes(text)
     return mark + "".join([_escape(char, mark, ascii_only=ascii_only) for char in text]) + mark
 
 
@@ -42,6 +46,8 @@ def _escape(char: str, mark: str, *, ascii_only: bool) -> str:
     code = ord(char)
     if code < 0x80:
         return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:  # one byte of what is not UTF-8, see `octets`
+        return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

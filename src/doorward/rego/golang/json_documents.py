@@ -1,6 +1,6 @@
 """JSON as Go's `encoding/json` has it: refused in its words, written in its order of fields.
 
-The words themselves are `rego.builtins.go_decoder`'s.
+The words themselves are `json_decoder`'s.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from doorward.rego.builtins.go_decoder import JSONError, read_again
-from doorward.rego.builtins.go_json import marshal
-from doorward.rego.builtins.octets import from_bytes, scrub, to_bytes
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.json_decoder import JSONError, read_again
+from doorward.rego.golang.octets import to_bytes, to_text
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Value
 
@@ -29,7 +29,7 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
     `trailing`: whatever follows the first value is left unread, as Go's decoder does. `most`: bytes
     of the longest text whose fault is named.
     """
-    decoded = text if isinstance(text, str) else _to_text(text)
+    decoded = text if isinstance(text, str) else to_text(text)
     try:
         return from_json(decoded)
     except ValueError as error:
@@ -38,14 +38,6 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
         return read_json(decoded[:end], most=most)
     encoded = text if isinstance(text, bytes) else to_bytes(text)
     return read_again(encoded, why, first=trailing, most=most)
-
-
-def _to_text(octets: bytes) -> str:
-    """Text, with one U+FFFD for each byte that is not UTF-8, as in Go."""
-    try:
-        return octets.decode()
-    except UnicodeDecodeError:
-        return scrub(from_bytes(octets))
 
 
 def object_text(fields: Mapping[str, str]) -> str:

@@ -14,9 +14,12 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote_plus
 
-from doorward.rego.builtins.go_format import MAX_TEXT, Argument, format_text
-from doorward.rego.builtins.go_strings import is_graphic
-from doorward.rego.builtins.go_template_syntax import (
+from doorward.rego.clock import step
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.octets import from_bytes, to_bytes
+from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
+from doorward.rego.golang.strings import is_graphic
+from doorward.rego.golang.template_syntax import (
     Action,
     Block,
     Branch,
@@ -33,9 +36,6 @@ from doorward.rego.builtins.go_template_syntax import (
     Variable,
     parse_template,
 )
-from doorward.rego.builtins.octets import from_bytes, to_bytes
-from doorward.rego.clock import step
-from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import number_text
 from doorward.rego.values import sorted_values
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from json import JSONDecodeError
 from typing import Final, TypeAlias
 
-from doorward.rego.builtins.go_strings import quote
-from doorward.rego.builtins.octets import from_bytes, scrub
+from doorward.rego.golang.octets import from_bytes, scrub
+from doorward.rego.golang.strings import quote
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["SURROGATES", "from_bytes", "scrub", "to_bytes"]
+__all__ = ["SURROGATES", "from_bytes", "scrub", "to_bytes", "to_text"]
 
 SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
@@ -32,3 +32,11 @@ def from_bytes(octets: bytes) -> str:
 def scrub(text: str) -> str:
     """`text` as it leaves the engine: U+FFFD for each byte that is no UTF-8."""
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
+
+
+def to_text(octets: bytes) -> str:
+    """The bytes as text; each byte that is not UTF-8 becomes U+FFFD, as in Go."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return scrub(from_bytes(octets))

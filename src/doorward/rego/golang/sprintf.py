@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from doorward.rego.builtins.go_strings import is_graphic, quote
 from doorward.rego.errors import LimitError
+from doorward.rego.golang.strings import is_graphic, quote
 
 __all__ = ["MAX_TEXT", "Argument", "format_text"]
 

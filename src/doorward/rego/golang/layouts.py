@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from doorward.rego.builtins.calendar import days_before_month, days_in_month, is_leap, seconds_of
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 
 __all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes"]
 
