@@ -72,7 +72,7 @@ def doorward_check(case: Case) -> Check:
     from doorward.pdp.pdp import PDP
     from doorward.pdp.snapshot import Snapshot
     from doorward.rego import Engine, Environment
-    from doorward.rego.builtins.token_cache import VerifiedTokens
+    from doorward.rego.builtins.jose.token_cache import VerifiedTokens
 
     engine = Engine(
         modules={"policy.rego": case.source},

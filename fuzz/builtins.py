@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.oracle.builtins import FAILED, MODELS
 
 from doorward.rego import REGISTRY, UNDEFINED, Environment, from_python, to_json, to_python
-from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import BuiltinError
 
 __all__ = ["OPERANDS", "difference", "operands"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import doorward.rego.builtins  # noqa: F401  # registers every category
 from doorward.rego.builtins.registry import REGISTRY, Builtin
-from doorward.rego.builtins.signature import signature_text
+from doorward.rego.builtins.registry.signature import signature_text
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/builtins.md"
 HEAD = """# Built-ins

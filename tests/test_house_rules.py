@@ -125,7 +125,7 @@ EDGES = {
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""
 
-UNGUARDED = {"edge.py", "rego/builtins/foreign.py"}
+UNGUARDED = {"edge.py", "rego/builtins/registry/foreign.py"}
 """The files that catch everything themselves: the edge, and what calls the code of others."""
 
 LOOPS = {
@@ -266,7 +266,7 @@ def registered() -> list[str]:
     """The names of all built-ins; none while there is no registry."""
     if (
         find_spec("doorward") is None
-        or not (SOURCE / "doorward/rego/builtins/registry.py").is_file()
+        or not (SOURCE / "doorward/rego/builtins/registry/registry.py").is_file()
     ):
         return []
     importlib.import_module("doorward.rego.builtins")

@@ -25,7 +25,7 @@ from doorward.rego import (
     parse_term,
     to_json,
 )
-from doorward.rego.builtins.signature import null, string
+from doorward.rego.builtins.registry.signature import null, string
 from doorward.rego.errors import RegoError
 from doorward.rego.values import equal
 

@@ -11,7 +11,7 @@ from tests.oracle.plain import OutOfScopeError
 from tests.oracle.program import Program, RecursiveError
 
 from doorward.rego import REGISTRY, UNDEFINED, Environment, Registry
-from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.registry.context import Context
 
 __all__ = ["Oracle", "OutOfScopeError", "RecursiveError", "UnsafeError"]
 

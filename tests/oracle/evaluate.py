@@ -17,7 +17,7 @@ from tests.oracle.plain import COMPREHENSIONS, OutOfScopeError
 from tests.oracle.program import Chain, Node, Program
 from tests.oracle.scope import name_of
 
-from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import CONFLICT_ERROR, BuiltinError, EvalError, HaltError
 from doorward.rego.syntax.nodes import (
     And,

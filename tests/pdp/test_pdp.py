@@ -22,7 +22,7 @@ from doorward.rego import (
     InputError,
     Registry,
 )
-from doorward.rego.builtins.signature import any_, string
+from doorward.rego.builtins.registry.signature import any_, string
 
 POLICY = """\
 package a

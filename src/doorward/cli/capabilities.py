@@ -9,7 +9,7 @@ import click
 
 from doorward.cli import extensions
 from doorward.pdp.loader import LoadError
-from doorward.rego.builtins.declarations import to_declaration
+from doorward.rego.builtins.registry.declarations import to_declaration
 from doorward.rego.capabilities import (
     FEATURES,
     V0_FEATURES,

@@ -33,7 +33,7 @@ from doorward.rego import (
     Span,
     Value,
 )
-from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.builtins.jose.token_cache import VerifiedTokens
 from doorward.rego.errors import EvalError
 from doorward.rego.golang.json import indent
 from doorward.rego.golang.json_documents import object_text

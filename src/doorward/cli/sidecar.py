@@ -33,7 +33,7 @@ from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.yaml_block import Block
 from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span
-from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.builtins.jose.token_cache import VerifiedTokens
 from doorward.rest.app import Api
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.signature import type_text
+from doorward.rego.builtins.registry.signature import type_text
 from doorward.rego.syntax.lexer import BRACKETS, IDENT, Token
 
 __all__ = ["CallAt", "Signature", "builtin_signature", "call_at"]

@@ -17,7 +17,7 @@ from doorward.rego import REGISTRY, Diagnostic, Registry, RegoError, Source, Spa
 from doorward.rego.analysis.hints import near_name
 from doorward.rego.analysis.passes import Options
 from doorward.rego.analysis.resolve import import_name
-from doorward.rego.builtins.signature import signature_text
+from doorward.rego.builtins.registry.signature import signature_text
 from doorward.rego.errors import Fix
 from doorward.rego.survey import find_errors
 from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS

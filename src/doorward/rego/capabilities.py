@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
-from doorward.rego.builtins.declarations import declared
+from doorward.rego.builtins.registry.declarations import declared
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, V1_KEYWORDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.signature import (
     Type,
     any_,
     any_of,

@@ -17,7 +17,7 @@ from doorward.pdp.loader import Loaded
 from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import path_text
-from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.builtins.jose.token_cache import VerifiedTokens
 from doorward.rego.errors import INTERNAL_ERROR, CompileError, EvalError
 from doorward.rego.explanation import Mask, explain
 from doorward.rego.runtime.evaluation import Tracer

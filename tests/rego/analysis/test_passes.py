@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
-from doorward.rego.builtins.signature import any_, string
+from doorward.rego.builtins.registry.signature import any_, string
 from doorward.rego.values import to_rego
 
 DATA = {"x": {"k": 1}, "l": [1, 2]}

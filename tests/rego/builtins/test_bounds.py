@@ -13,7 +13,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego import Engine, EvalError
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.operands import MAX_BITS
+from doorward.rego.builtins.registry.operands import MAX_BITS
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import UNDEFINED, Key, Value, make_set
 

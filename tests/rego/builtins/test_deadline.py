@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from doorward.rego import Engine, EvalError, Number, Query, Source
 from doorward.rego.builtins import Context, Environment
-from doorward.rego.builtins.context import LONG
+from doorward.rego.builtins.registry.context import LONG
 from doorward.rego.errors import HaltError
 from doorward.rego.syntax.parser import parse_module
 

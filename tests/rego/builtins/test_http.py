@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.http_message import HTTPRequest, HTTPResponse, SendError
+from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse, SendError
 from doorward.rego.errors import BuiltinError, HaltError, LimitError, OperandError
 
 URL = "https://keys.example/jwks"

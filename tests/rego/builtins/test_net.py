@@ -11,7 +11,7 @@ import pytest
 from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.resolver import MAX_PENDING, resolve
+from doorward.rego.builtins.registry.resolver import MAX_PENDING, resolve
 from doorward.rego.errors import BuiltinError, HaltError, LimitError
 from doorward.rego.values import Value, make_set
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.builtins.token_cache import VerifiedTokens
+from doorward.rego.builtins.jose.token_cache import VerifiedTokens
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value

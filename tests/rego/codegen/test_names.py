@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import CompileError, Engine, InternalError, Registry
-from doorward.rego.builtins.signature import any_
+from doorward.rego.builtins.registry.signature import any_
 from doorward.rego.codegen.block import Constants
 from doorward.rego.codegen.program import Unit
 from doorward.rego.source import Source

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, Engine, EvalError, Registry
-from doorward.rego.builtins.signature import number
+from doorward.rego.builtins.registry.signature import number
 
 POLICY = """package p
 

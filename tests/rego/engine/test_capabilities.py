@@ -16,7 +16,7 @@ from doorward.rego import (
     Registry,
     types,
 )
-from doorward.rego.builtins.declarations import declared, to_declaration
+from doorward.rego.builtins.registry.declarations import declared, to_declaration
 from doorward.rego.capabilities import FEATURES, future_keywords
 
 ALL: dict[str, Any] = {

@@ -20,7 +20,7 @@ from doorward.rego import (
     to_json,
 )
 from doorward.rego.builtins.registry import REGISTRY
-from doorward.rego.builtins.signature import number, string
+from doorward.rego.builtins.registry.signature import number, string
 from doorward.rego.engine import MAX_VARIANTS
 
 POLICY = """package authz

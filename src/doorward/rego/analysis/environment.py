@@ -23,7 +23,7 @@ from doorward.rego.analysis.types import (
     values_of,
 )
 from doorward.rego.builtins.registry import Registry
-from doorward.rego.builtins.signature import Function, ObjectType, Type, any_, string
+from doorward.rego.builtins.registry.signature import Function, ObjectType, Type, any_, string
 from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
 from doorward.rego.values import Key, Value, from_key, to_key
 

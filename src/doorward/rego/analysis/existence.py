@@ -14,7 +14,7 @@ from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.type_errors import arguments_error, ref_text
 from doorward.rego.analysis.types import UNKNOWN
-from doorward.rego.builtins.signature import Function, Type
+from doorward.rego.builtins.registry.signature import Function, Type
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import (

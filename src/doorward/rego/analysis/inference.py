@@ -36,7 +36,7 @@ from doorward.rego.analysis.types import (
     union_of,
     values_of,
 )
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.signature import (
     AnyOf,
     ArrayType,
     Function,

@@ -12,7 +12,14 @@ from typing import Protocol
 from doorward.rego.analysis.environment import ROOTS, Place, Scope, constant, is_constant
 from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_collection
 from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
-from doorward.rego.builtins.signature import AnyOf, Function, ObjectType, Type, any_, string
+from doorward.rego.builtins.registry.signature import (
+    AnyOf,
+    Function,
+    ObjectType,
+    Type,
+    any_,
+    string,
+)
 from doorward.rego.syntax.nodes import (
     And,
     Array,

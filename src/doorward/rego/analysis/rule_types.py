@@ -23,7 +23,14 @@ from doorward.rego.analysis.schemas import (
 )
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN, Kind
-from doorward.rego.builtins.signature import Function, ObjectType, SetType, Type, any_, boolean
+from doorward.rego.builtins.registry.signature import (
+    Function,
+    ObjectType,
+    SetType,
+    Type,
+    any_,
+    boolean,
+)
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Body, Head, Module, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from doorward.rego.analysis.environment import Place
 from doorward.rego.analysis.types import object_of, union_of
-from doorward.rego.builtins.schema_reader import read_schema
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.json_schema.reader import read_schema
+from doorward.rego.builtins.registry.signature import (
     ArrayType,
     ObjectType,
     Type,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.signature import (
     AnyOf,
     ArrayType,
     Function,

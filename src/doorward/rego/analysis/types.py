@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.signature import (
     AnyOf,
     ArrayType,
     Function,

@@ -38,7 +38,7 @@ from doorward.rego.builtins import (  # noqa: F401  # imported for what they dec
     units,
     uuid,
 )
-from doorward.rego.builtins.context import Context, Environment
 from doorward.rego.builtins.registry import REGISTRY, Builtin, Registry, builtin
+from doorward.rego.builtins.registry.context import Context, Environment
 
 __all__ = ["REGISTRY", "Builtin", "Context", "Environment", "Registry", "builtin"]

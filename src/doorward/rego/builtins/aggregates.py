@@ -8,16 +8,16 @@ from functools import cmp_to_key
 from itertools import repeat
 from typing import Any, Final
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import (
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
     exact_operand,
     is_number,
     number_result,
     refuse_operand,
 )
-from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.signature import (
     any_,
     any_of,
     array,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from doorward.rego.builtins.operands import machine_integer
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, array, number
+from doorward.rego.builtins.registry.operands import machine_integer
+from doorward.rego.builtins.registry.signature import any_, array, number
 from doorward.rego.values import Value
 
 __all__: list[str] = []

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, number, object_, string
+from doorward.rego.builtins.registry.signature import any_, number, object_, string
 from doorward.rego.errors import BuiltinError, OperandError
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url

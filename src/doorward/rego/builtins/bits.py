@@ -5,9 +5,9 @@ A shift to the left that would give more than `MAX_BITS` bits is an error.
 
 from __future__ import annotations
 
-from doorward.rego.builtins.operands import MAX_BITS, integer_operand, refuse_operand
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import number
+from doorward.rego.builtins.registry.operands import MAX_BITS, integer_operand, refuse_operand
+from doorward.rego.builtins.registry.signature import number
 from doorward.rego.errors import LimitError
 from doorward.rego.values import Value
 

@@ -1,7 +1,7 @@
 """X.509 certificates and keys: parsed into objects, chains verified.
 
-Input is PEM, or base64 of PEM or of DER. The objects are those of `x509_objects`, verification is
-`x509_chain`, at the time of the clock or the one given. Bounds: `MAX_TEXT` characters,
+Input is PEM, or base64 of PEM or of DER. The objects are those of `x509.objects`, verification is
+`x509.chain`, at the time of the clock or the one given. Bounds: `MAX_TEXT` characters,
 `MAX_CERTIFICATES` certificates, `MAX_KEYS` keys of `MAX_KEY` bytes; long texts are read with an
 eye on the clock.
 """
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from doorward.rego.builtins import pem
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.der import read, read_all
 from doorward.rego.builtins.encoding import base64_bytes
-from doorward.rego.builtins.jwk import is_rsa_key
+from doorward.rego.builtins.jose.jwk import is_rsa_key
 from doorward.rego.builtins.registry import builtin, refuse_as_first
-from doorward.rego.builtins.signature import any_, array, boolean, object_, string, tuple_
-from doorward.rego.builtins.x509_chain import Options, Unverified, verified_chain
-from doorward.rego.builtins.x509_objects import (
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, array, boolean, object_, string, tuple_
+from doorward.rego.builtins.x509 import pem
+from doorward.rego.builtins.x509.chain import Options, Unverified, verified_chain
+from doorward.rego.builtins.x509.der import read, read_all
+from doorward.rego.builtins.x509.objects import (
     certificate_fields,
     certificate_object,
     request_object,

@@ -7,7 +7,7 @@ what a policy calls by name. No kind is refused: any two values compare.
 from __future__ import annotations
 
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, boolean
+from doorward.rego.builtins.registry.signature import any_, boolean
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value, compare, equal, to_key
 

@@ -10,9 +10,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from doorward.rego.builtins.operands import number_result
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.operands import number_result
+from doorward.rego.builtins.registry.signature import (
     any_,
     any_of,
     array,

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import boolean, string
+from doorward.rego.builtins.registry.signature import boolean, string
 from doorward.rego.golang.octets import to_bytes
 
 

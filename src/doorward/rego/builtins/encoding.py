@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import (
     ObjectType,
     any_,
     any_of,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from doorward.rego.builtins.operands import refuse_operand
-from doorward.rego.builtins.patterns import matcher, only_small, quote_meta
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_of, array, boolean, null, string
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.builtins.registry.signature import any_of, array, boolean, null, string
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.regexp import matcher, only_small, quote_meta
 from doorward.rego.values import Value, kind_name
 
 __all__ = ["CACHED"]

@@ -1,6 +1,6 @@
 """GraphQL: parse queries and schemas, and say whether a query is right for a schema.
 
-graphql-core reads and validates; the objects are those of `graphql_ast`. A query or schema may be
+graphql-core reads and validates; the objects are those of `gqlparser`. A query or schema may be
 given as text or as such an object. Bounds: `MAX_TEXT` characters and `MAX_QUERY_TOKENS` or
 `MAX_SCHEMA_TOKENS` tokens of a text, nesting as deep as Python's stack follows, a hundred findings.
 Schemas used last stay parsed.
@@ -15,8 +15,7 @@ from functools import lru_cache
 from inspect import signature
 from typing import Any, Final
 
-from doorward.rego.builtins.context import LONG, Context
-from doorward.rego.builtins.graphql_ast import (
+from doorward.rego.builtins.gqlparser.documents import (
     Object,
     from_query,
     from_schema,
@@ -24,7 +23,8 @@ from doorward.rego.builtins.graphql_ast import (
     schema_text,
 )
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, any_of, boolean, object_, string, tuple_
+from doorward.rego.builtins.registry.context import LONG, Context
+from doorward.rego.builtins.registry.signature import any_, any_of, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, any_of, array, object_, set_, tuple_
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.builtins.registry.signature import any_, any_of, array, object_, set_, tuple_
 from doorward.rego.errors import LimitError
 from doorward.rego.values import (
     Boxed,

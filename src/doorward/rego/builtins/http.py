@@ -15,9 +15,8 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.http_cache import StoredResponse, keep, revalidated
-from doorward.rego.builtins.http_message import (
+from doorward.rego.builtins.http_client.cache import StoredResponse, keep, revalidated
+from doorward.rego.builtins.http_client.message import (
     Certificates,
     HTTPRequest,
     HTTPResponse,
@@ -25,7 +24,8 @@ from doorward.rego.builtins.http_message import (
     Source,
 )
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, object_, string
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError, OperandError
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang.octets import from_bytes, to_bytes
@@ -209,7 +209,7 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
         deadline = min(deadline, context.deadline)
     sender = context.environment.http
     if sender is None:
-        from doorward.rego.builtins.http_sender import default_sender  # loads httpx
+        from doorward.rego.builtins.http_client.sender import default_sender  # loads httpx
 
         sender = default_sender()
     try:

@@ -5,9 +5,9 @@ A policy may call these by name as well, but need not.
 
 from __future__ import annotations
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, array, set_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, array, set_, string
 from doorward.rego.errors import CONFLICT_ERROR, HaltError
 from doorward.rego.values import Value, from_key, to_rego
 

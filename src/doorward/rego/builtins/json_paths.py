@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.edit_tree import EditTree, Path
-from doorward.rego.builtins.operands import refuse_operand
+from doorward.rego.builtins.json_patch.edit_tree import EditTree, Path
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, any_of, array, object_, set_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.builtins.registry.signature import any_, any_of, array, object_, set_, string
 from doorward.rego.errors import BuiltinError
 from doorward.rego.values import (
     Key,

@@ -19,9 +19,9 @@ from ipaddress import (
 )
 from typing import Final
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import (
     any_,
     any_of,
     array,

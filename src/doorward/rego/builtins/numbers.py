@@ -10,8 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import (
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
     exact_operand,
     integer_operand,
@@ -19,8 +20,7 @@ from doorward.rego.builtins.operands import (
     number_result,
     refuse_operand,
 )
-from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, any_of, array, number, set_, string
+from doorward.rego.builtins.registry.signature import any_, any_of, array, number, set_, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.numbers import AnyNumber, Number, number_text, round_mantissa
 from doorward.rego.values import Key, Value

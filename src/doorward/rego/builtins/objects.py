@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_, any_of, array, object_, set_
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.builtins.registry.signature import any_, any_of, array, object_, set_
 from doorward.rego.errors import OperandError
 from doorward.rego.numbers import Number
 from doorward.rego.values import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin, refuse_as_first
-from doorward.rego.builtins.signature import any_, array, boolean, object_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, array, boolean, object_, string
 from doorward.rego.errors import BuiltinError, Diagnostic, LimitError, ParseError
 from doorward.rego.golang.octets import scrub
 from doorward.rego.source import Source

@@ -1,8 +1,8 @@
 """Regular expressions in RE2's syntax: linear time, so no look-around and no back references.
 
-What a match may be is in `patterns`; here stands what is made of it. Results are at most `MAX_TEXT`
-characters long, and hold at most `MAX_FOUND` strings. One search takes time in the length of its
-text, many of them that much each: between them stands a look at the clock.
+`golang.regexp` matches; here matches become answers. Results are at most `MAX_TEXT` characters long
+and hold at most `MAX_FOUND` strings. One search takes time in the length of its text, many of them
+that much each: the deadline is checked between them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.glob_intersection import intersect
-from doorward.rego.builtins.operands import machine_integer
-from doorward.rego.builtins.patterns import (
+from doorward.rego.builtins.globbing.intersection import intersect
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import machine_integer
+from doorward.rego.builtins.registry.signature import array, boolean, number, string
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.regexp import (
     Pattern,
     Spans,
     matcher,
@@ -23,9 +26,6 @@ from doorward.rego.builtins.patterns import (
     quote_meta,
     small_matcher,
 )
-from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import array, boolean, number, string
-from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.sprintf import MAX_TEXT
 from doorward.rego.golang.strings import quote
 from doorward.rego.values import Value

@@ -1,8 +1,8 @@
 """JSON Schema (drafts 4, 6 and 7): is a document as its schema says, and if not, why not.
 
-`schema_reader` reads schemas, `schema_rules` matches documents with them, both in OPA's words and
-order. References reach only into the schema itself: nothing is fetched. Patterns are RE2, so a
-document cannot make one slow. The schemas used last stay prepared.
+The package `json_schema` reads schemas and matches documents with them, in OPA's words and order.
+References reach only into the schema itself: nothing is fetched. Patterns are RE2, so a document
+cannot make one slow. The schemas used last stay prepared.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from doorward.rego.builtins.context import Context
+from doorward.rego.builtins.json_schema.reader import read_schema
+from doorward.rego.builtins.json_schema.rules import Schema, findings
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.schema_reader import read_schema
-from doorward.rego.builtins.schema_rules import Schema, findings
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import (
     ObjectType,
     any_,
     any_of,

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, boolean, number, string
+from doorward.rego.builtins.registry.signature import any_, boolean, number, string
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.strings import quote
 from doorward.rego.values import Value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from doorward.rego.builtins.operands import refuse_operand
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, set_
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.builtins.registry.signature import any_, set_
 from doorward.rego.values import Key, from_key, kind_name, sorted_keys
 
 __all__: list[str] = []

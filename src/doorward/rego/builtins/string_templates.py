@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, object_, string
 from doorward.rego.golang.templates import render
 from doorward.rego.values import Key, Value
 

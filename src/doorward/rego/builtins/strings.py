@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import exact_operand, machine_integer, refuse_operand
 from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import (
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import exact_operand, machine_integer, refuse_operand
+from doorward.rego.builtins.registry.signature import (
     any_,
     any_of,
     array,

@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from doorward.rego.builtins.context import Context
-from doorward.rego.builtins.operands import (
+from doorward.rego.builtins.registry import builtin, operand_error
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.operands import (
     exact_operand,
     is_number,
     machine_integer,
     refuse_operand,
 )
-from doorward.rego.builtins.registry import builtin, operand_error
-from doorward.rego.builtins.signature import any_of, number, string, tuple_
+from doorward.rego.builtins.registry.signature import any_of, number, string, tuple_
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.calendar import days_in_month, seconds_of
 from doorward.rego.golang.layouts import (

@@ -1,7 +1,7 @@
 """JSON Web Tokens: decode, verify, sign (RFC 7515 and 7519, as OPA reads them).
 
 A token becomes header, payload and signature; a verified one becomes `[true, header, payload]`.
-The cryptography is `jws`, the keys are `jwk`. What holds here:
+The cryptography is `jose.jws`, the keys are `jose.jwk`. What holds here:
 
 INVARIANT: the key decides. A token is tried against the keys given, with the algorithm its header
 names, and an algorithm refuses keys of another kind: no `none`, no public key as HMAC secret.
@@ -20,16 +20,16 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.encoding import (
     base64url_bytes,
     base64url_decode,
     base64url_encode_no_pad,
 )
-from doorward.rego.builtins.jwk import VerificationKey, parse_key_set, verification_keys
-from doorward.rego.builtins.jws import ALGORITHMS, Algorithm
+from doorward.rego.builtins.jose.jwk import VerificationKey, parse_key_set, verification_keys
+from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, boolean, object_, string, tuple_
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.golang.octets import to_bytes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from doorward.rego.builtins.operands import is_number as _is_number
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, boolean, string
+from doorward.rego.builtins.registry.operands import is_number as _is_number
+from doorward.rego.builtins.registry.signature import any_, boolean, string
 from doorward.rego.values import Value, kind_name
 
 __all__: list[str] = []

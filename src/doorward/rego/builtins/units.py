@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import number, string
+from doorward.rego.builtins.registry.signature import number, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.strings import lower
 from doorward.rego.numbers import MAX_DIGITS, Number, round_mantissa

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.signature import any_, object_, string
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, object_, string
 from doorward.rego.values import UNDEFINED, Key, Undefined, Value
 
 __all__: list[str] = []

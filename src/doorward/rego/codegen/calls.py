@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.signature import AnyOf, ArrayType, ScalarType, SetType, Type
+from doorward.rego.builtins.registry.signature import AnyOf, ArrayType, ScalarType, SetType, Type
 from doorward.rego.codegen.block import (
     all_of,
     attribute,

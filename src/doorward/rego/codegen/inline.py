@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.signature import kinds
+from doorward.rego.builtins.registry.signature import kinds
 from doorward.rego.codegen.block import all_of, call, method_of, runtime
 from doorward.rego.codegen.patterns import equality, is_class
 from doorward.rego.codegen.terms import Operand

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from doorward.rego.analysis.bindings import as_call
-from doorward.rego.builtins.context import Context
 from doorward.rego.builtins.registry import Registry
+from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import CALL_ERRORS, EvalError
 from doorward.rego.explanation.recorder import Sample
 from doorward.rego.explanation.secrets import without_secrets

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
-from doorward.rego.builtins.context import Context, Environment
+from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.errors import (
     CALL_ERRORS,
     CANCEL_ERROR,

@@ -1,0 +1,1 @@
+"""Globs: what one matches, and whether two have a text in common."""

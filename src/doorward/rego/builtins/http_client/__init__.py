@@ -1,0 +1,1 @@
+"""What sends the requests of `http.send`, and the responses that outlive a decision."""

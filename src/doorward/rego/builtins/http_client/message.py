@@ -1,0 +1,65 @@
+"""What `http.send` asks of a sender and gets from it: plain values, no I/O.
+
+A sender is any `context.HTTPSender`; the one that reaches the network is `sender`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Certificates", "HTTPRequest", "HTTPResponse", "SendError", "Source"]
+
+
+class SendError(Exception):
+    """No response came; the text says why and holds no credentials."""
+
+    timed_out = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a PEM text comes from: it stands here, in a file, or in an environment variable."""
+
+    kind: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """How TLS is to be spoken; equal ones share connections."""
+
+    authorities: tuple[Source, ...] = ()
+    system_authorities: bool = True
+    client_certificate: Source | None = None
+    client_key: Source | None = None
+    server_name: str = ""
+    verify: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPRequest:
+    """One request; `timeout` in seconds covers all of it, retries included."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = field(default=b"", repr=False)
+    timeout: float = 5.0
+    follow_redirects: bool = False
+    retries: int = 0
+    allowed_hosts: frozenset[str] | None = None
+    certificates: Certificates = Certificates()
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPResponse:
+    """A whole response; header names are lower case."""
+
+    status_code: int
+    status: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = field(default=b"", repr=False)
+
+    def header(self, name: str) -> str:
+        """The header's value, several joined by commas; empty if there is none."""
+        return ", ".join([value for key, value in self.headers if key == name])

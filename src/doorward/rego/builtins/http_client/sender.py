@@ -1,0 +1,294 @@
+"""The default sender of `http.send`: httpx, in a thread of its own for every request.
+
+The thread is what makes the deadline hold: name look-up and a server that drips its headers
+cannot be interrupted, so whoever waits goes on without them. Bounds: `MAX_PENDING` requests under
+way, `MAX_BODY` bytes of a body, `MAX_REDIRECTS` hops.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from functools import lru_cache
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Final
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import httpx
+
+from doorward.rego.builtins.http_client.message import (
+    Certificates,
+    HTTPRequest,
+    HTTPResponse,
+    SendError,
+    Source,
+)
+
+__all__ = ["HTTPXSender", "default_sender"]
+
+MAX_BODY: Final = 32 * 1024 * 1024
+MAX_PENDING: Final = 64
+MAX_REDIRECTS: Final = 10
+MAX_CLIENTS: Final = 32
+"""Most ways of speaking TLS, each with connections of its own, kept at a time."""
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 60.0
+
+
+class HTTPXSender:
+    """A `context.HTTPSender` over the network; safe in any number of threads."""
+
+    def __init__(self) -> None:
+        self._pending = BoundedSemaphore(MAX_PENDING)
+        self._clients: OrderedDict[tuple[Certificates, str], httpx.Client] = OrderedDict()
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """Close all connections. Requests under way fail; later ones connect again."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    def client_for(self, certificates: Certificates, socket: str) -> httpx.Client:
+        """The client whose connections requests like these share."""
+        key = (certificates, socket)
+        with self._lock:
+            client = self._clients.get(key)
+            if client is None:
+                client = self._clients[key] = _client(certificates, socket)
+                if len(self._clients) > MAX_CLIENTS:
+                    self._clients.popitem(last=False)[1].close()
+            return client
+
+    def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse:
+        """The response, by `deadline` (monotonic seconds); SendError if none comes."""
+        end = time.monotonic() + request.timeout if deadline is None else deadline
+        pause = _FIRST_PAUSE
+        left = request.retries
+        while True:
+            try:
+                return self._send_once(request, end)
+            except SendError as error:
+                if not left or error.timed_out:
+                    raise
+                if time.monotonic() + pause >= end:
+                    raise _timed_out(request) from None
+            time.sleep(pause)
+            left -= 1
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _send_once(self, request: HTTPRequest, end: float) -> HTTPResponse:
+        if not self._pending.acquire(timeout=max(end - time.monotonic(), 0)):
+            raise _timed_out(request)
+        exchange = _Exchange(self, request, end, self._pending)
+        exchange.start()
+        exchange.join(max(end - time.monotonic(), 0))
+        if exchange.response is not None:
+            return exchange.response
+        raise exchange.error or _timed_out(request)
+
+
+class _Exchange(Thread):
+    """One request and its response; `response` or `error` is set when it has ended."""
+
+    def __init__(
+        self, sender: HTTPXSender, request: HTTPRequest, end: float, pending: BoundedSemaphore
+    ) -> None:
+        super().__init__(name="http.send", daemon=True)
+        self.sender = sender
+        self.request = request
+        self.end = end
+        self.pending = pending
+        self.response: HTTPResponse | None = None
+        self.error: SendError | None = None
+
+    def run(self) -> None:
+        try:
+            self.response = self._exchange()
+        except SendError as error:
+            self.error = error
+        except httpx.TimeoutException:
+            self.error = _timed_out(self.request)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            self.error = SendError(f"{_named(self.request)}: {_reason(error)}")
+        finally:
+            self.pending.release()
+
+    def _exchange(self) -> HTTPResponse:
+        request = self.request
+        url, socket = _split_socket(request.url)
+        client = self.sender.client_for(request.certificates, socket)
+        for _ in range(MAX_REDIRECTS + 1):
+            left = self.end - time.monotonic()
+            if left <= 0:
+                raise _timed_out(request)
+            answer, following = self._hop(client, url, left)
+            if not (request.follow_redirects and following):
+                return answer
+            url = following
+            request = self._redirected(request, answer.status_code, url)
+            self.request = request
+        raise SendError(f"{_named(self.request)}: stopped after {MAX_REDIRECTS} redirects")
+
+    def _redirected(self, request: HTTPRequest, status: int, url: str) -> HTTPRequest:
+        """The next request: to an allowed host, without credentials if it is another one."""
+        old, new = httpx.URL(request.url), httpx.URL(url)
+        hosts = request.allowed_hosts
+        if hosts is not None and new.host.lower() not in hosts:
+            raise SendError(f"{_named(request)}: unallowed host: {new.host}")
+        dropped = {"host"}
+        if (old.scheme, old.host, old.port) != (new.scheme, new.host, new.port):
+            dropped |= {"authorization", "cookie", "proxy-authorization"}
+        method, body = request.method, request.body
+        if status == 303 or (status in {301, 302} and method == "POST"):
+            method, body = ("HEAD" if method == "HEAD" else "GET"), b""
+            dropped |= {"content-type", "content-length", "transfer-encoding"}
+        headers = tuple(pair for pair in request.headers if pair[0] not in dropped)
+        return HTTPRequest(
+            method=method,
+            url=url,
+            headers=headers,
+            body=body,
+            timeout=request.timeout,
+            follow_redirects=True,
+            allowed_hosts=hosts,
+            certificates=request.certificates,
+        )
+
+    def _hop(self, client: httpx.Client, url: str, left: float) -> tuple[HTTPResponse, str]:
+        request = self.request
+        built = client.build_request(
+            request.method,
+            url,
+            headers=[("user-agent", "doorward"), *request.headers],
+            content=request.body or None,
+            timeout=left,
+            extensions={"sni_hostname": request.certificates.server_name}
+            if request.certificates.server_name
+            else {},
+        )
+        response = client.send(built, stream=True)
+        try:
+            body = self._read(response)
+        finally:
+            response.close()
+        following = ""
+        if response.is_redirect:
+            following = str(response.url.join(response.headers["location"]))
+        headers = [(name.lower(), value) for name, value in response.headers.multi_items()]
+        return HTTPResponse(
+            response.status_code, _status(response), tuple(headers), body
+        ), following
+
+    def _read(self, response: httpx.Response) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in response.iter_bytes():
+            size += len(chunk)
+            if size > MAX_BODY:
+                raise SendError(f"{_named(self.request)}: response is larger than {MAX_BODY} bytes")
+            if time.monotonic() > self.end:
+                raise _timed_out(self.request)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _status(response: httpx.Response) -> str:
+    phrase = response.reason_phrase
+    if not phrase:
+        with suppress(ValueError):
+            phrase = HTTPStatus(response.status_code).phrase
+    return f"{response.status_code} {phrase}".rstrip()
+
+
+def _named(request: HTTPRequest) -> str:
+    """Method and URL as Go's errors name them, without a password."""
+    parts = urlsplit(request.url)
+    user, at, host = parts.netloc.rpartition("@")
+    shown = f"{user.partition(':')[0]}:***@{host}" if at else host
+    return f'{request.method.capitalize()} "{urlunsplit(parts._replace(netloc=shown))}"'
+
+
+def _timed_out(request: HTTPRequest) -> SendError:
+    error = SendError(f"{_named(request)}: request timed out")
+    error.timed_out = True
+    return error
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
+
+
+def _split_socket(url: str) -> tuple[str, str]:
+    """`unix://host/path?socket=/run/x.sock` as the URL to ask for and the socket to ask at."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        return url, ""
+    query = parse_qs(parts.query)
+    sockets = query.pop("socket", [])
+    if len(sockets) != 1:
+        raise SendError("a unix URL names its socket once, as in unix://localhost/?socket=/run/x")
+    rest = "&".join(f"{name}={value}" for name, values in query.items() for value in values)
+    if not Path(sockets[0]).is_socket():
+        raise SendError("the socket of a unix URL does not exist")
+    return urlunsplit(("http", parts.netloc or "localhost", parts.path, rest, "")), sockets[0]
+
+
+def _client(certificates: Certificates, socket: str) -> httpx.Client:
+    context = _tls(certificates)
+    limits = httpx.Limits(max_connections=MAX_PENDING, max_keepalive_connections=16)
+    transport = httpx.HTTPTransport(verify=context, uds=socket, limits=limits) if socket else None
+    return httpx.Client(verify=context, limits=limits, transport=transport, follow_redirects=False)
+
+
+def _tls(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificates.system_authorities:
+        context.load_default_certs()
+    for source in certificates.authorities:
+        context.load_verify_locations(cadata=_text(source))
+    if certificates.client_certificate and certificates.client_key:
+        _load_chain(context, certificates.client_certificate, certificates.client_key)
+    if not certificates.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, certificate: Source, key: Source) -> None:
+    # Python reads a key from a file only; the directory is ours alone, and gone a moment later.
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "client.pem"
+        path.touch(mode=0o600)
+        path.write_text(f"{_text(certificate)}\n{_text(key)}\n")
+        try:
+            context.load_cert_chain(path, password="")
+        except ssl.SSLError:
+            raise SendError("the TLS client certificate and key cannot be used") from None
+
+
+def _text(source: Source) -> str:
+    if source.kind == "text":
+        return source.value
+    if source.kind == "variable":
+        text = os.environ.get(source.value)
+        if text is None:
+            raise SendError(f"environment variable `{source.value}` is not set")
+        return text
+    return Path(source.value).read_text()
+
+
+@lru_cache(maxsize=1)
+def default_sender() -> HTTPXSender:
+    """The sender of environments that bring none of their own."""
+    return HTTPXSender()

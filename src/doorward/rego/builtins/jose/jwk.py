@@ -1,0 +1,235 @@
+"""Keys: JSON Web Keys and PEM become what `jws` verifies and signs with.
+
+Parsing is costly and a policy names the same few keys again and again, so parsed keys are kept:
+the 128 used last. Nothing here says which key may verify which token; that is `tokens`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from doorward.rego.builtins.x509 import pem
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import unmarshal
+from doorward.rego.golang.octets import to_bytes
+
+__all__ = [
+    "MAX_KEYS",
+    "MAX_RSA_BITS",
+    "VerificationKey",
+    "is_rsa_key",
+    "parse_key_set",
+    "verification_keys",
+]
+
+MAX_KEYS: Final = 1000
+"""Most keys in one set; each costs one signature check for a token that matches none."""
+
+MAX_MATERIAL: Final = 4 * 1024 * 1024
+MAX_RSA_BITS: Final = 16_384
+MAX_FACTORED_BITS: Final = 4096
+"""Largest RSA key whose factors are computed where it does not name them."""
+
+_CURVES: Final = {
+    "P-256": ("SECP256R1", 32),
+    "P-384": ("SECP384R1", 48),
+    "P-521": ("SECP521R1", 66),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationKey:
+    """A key with what its set says of it; `material` is bytes or one of cryptography's keys."""
+
+    material: Any
+    algorithm: str = ""
+    key_id: str = ""
+
+
+@lru_cache(maxsize=128)
+def verification_keys(text: str) -> tuple[VerificationKey, ...]:
+    """The keys of a PEM certificate or public key, a JWK, or a JWK set."""
+    if len(text) > MAX_MATERIAL:
+        raise LimitError("key material is too large")
+    block, end = pem.decode(text)
+    if block is None:
+        return _key_set(text, "failed to parse a JWK key (set)")
+    if end < len(text):
+        raise BuiltinError("extra data after a PEM certificate block")
+    return (VerificationKey(_public_key(block)),)
+
+
+def _public_key(block: pem.Block) -> Any:
+    # cryptography is only loaded by policies that use it
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    try:
+        if block.label == "CERTIFICATE":
+            return x509.load_der_x509_certificate(block.octets).public_key()
+        if block.label == "PUBLIC KEY":
+            return load_der_public_key(block.octets)
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        what = "certificate" if block.label == "CERTIFICATE" else "key"
+        raise BuiltinError(f"failed to parse a PEM {what}") from error
+    raise BuiltinError("failed to extract a Key from the PEM certificate")
+
+
+@lru_cache(maxsize=128)
+def parse_key_set(text: str) -> tuple[VerificationKey, ...]:
+    """The keys, private ones too, of a JWK or a JWK set."""
+    return _key_set(text, "jwk.Parse")
+
+
+def _key_set(text: str, context: str) -> tuple[VerificationKey, ...]:
+    try:
+        document = unmarshal(text)
+        if not isinstance(document, dict):
+            raise BuiltinError("a JWK is an object")
+        keys = document.get("keys")
+        if keys is None:
+            return (_parse_key(document),)
+        if not isinstance(keys, list):
+            raise BuiltinError('"keys" must be an array')
+        if len(keys) > MAX_KEYS:
+            raise LimitError(f"more than {MAX_KEYS} keys")
+        return tuple([_parse_key(key) for key in keys])
+    except BuiltinError as error:
+        raise BuiltinError(f"{context}: {error}") from None
+
+
+def _parse_key(key: object) -> VerificationKey:
+    if not isinstance(key, dict):
+        raise BuiltinError("a JWK is an object")
+    kind = key.get("kty")
+    read = _KINDS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise BuiltinError(f"invalid key type from JSON ({kind if isinstance(kind, str) else ''})")
+    return VerificationKey(read(key), _optional(key, "alg"), _optional(key, "kid"))
+
+
+def _optional(key: Mapping[Any, Any], name: str) -> str:
+    text = key.get(name, "")
+    if not isinstance(text, str):
+        raise BuiltinError(f"failed to decode value for key {name}: expected a string")
+    return text
+
+
+_BASE64: Final = re.compile(rb"[A-Za-z0-9_\-+/]+={0,2}")
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def _octets(key: Mapping[Any, Any], name: str) -> bytes:
+    text = key.get(name)
+    if text is None:
+        raise BuiltinError(f"required field {name} is missing")
+    octets = to_bytes(text) if isinstance(text, str) else b""
+    if not _BASE64.fullmatch(octets):
+        raise BuiltinError(f"failed to decode value for key {name}: expected base64")
+    digits = octets.rstrip(b"=").translate(_STANDARD)
+    if len(digits) % 4 == 1:
+        raise BuiltinError(f"failed to decode value for key {name}: illegal base64 data")
+    return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
+
+
+def _integer(key: Mapping[Any, Any], name: str) -> int:
+    return int.from_bytes(_octets(key, name), "big")
+
+
+def _symmetric(key: Mapping[Any, Any]) -> bytes:
+    return _octets(key, "k")
+
+
+def _rsa(key: Mapping[Any, Any]) -> Any:
+    from cryptography.hazmat.primitives.asymmetric import rsa  # loaded by those who use it
+
+    public = rsa.RSAPublicNumbers(_integer(key, "e"), _integer(key, "n"))
+    if public.n.bit_length() > MAX_RSA_BITS:
+        raise LimitError(f"RSA key is longer than {MAX_RSA_BITS} bits")
+    try:
+        if "d" not in key:
+            return public.public_key()
+        d = _integer(key, "d")
+        if "p" in key and "q" in key:
+            p, q = _integer(key, "p"), _integer(key, "q")
+        elif public.n.bit_length() > MAX_FACTORED_BITS:
+            raise LimitError(f"RSA key of more than {MAX_FACTORED_BITS} bits without factors")
+        else:
+            p, q = rsa.rsa_recover_prime_factors(public.n, public.e, d)
+        numbers = rsa.RSAPrivateNumbers(
+            p,
+            q,
+            d,
+            rsa.rsa_crt_dmp1(d, p),
+            rsa.rsa_crt_dmq1(d, q),
+            rsa.rsa_crt_iqmp(p, q),
+            public,
+        )
+        if not is_rsa_key(numbers):
+            raise BuiltinError("invalid RSA key")
+        return numbers.private_key(unsafe_skip_rsa_key_validation=True)
+    except (ValueError, ZeroDivisionError):
+        raise BuiltinError("invalid RSA key") from None
+
+
+def is_rsa_key(numbers: Any) -> bool:
+    """Whether the numbers of a private RSA key fit each other.
+
+    That its factors are prime is not asked, as Go does not ask: it takes cryptography a quarter of
+    a second at 4096 bits, and minutes at `MAX_RSA_BITS`.
+    """
+    p, q, d = numbers.p, numbers.q, numbers.d
+    n, e = numbers.public_numbers.n, numbers.public_numbers.e
+    if min(p, q) < 3 or e < 3 or not (n & e & p & q & 1) or p * q != n:
+        return False
+    exponents = (numbers.dmp1, numbers.dmq1) == (d % (p - 1), d % (q - 1))
+    inverse = d * e % (p - 1) == 1 and d * e % (q - 1) == 1 and numbers.iqmp * q % p == 1
+    return exponents and inverse
+
+
+def _elliptic(key: Mapping[Any, Any]) -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ec  # loaded by those who use it
+
+    curve, _ = _CURVES.get(_optional(key, "crv"), ("", 0))
+    if not curve:
+        raise BuiltinError(f"invalid elliptic curve {_optional(key, 'crv')}")
+    try:
+        numbers = ec.EllipticCurvePublicNumbers(
+            _integer(key, "x"), _integer(key, "y"), getattr(ec, curve)()
+        )
+        if "d" not in key:
+            return numbers.public_key()
+        return ec.EllipticCurvePrivateNumbers(_integer(key, "d"), numbers).private_key()
+    except ValueError:
+        raise BuiltinError("invalid elliptic curve key") from None
+
+
+def _octet_pair(key: Mapping[Any, Any]) -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # loaded by those who use it
+
+    curve = _optional(key, "crv")
+    if curve != "Ed25519":
+        raise BuiltinError(f"invalid OKP curve {curve}")
+    try:
+        if "d" not in key:
+            return ed25519.Ed25519PublicKey.from_public_bytes(_octets(key, "x"))
+        private = ed25519.Ed25519PrivateKey.from_private_bytes(_octets(key, "d"))
+    except ValueError:
+        raise BuiltinError("invalid OKP key") from None
+    if private.public_key().public_bytes_raw() != _octets(key, "x"):
+        raise BuiltinError("invalid OKP key")
+    return private
+
+
+_KINDS: Final[dict[str, Callable[[Mapping[Any, Any]], Any]]] = {
+    "EC": _elliptic,
+    "OKP": _octet_pair,
+    "RSA": _rsa,
+    "oct": _symmetric,
+}

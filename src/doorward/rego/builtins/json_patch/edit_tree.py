@@ -1,0 +1,285 @@
+"""A document under edit: what json.patch works on.
+
+The containers on the way to an edit are unfolded into nodes that change in place; everything else
+stays the document's own. A value that is copied is shared, not duplicated, so a few operations
+could make a value of 2**n items: what copies add is counted, and how deep the document becomes.
+An error shows a container as it was when it was unfolded, as OPA's does.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import repeat
+from typing import Any, Final, NoReturn, TypeAlias
+
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.numbers import Number
+from doorward.rego.values import (
+    Key,
+    Value,
+    equal,
+    from_key,
+    kind_name,
+    to_key,
+    to_rego,
+)
+
+__all__ = ["MAX_COPIED", "MAX_DEPTH", "EditTree", "Path"]
+
+MAX_COPIED: Final = 1_000_000
+"""Items that the copies of one patch may add; text counts as an item for each 64 characters."""
+
+MAX_DEPTH: Final = 500
+"""How deep a patch may nest what it inserts."""
+
+TEXT_OF_ITEM: Final = 64
+_INDEX: Final = re.compile(r"[+-]?\d+\Z", re.ASCII)
+
+Path: TypeAlias = "list[Value]"
+
+
+class EditTree:
+    """A document that is changed by path; `value` is what has become of it."""
+
+    def __init__(self, context: Context, document: Value) -> None:
+        self._context = context
+        self._root: _Node | None = _Node(document)
+        self._sizes = _Sizes(context)
+        self._copied = 0
+
+    @property
+    def value(self) -> Value:
+        return self.value_at([])
+
+    def value_at(self, path: Path) -> Value:
+        """What stands at `path`."""
+        if self._root is None:
+            raise BuiltinError("the whole document is removed")
+        node = self._root
+        for step in path:
+            node = node.read(step)
+        return node.rendered()
+
+    def insert(self, path: Path, value: Value) -> None:
+        """Put `value` at `path`: into an array before what is there, elsewhere in its place."""
+        if len(path) + self._sizes.of(value)[1] > MAX_DEPTH:
+            raise LimitError(f"result is nested more than {MAX_DEPTH} deep")
+        if path:
+            self._opened(path[:-1], "insert").insert(path[-1], value)
+        else:
+            self._root = _Node(value)
+
+    def copy(self, source: Path, path: Path) -> None:
+        """Put what stands at `source` also at `path`."""
+        value = self.value_at(source)
+        items, _ = self._sizes.of(value)
+        self._copied += items
+        if self._copied > MAX_COPIED:
+            raise LimitError(f"copies hold more than {MAX_COPIED} items")
+        self._context.charge(items)
+        self.insert(path, value)
+
+    def delete(self, path: Path) -> None:
+        """Take away what stands at `path`."""
+        if path:
+            self._opened(path[:-1], "delete").delete(path[-1])
+        else:
+            self._root = None
+
+    def _opened(self, path: Path, operation: str) -> _Node:
+        """The node at `path`, which is about to change."""
+        node = self._root
+        if node is None:
+            raise BuiltinError(f"deleted node encountered during {operation} operation")
+        node.fresh = None
+        for step in path:
+            node = node.open(step)
+            node.fresh = None
+        return node
+
+
+class _Sizes:
+    """Items and depth of values; what is shared is gone through once."""
+
+    def __init__(self, context: Context) -> None:
+        self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
+        self._looks = context.paced(repeat(None), 256)
+
+    def of(self, value: Value) -> tuple[int, int]:
+        """How many items `value` holds, itself included, and how deep it nests."""
+        waiting = [value]
+        while waiting:
+            container = waiting[-1]
+            unknown = [part for part in _parts(container) if not self._is_known(part)]
+            if unknown:
+                waiting += unknown
+                continue
+            waiting.pop()
+            if isinstance(container, _CONTAINERS):
+                next(self._looks)
+                # The value is kept beside its size, so that its identity stays its own.
+                self._known[id(container)] = container, self._sum(container)
+        return self._size(value)
+
+    def _is_known(self, value: Value) -> bool:
+        return not isinstance(value, _CONTAINERS) or id(value) in self._known
+
+    def _size(self, value: Value) -> tuple[int, int]:
+        if isinstance(value, _CONTAINERS):
+            return self._known[id(value)][1]
+        return 1 + (len(value) // TEXT_OF_ITEM if isinstance(value, str) else 0), 0
+
+    def _sum(self, container: Value) -> tuple[int, int]:
+        sizes = [self._size(part) for part in _parts(container)]
+        return 1 + sum(size for size, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
+
+
+_CONTAINERS: Final = (list, dict, frozenset)
+
+
+def _parts(value: Value) -> list[Value]:
+    """What a container holds, keys included."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return [*map(from_key, value), *value.values()]
+    return [*map(from_key, value)] if isinstance(value, frozenset) else []
+
+
+class _Node:
+    """A value that edits pass through.
+
+    `original` is what it was at first; `parts` is what a container holds by now, None for what was
+    not changed; `gone` are the keys that were deleted, each with the kind of what it held; `fresh`
+    is the value that it stands for, where that is known.
+    """
+
+    __slots__ = ("fresh", "gone", "original", "parts")
+
+    def __init__(self, value: Value) -> None:
+        self.original = value
+        self.parts: Any = None
+        self.gone: dict[Key, str] = {}
+        self.fresh: tuple[Value] | None = (value,)
+
+    def rendered(self) -> Value:
+        """The value that the edits have left."""
+        if self.fresh is None:
+            self.fresh = (self._rendered(),)
+        return self.fresh[0]
+
+    def _rendered(self) -> Value:
+        if self.parts is None:
+            return self.original
+        parts = self.parts.copy()
+        for place, part in enumerate(parts) if isinstance(parts, list) else self.parts.items():
+            if type(part) is _Node:
+                parts[place] = part.rendered()
+        return frozenset(map(to_key, parts.values())) if self._is_set() else parts
+
+    def _is_set(self) -> bool:
+        return isinstance(self.original, frozenset)
+
+    def _unfold(self) -> None:
+        if self.parts is not None:
+            return
+        if isinstance(self.original, (list, dict)):
+            self.parts = self.original.copy()
+        elif isinstance(self.original, frozenset):
+            self.parts = {key: from_key(key) for key in self.original}
+
+    def read(self, step: Value) -> _Node:
+        """The node below, which must be there, to look into."""
+        if self.parts is None and self._is_set():
+            self._unfold()
+        parts: Any = self.original if self.parts is None else self.parts
+        place: Any = _index(step, len(parts)) if isinstance(parts, list) else to_key(step)
+        if isinstance(parts, list):
+            is_there = 0 <= place < len(parts)
+        else:
+            is_there = isinstance(parts, dict) and place in parts
+        if not is_there:
+            self._refuse(step, place)
+        part = parts[place]
+        return part if type(part) is _Node else _Node(part)
+
+    def open(self, step: Value) -> _Node:
+        """The node below, which must be there, to change something in it."""
+        node = self.read(step)
+        if isinstance(node.original, _CONTAINERS):
+            self._unfold()
+            place = _index(step, len(self.parts)) if type(self.parts) is list else to_key(step)
+            self.parts[place] = node
+        return node
+
+    def _refuse(self, step: Value, place: Any) -> NoReturn:
+        if not isinstance(self.original, _CONTAINERS):
+            raise BuiltinError(
+                f"expected composite type for path {to_rego(step)}, found {_scalar(self.original)}"
+            )
+        if isinstance(self.original, list):
+            step = place
+        elif place in self.gone:
+            raise BuiltinError(
+                f"cannot unfold the already deleted {self.gone[place]} node for key {to_rego(step)}"
+            )
+        kind = kind_name(self.original)
+        raise BuiltinError(
+            f"path {to_rego(step)} does not exist in {kind} term {to_rego(self.original)}"
+        )
+
+    def insert(self, step: Value, value: Value) -> None:
+        """Put `value` under `step`."""
+        self._unfold()
+        if isinstance(self.parts, list):
+            index = _index(step, len(self.parts))
+            if not 0 <= index <= len(self.parts):
+                raise BuiltinError("index for array insertion out of bounds")
+            self.parts.insert(index, value)
+        elif self._is_set() and not equal(step, value):
+            raise BuiltinError(
+                f"set key {to_rego(step)} does not equal value to be inserted {to_rego(value)}"
+            )
+        elif self.parts is None:
+            raise BuiltinError(f"expected composite type, found {_scalar(self.original)}")
+        else:
+            self.gone.pop(to_key(step), None)
+            self.parts[to_key(step)] = value
+
+    def delete(self, step: Value) -> None:
+        """Take away what stands under `step`."""
+        self._unfold()
+        if isinstance(self.parts, list):
+            index = _index(step, len(self.parts))
+            if not 0 <= index < len(self.parts):
+                raise BuiltinError("index for array delete out of bounds")
+            del self.parts[index]
+        elif self.parts is None:
+            raise BuiltinError(f"expected composite type, found {_scalar(self.original)}")
+        elif to_key(step) not in self.parts:
+            raise BuiltinError(f"cannot delete child key {to_rego(step)} that does not exist")
+        else:
+            part = self.parts.pop(to_key(step))
+            is_composite = isinstance(part, (_Node, *_CONTAINERS))
+            self.gone[to_key(step)] = "composite" if is_composite else "scalar"
+
+
+def _scalar(value: Value) -> str:
+    return f"value: {to_rego(value)} (type: ast.{kind_name(value).capitalize()})"
+
+
+def _index(step: Value, length: int) -> int:
+    if isinstance(step, str):
+        if step == "-":
+            return length
+        if not _INDEX.match(step):
+            raise BuiltinError("invalid string for indexing")
+        if step != "0" and step.startswith("0"):
+            raise BuiltinError("leading zeros are not allowed in JSON paths")
+        return int(step) if len(step) < 20 else length + 1
+    if type(step) is int:
+        return step
+    if isinstance(step, Number):
+        raise BuiltinError("invalid number type for indexing")
+    raise BuiltinError("invalid type for indexing")

@@ -1,0 +1,479 @@
+"""A JSON Schema as text becomes a `Schema`: what is wrong with it is said here, in OPA's words.
+
+Drafts 4, 6 and 7, and without `$schema` all of them at once. References reach only into the schema
+itself, by `$id` or by pointer: nothing is fetched. What a schema says of a value is in
+`rules`; the order of `_KEYWORDS` here decides which of several mistakes is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit
+
+from doorward.rego.builtins.json_schema import rules
+from doorward.rego.builtins.json_schema.rules import KINDS, Schema, canonical, exact_number
+from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.regexp import matcher
+
+__all__ = ["read_schema"]
+
+_HYBRID: Final = 100
+"""The draft of a schema that names none: everything that any of them has."""
+
+_DRAFTS: Final = {f"http://json-schema.org/draft-0{n}/schema": n for n in (4, 6, 7)}
+
+_SCHEMA: Final = "Valid Schema"
+_SCHEMAS: Final = "Array Of Schemas"
+
+
+def read_schema(document: Any) -> Schema:
+    """The schema that a document of plain JSON is; BuiltinError if it is not one."""
+    draft = _draft(document)
+    reader = _Reader(document)
+    return reader.read(document, draft)
+
+
+def _draft(document: Any) -> int:
+    if isinstance(document, bool):
+        return _HYBRID
+    if not isinstance(document, dict):
+        raise BuiltinError("schema is invalid")
+    named = document.get("$schema", "")
+    if not isinstance(named, str):
+        raise BuiltinError("$schema must be of type string")
+    return _DRAFTS.get(named.removesuffix("#"), _HYBRID)
+
+
+def _invalid_type(expected: str, given: str) -> BuiltinError:
+    return BuiltinError(f"Invalid type. Expected: {expected}, given: {given}")
+
+
+class _Reader:
+    """Reads the schemas of one document; each place that is referred to is read once."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+        self.known: dict[str, Any] = {"": document}
+        """Documents by the URL of their `$id`."""
+        self.referred: dict[str, Schema] = {}
+        self._resolve(document, "")
+
+    def _resolve(self, node: Any, base: str) -> None:
+        """Make references absolute, and note what has a name, in all of the document."""
+        waiting: list[tuple[Any, str]] = [(node, base)]
+        while waiting:
+            node, base = waiting.pop()
+            if isinstance(node, list):
+                waiting += [(item, base) for item in reversed(node)]
+            elif isinstance(node, dict):
+                waiting += self._resolved(node, base)
+
+    def _resolved(self, node: dict[str, Any], base: str) -> Iterator[tuple[Any, str]]:
+        name = node.get("id" if "id" in node else "$id")
+        if isinstance(name, str):
+            base = _absolute(base, name)
+            if base in self.known and self.known[base] is not node:
+                raise BuiltinError(f'Reference already exists: "{base}"')
+            self.known[base] = node
+        if isinstance(node.get("$ref"), str):
+            node["$ref"] = _absolute(base, node["$ref"])
+        for key in sorted(node, reverse=True):
+            part = node[key]
+            if key in _NAMED and isinstance(part, dict):
+                # A property may have any name, that of a keyword too.
+                yield from ((inner, base) for _, inner in sorted(part.items(), reverse=True))
+            elif key not in ("const", "enum"):
+                yield part, base
+
+    def read(self, document: Any, draft: int) -> Schema:
+        schema = Schema()
+        self.fill(schema, document, draft)
+        return schema
+
+    def fill(self, schema: Schema, document: Any, draft: int) -> None:
+        if isinstance(document, bool) and draft >= 6:
+            schema.passes = document
+            return
+        if not isinstance(document, dict):
+            raise BuiltinError(f"Expected: {_SCHEMA}, given: Invalid JSON")
+        part = _Part(self, document, draft, schema)
+        for keyword, (first_draft, read) in _KEYWORDS.items():
+            if keyword in document and draft >= first_draft:
+                read(part, keyword, document[keyword])
+                if part.is_referred:
+                    return
+        part.finish()
+
+    def refer(self, reference: str, draft: int) -> Schema:
+        """The schema at `reference`, which may be one that is being read now."""
+        document = self._find(reference)
+        if not isinstance(document, (dict, bool)):
+            raise BuiltinError(f"{_SCHEMA} must be of type object")
+        schema = self.referred[reference] = Schema()
+        self.fill(schema, document, draft)
+        return schema
+
+    def _find(self, reference: str) -> Any:
+        if reference in self.known:
+            return self.known[reference]
+        address, _, fragment = reference.partition("#")
+        if address not in self.known:
+            raise BuiltinError(
+                f"reference `{reference}` cannot be resolved: nothing is fetched"
+                if urlsplit(address).netloc
+                else f"Reference {reference} must be canonical"
+            )
+        here = self.known[address]
+        for step in unquote(fragment).split("/")[1:] if fragment.startswith("/") else []:
+            here = _step(here, step.replace("~1", "/").replace("~0", "~"))
+        return here
+
+
+def _absolute(base: str, reference: str) -> str:
+    try:
+        if urlsplit(reference).scheme:
+            return reference.removesuffix("#")
+        if reference.startswith("#"):
+            return (base.partition("#")[0] + reference).removesuffix("#")
+        return urljoin(base or "/", reference).removesuffix("#")
+    except ValueError as error:
+        raise BuiltinError(f'parse "{reference}": {error}') from None
+
+
+def _step(here: Any, name: str) -> Any:
+    if isinstance(here, dict):
+        if name not in here:
+            raise BuiltinError(f"Object has no key '{name}'")
+        return here[name]
+    if isinstance(here, list):
+        if not (name.isascii() and name.isdecimal()):
+            raise BuiltinError(f"Invalid array index '{name}'")
+        if len(name) > 10 or int(name) >= len(here):
+            raise BuiltinError(f"Out of bound array[0,{len(here)}] index '{name}'")
+        return here[int(name)]
+    raise BuiltinError(f"Invalid token reference '{name}'")
+
+
+class _Part:
+    """One schema while it is read: its document, and the `Schema` that it becomes."""
+
+    def __init__(self, reader: _Reader, document: dict[str, Any], draft: int, to: Schema) -> None:
+        self.reader = reader
+        self.document = document
+        self.draft = draft
+        self.schema = to
+        self.is_referred = False
+        self.names: frozenset[str] = frozenset()
+        self.patterns: list[tuple[rules.Matcher, Schema]] = []
+        self.other_names: Schema | bool = True
+        self.items: list[Schema] = []
+        self.more_items: Schema | bool = True
+
+    def finish(self) -> None:
+        """Add what several keywords say together."""
+        if self.patterns or self.other_names is not True:
+            rule = rules.other_names(self.names, self.patterns, self.other_names)
+            self.schema.add("additionalProperties", rule)
+        if self.items:
+            self.schema.add("items", rules.items(self.items, self.more_items))
+
+    def read(self, document: Any) -> Schema:
+        return self.reader.read(document, self.draft)
+
+    def number(self, keyword: str) -> Any:
+        """The number of a keyword that is read already, else None."""
+        value = self.document.get(keyword)
+        return value if _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (dict, bool))
+
+
+# One function for each kind of keyword: it refuses what the keyword cannot be, and adds its rule.
+
+
+def _schemas_by_name(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise _invalid_type(_SCHEMAS, keyword)
+    for name in sorted(value):
+        if not _is_schema(value[name]):
+            raise _invalid_type(_SCHEMAS, keyword)
+        part.read(value[name])
+
+
+def _words(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise _invalid_type("string", keyword)
+
+
+def _reference(part: _Part, keyword: str, value: Any) -> None:
+    _words(part, keyword, value)
+    known = part.reader.referred.get(value)
+    # What stands beside a reference means nothing; mistakes in it are looked for the second time.
+    part.is_referred = known is None
+    part.schema.reference = known or part.reader.refer(value, part.draft)
+
+
+def _type(part: _Part, keyword: str, value: Any) -> None:
+    for kind in value if isinstance(value, list) else [value]:
+        if not isinstance(kind, str):
+            raise _invalid_type("type", "string/Array Of Strings")
+        if kind not in KINDS:
+            raise BuiltinError(
+                f"has a primitive type that is NOT VALID -- given: /{kind}/ "
+                f"Expected valid values are:[{' '.join(KINDS)}]"
+            )
+        if kind in part.schema.types:
+            raise BuiltinError(f"{kind} type is duplicated")
+        part.schema.types = (*part.schema.types, kind)
+
+
+def _properties(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise BuiltinError("Properties must be of type object")
+    found = {name: part.read(value[name]) for name in sorted(value)}
+    part.names = frozenset(found)
+    part.schema.add(keyword, rules.properties(found))
+
+
+def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise _invalid_type(_SCHEMA, keyword)
+    for pattern in sorted(value):
+        try:
+            matches = matcher(pattern)
+        except BuiltinError:
+            raise BuiltinError(f"Invalid regex pattern '{pattern}'") from None
+        part.patterns.append((matches, part.read(value[pattern])))
+
+
+def _other_names(part: _Part, keyword: str, value: Any) -> None:
+    if isinstance(value, dict):
+        part.other_names = part.read(value)
+    elif isinstance(value, bool):
+        part.other_names = value
+    else:
+        raise _invalid_type(f"boolean/{_SCHEMA}", keyword)
+
+
+def _property_names(part: _Part, keyword: str, value: Any) -> None:
+    if not _is_schema(value):
+        raise _invalid_type(_SCHEMA, "patternProperties")
+    part.schema.add(keyword, rules.property_names(part.read(value)))
+
+
+def _dependencies(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise BuiltinError("dependencies must be of type object")
+    found: dict[str, Schema | list[str]] = {}
+    for name in sorted(value):
+        item = value[name]
+        if _is_schema(item):
+            found[name] = part.read(item)
+        elif isinstance(item, list) and all(isinstance(other, str) for other in item):
+            found[name] = item
+        else:
+            raise BuiltinError("Dependency must be of type Schema Or Array Of Strings")
+    part.schema.add(keyword, rules.dependencies(found))
+
+
+def _items(part: _Part, keyword: str, value: Any) -> None:
+    if isinstance(value, list) and all(map(_is_schema, value)):
+        part.items = [part.read(item) for item in value]
+    elif _is_schema(value):
+        part.schema.add(keyword, rules.each_item(part.read(value)))
+    else:
+        raise _invalid_type(f"{_SCHEMA}/{_SCHEMAS}", keyword)
+
+
+def _additional_items(part: _Part, keyword: str, value: Any) -> None:
+    if isinstance(value, dict):
+        part.more_items = part.read(value)
+    elif isinstance(value, bool):
+        part.more_items = value
+    else:
+        raise _invalid_type(f"boolean/{_SCHEMA}", keyword)
+
+
+def _multiple_of(part: _Part, keyword: str, value: Any) -> None:
+    if not _is_number(value):
+        raise _invalid_type("Number", keyword)
+    if exact_number(value) <= 0:
+        raise BuiltinError(f"{keyword} must be strictly greater than 0")
+    part.schema.add(keyword, rules.multiple_of(value))
+
+
+def _limit(part: _Part, keyword: str, value: Any) -> None:
+    if not _is_number(value):
+        raise BuiltinError(f"{keyword} must be of a Number")
+    exclusive = f"exclusive{keyword.capitalize()}"
+    if part.document.get(exclusive) is True and part.draft in (4, _HYBRID):
+        keyword = exclusive
+    part.schema.add(keyword, rules.limit(keyword, value))
+
+
+def _exclusive_limit(part: _Part, keyword: str, value: Any) -> None:
+    beside = keyword.removeprefix("exclusive").lower()
+    by_boolean = part.draft in (4, _HYBRID)
+    if isinstance(value, bool) and by_boolean:
+        if part.number(beside) is None:
+            raise BuiltinError(f"{keyword} cannot be used without {beside}")
+    elif not _is_number(value) or part.draft == 4:
+        wanted = {4: "boolean", _HYBRID: "boolean/number"}.get(part.draft, "number")
+        raise _invalid_type(wanted, keyword)
+    else:
+        part.schema.add(keyword, rules.limit(keyword, value))
+
+
+def _count(part: _Part, keyword: str, value: Any) -> None:
+    whole = exact_number(value) if _is_number(value) else None
+    if type(whole) is not int:
+        raise BuiltinError(f"{keyword} must be of an integer")
+    if whole < 0:
+        raise BuiltinError(f"{keyword} must be greater than or equal to 0")
+    least = f"min{keyword[3:]}"
+    if keyword != least and keyword != "maxItems":
+        other = part.number(least)
+        if other is not None and exact_number(other) > whole:
+            raise BuiltinError(f"{least} cannot be greater than {keyword}")
+    part.schema.add(keyword, rules.count(keyword, whole))
+
+
+def _pattern(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise _invalid_type("string", keyword)
+    try:
+        matches = matcher(value)
+    except BuiltinError:
+        raise BuiltinError("pattern must be a valid regex") from None
+    part.schema.add(keyword, rules.pattern(value, matches))
+
+
+def _format(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise _invalid_type("string", keyword)
+    part.schema.add(keyword, rules.format_(value))
+
+
+def _required(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise BuiltinError("required must be of an array")
+    names: dict[str, None] = {}
+    for name in value:
+        if not isinstance(name, str):
+            raise _invalid_type("string", keyword)
+        if name in names:
+            raise BuiltinError("required items must be unique")
+        names[name] = None
+    part.schema.add(keyword, rules.required(list(names)))
+
+
+def _unique_items(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise BuiltinError("uniqueItems must be of a boolean")
+    if value:
+        part.schema.add(keyword, rules.unique_items)
+
+
+def _contains(part: _Part, keyword: str, value: Any) -> None:
+    part.schema.add(keyword, rules.contains(part.read(value)))
+
+
+def _const(part: _Part, keyword: str, value: Any) -> None:
+    part.schema.add(keyword, rules.const(canonical(value)))
+
+
+def _enum(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise BuiltinError("enum must be of an array")
+    texts: dict[str, None] = {}
+    for text in map(canonical, value):
+        if text in texts:
+            raise BuiltinError("enum items must be unique")
+        texts[text] = None
+    if texts:
+        part.schema.add(keyword, rules.enum(list(texts)))
+
+
+def _alternatives(part: _Part, keyword: str, value: Any) -> None:
+    if not isinstance(value, list):
+        raise BuiltinError(f"{keyword} must be of an array")
+    if value:
+        part.schema.add(keyword, rules.ALTERNATIVES[keyword]([part.read(item) for item in value]))
+
+
+def _not(part: _Part, keyword: str, value: Any) -> None:
+    part.schema.add(keyword, rules.not_(_condition(part, keyword, value)))
+
+
+def _if(part: _Part, keyword: str, value: Any) -> None:
+    condition = _condition(part, keyword, value)
+    branches: dict[str, Schema] = {
+        name: _condition(part, name, part.document[name])
+        for name in ("then", "else")
+        if name in part.document
+    }
+    part.schema.add(keyword, rules.if_(condition, branches))
+
+
+def _branch(part: _Part, keyword: str, value: Any) -> None:
+    if "if" not in part.document:
+        _condition(part, keyword, value)
+
+
+def _condition(part: _Part, keyword: str, value: Any) -> Schema:
+    if not _is_schema(value):
+        raise BuiltinError(f"{keyword} must be of an object")
+    return part.read(value)
+
+
+_Read = Callable[[_Part, str, Any], None]
+
+_KEYWORDS: Final[dict[str, tuple[int, _Read]]] = {
+    "definitions": (4, _schemas_by_name),
+    "title": (4, _words),
+    "description": (4, _words),
+    "$ref": (4, _reference),
+    "type": (4, _type),
+    "properties": (4, _properties),
+    "additionalProperties": (4, _other_names),
+    "patternProperties": (4, _pattern_properties),
+    "propertyNames": (6, _property_names),
+    "dependencies": (4, _dependencies),
+    "items": (4, _items),
+    "additionalItems": (4, _additional_items),
+    "multipleOf": (4, _multiple_of),
+    "minimum": (4, _limit),
+    "exclusiveMinimum": (4, _exclusive_limit),
+    "maximum": (4, _limit),
+    "exclusiveMaximum": (4, _exclusive_limit),
+    "minLength": (4, _count),
+    "maxLength": (4, _count),
+    "pattern": (4, _pattern),
+    "format": (4, _format),
+    "minProperties": (4, _count),
+    "maxProperties": (4, _count),
+    "required": (4, _required),
+    "minItems": (4, _count),
+    "maxItems": (4, _count),
+    "uniqueItems": (4, _unique_items),
+    "contains": (6, _contains),
+    "const": (6, _const),
+    "enum": (4, _enum),
+    "oneOf": (4, _alternatives),
+    "anyOf": (4, _alternatives),
+    "allOf": (4, _alternatives),
+    "not": (4, _not),
+    "if": (7, _if),
+    "then": (7, _branch),
+    "else": (7, _branch),
+}
+"""The keywords that mean something, each with the draft that brought it, in order of reading."""
+
+_NAMED: Final = frozenset({"properties", "dependencies", "patternProperties"})

@@ -1,0 +1,566 @@
+"""What a JSON Schema says of a value: one rule for each keyword, and the order in which they speak.
+
+A `Schema` is what `reader` makes of a text. `findings` tells what is wrong with a value, in
+the words and the order of OPA: a value of the wrong type is not looked at any further, and of
+several alternatives that all fail the one that fits best is told, by the points that OPA gives.
+Every schema that is asked looks at the clock, since schemas can double their work at each level.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.builtins.json_schema.formats import FORMATS
+from doorward.rego.errors import LimitError
+from doorward.rego.golang.json import marshal
+from doorward.rego.golang.yaml import json_float
+from doorward.rego.numbers import Number, number_text
+from doorward.rego.values import Value
+
+__all__ = [
+    "ALTERNATIVES",
+    "KINDS",
+    "Match",
+    "Path",
+    "Result",
+    "Rule",
+    "Schema",
+    "canonical",
+    "const",
+    "contains",
+    "count",
+    "dependencies",
+    "each_item",
+    "enum",
+    "exact_number",
+    "findings",
+    "format_",
+    "if_",
+    "items",
+    "limit",
+    "multiple_of",
+    "not_",
+    "other_names",
+    "pattern",
+    "properties",
+    "property_names",
+    "required",
+    "unique_items",
+]
+
+KINDS: Final = ("array", "boolean", "integer", "number", "null", "object", "string")
+
+Path: TypeAlias = "tuple[Path, str] | None"
+"""Where a value stands in the document: the path of what holds it, and its name there."""
+
+
+class Schema:
+    """One schema: what it says of values, by the phase in which that is looked at."""
+
+    __slots__ = ("passes", "reference", "rules", "types")
+
+    def __init__(self) -> None:
+        self.passes: bool | None = None
+        """What a schema of nothing but `true` or `false` says."""
+        self.reference: Schema | None = None
+        """The schema that speaks for this one."""
+        self.types: tuple[str, ...] = ()
+        self.rules: dict[str, list[tuple[int, Rule]]] = {}
+
+    def add(self, keyword: str, rule: Rule) -> None:
+        """Add what a keyword says, in its place among the others."""
+        phase, place = _PLACES[keyword]
+        placed = self.rules.setdefault(phase, [])
+        placed.append((place, rule))
+        placed.sort(key=lambda one: one[0])
+
+
+class Result:
+    """What was found so far, and points: of alternatives that fail, the most fit best."""
+
+    __slots__ = ("found", "points")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, Path, str]] = []
+        self.points = 0
+
+    def add(self, kind: str, path: Path, text: str) -> None:
+        self.found.append((kind, path, text))
+        self.points -= 2
+
+    def merge(self, other: Result, most: int) -> None:
+        self.found += other.found[: max(1, most - len(self.found))]
+        self.points += other.points
+
+
+Rule: TypeAlias = "Callable[[Match, Any, Path, Result], None]"
+
+
+def findings(schema: Schema, value: Value, most: int, look: Callable[[], None]) -> list[Value]:
+    """The first `most` things that are wrong with `value`, as objects; `look` is called often."""
+    result = Match(most, look).result(schema, value, None)
+    found: list[Value] = []
+    for kind, path, text in result.found[:most]:
+        field = _field(path)
+        described = text.replace(_FIELD, field)
+        found.append(
+            {"error": f"{field}: {described}", "type": kind, "field": field, "desc": described}
+        )
+    return found
+
+
+_FIELD: Final = "\0field\0"
+"""Where a text names the place that it is about; JSON Schema's texts hold no such characters."""
+
+
+def _field(path: Path) -> str:
+    names: list[str] = []
+    while path is not None:
+        path, name = path
+        names.append(name)
+    return ".".join(reversed(names)) or "(Root)"
+
+
+class Match:
+    """A document that is matched with a schema."""
+
+    def __init__(self, most: int, look: Callable[[], None]) -> None:
+        self.most = most
+        self.look = look
+
+    def result(self, schema: Schema, value: Any, path: Path) -> Result:
+        """What a schema finds, apart."""
+        result = Result()
+        self.ask(schema, value, path, result)
+        return result
+
+    def bound(self, result: Result) -> None:
+        """Forget what would not be told."""
+        del result.found[self.most :]
+
+    def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
+        """Add what a schema finds to `result`."""
+        self.look()
+        if schema.reference is not None:
+            schema = _referred(schema)
+        if schema.passes is not None:
+            if not schema.passes:
+                result.add("false", path, "False always fails validation")
+            return
+        kind = _kind(value)
+        types = schema.types
+        if types and kind not in types and not (kind == "integer" and "number" in types):
+            wanted = types[0] if len(types) == 1 else f"[{','.join(types)}]"
+            result.add("invalid_type", path, f"Invalid type. Expected: {wanted}, given: {kind}")
+            return
+        for phase in _PHASES[kind]:
+            for _, rule in schema.rules.get(phase, ()):
+                rule(self, value, path, result)
+            result.points += 1
+        result.points += 1
+
+
+def _referred(schema: Schema) -> Schema:
+    for _ in range(_MAX_REFERENCES):
+        if schema.reference is None:
+            return schema
+        schema = schema.reference
+    raise LimitError("schema refers to itself without an end")
+
+
+_MAX_REFERENCES: Final = 1000
+"""References in a row, each to the next; OPA's process ends where they go round."""
+
+_NUMBER: Final = (int, float)
+
+
+def _kind(value: Any) -> str:
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
+    return "integer" if type(exact_number(value)) is int else "number"
+
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "boolean",
+    dict: "object",
+    int: "integer",
+    list: "array",
+    str: "string",
+    type(None): "null",
+}
+
+_PHASES: Final = {
+    "array": ("schema", "array", "common"),
+    "boolean": ("schema", "common"),
+    "integer": ("schema", "number", "common"),
+    "null": ("schema", "common"),
+    "number": ("schema", "number", "common"),
+    "object": ("schema", "object", "common", "properties"),
+    "string": ("schema", "common", "string"),
+}
+"""What is looked at of a value of each kind, in this order."""
+
+_ORDER: Final = {
+    "schema": ("anyOf", "oneOf", "allOf", "not", "dependencies", "if"),
+    "array": ("items", "minItems", "maxItems", "uniqueItems", "contains"),
+    "common": ("const", "enum", "format"),
+    "object": (
+        "minProperties",
+        "maxProperties",
+        "required",
+        "additionalProperties",
+        "propertyNames",
+    ),
+    "properties": ("properties",),
+    "number": ("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    "string": ("minLength", "maxLength", "pattern"),
+}
+_PLACES: Final = {
+    keyword: (phase, place)
+    for phase, keywords in _ORDER.items()
+    for place, keyword in enumerate(keywords)
+}
+
+
+# Numbers and texts
+
+
+def exact_number(number: Any) -> int | Fraction:
+    """The exact value, which `numbers.exact` would round to a mantissa."""
+    if type(number) is int:
+        return number
+    value = Fraction(number_text(number))
+    return value.numerator if value.denominator == 1 else value
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for equal values, numbers in whatever way they were written."""
+    return marshal(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        exact = exact_number(value)
+        return exact if type(exact) is int else Number(json_float(float(value)))
+    return value
+
+
+def _shown(number: int | Fraction) -> str:
+    """A number with ten digits at the most, as Go prints the limits of a schema."""
+    if type(number) is int and -(10**10) < number < 10**10:
+        return str(number)
+    digits = _TEN.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize(_TEN)
+    if -4 <= digits.adjusted() < 10:
+        return f"{digits:f}"
+    sign, (first, *rest), _ = digits.as_tuple()
+    point = "." + "".join(map(str, rest)) if rest else ""
+    power = digits.adjusted()
+    return f"{'-' * sign}{first}{point}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+_TEN: Final = Context(prec=10, rounding=ROUND_HALF_EVEN, Emin=-(10**6), Emax=10**6)
+
+
+# The rules. A rule of a phase sees the kinds of values that the phase is for.
+
+
+def alternatives_any(schemas: Sequence[Schema]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        best: Result | None = None
+        for schema in schemas:
+            one = match.result(schema, value, path)
+            if not one.found:
+                return
+            if best is None or one.points > best.points:
+                best = one
+        result.add("number_any_of", path, "Must validate at least one schema (anyOf)")
+        if best is not None:
+            result.merge(best, match.most)
+
+    return rule
+
+
+def alternatives_one(schemas: Sequence[Schema]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        best: Result | None = None
+        count = 0
+        for schema in schemas:
+            one = match.result(schema, value, path)
+            if not one.found:
+                count += 1
+            elif count == 0 and (best is None or one.points > best.points):
+                best = one
+        if count != 1:
+            result.add("number_one_of", path, "Must validate one and only one schema (oneOf)")
+            if count == 0 and best is not None:
+                result.merge(best, match.most)
+
+    return rule
+
+
+def alternatives_all(schemas: Sequence[Schema]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        wrong = False
+        for schema in schemas:
+            one = match.result(schema, value, path)
+            wrong |= bool(one.found)
+            result.merge(one, match.most)
+        if wrong:
+            result.add("number_all_of", path, "Must validate all the schemas (allOf)")
+
+    return rule
+
+
+def not_(schema: Schema) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if not match.result(schema, value, path).found:
+            result.add("number_not", path, "Must not validate the schema (not)")
+
+    return rule
+
+
+def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        holds = not match.result(condition, value, path).found
+        name = "then" if holds else "else"
+        if name not in branches:
+            return
+        one = match.result(branches[name], value, path)
+        if one.found:
+            was = "valid" if holds else "not valid"
+            result.add(f"condition_{name}", path, f'Must validate "{name}" as "if" was {was}')
+            result.merge(one, match.most)
+
+    return rule
+
+
+def dependencies(wanted: Mapping[str, Schema | list[str]]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if not isinstance(value, dict):
+            return
+        for name, other in wanted.items():
+            if name not in value:
+                continue
+            if isinstance(other, Schema):
+                match.ask(other, value, path, result)
+                continue
+            for missing in other:
+                if missing not in value:
+                    result.add("missing_dependency", path, f"Has a dependency on {missing}")
+
+    return rule
+
+
+def each_item(schema: Schema) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for place, item in enumerate(value):
+            match.ask(schema, item, (path, str(place)), result)
+            match.bound(result)
+
+    return rule
+
+
+def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for place, (schema, item) in enumerate(zip(schemas, value, strict=False)):
+            match.ask(schema, item, (path, str(place)), result)
+        if not schemas or len(value) <= len(schemas):
+            return
+        if isinstance(more, Schema):
+            for place in range(len(schemas), len(value)):
+                match.ask(more, value[place], (path, str(place)), result)
+                match.bound(result)
+        elif not more:
+            result.add("array_no_additional_items", path, "No additional items allowed on array")
+
+    return rule
+
+
+def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
+    seen: dict[str, int] = {}
+    for place, item in enumerate(value):
+        match.look()
+        text = canonical(item)
+        if text in seen:
+            result.add("unique", path, f"array items[{seen[text]},{place}] must be unique")
+            match.bound(result)
+        seen[text] = place
+
+
+def contains(schema: Schema) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        best: Result | None = None
+        for place, item in enumerate(value):
+            one = match.result(schema, item, (path, str(place)))
+            if not one.found:
+                return
+            if best is None or one.points > best.points:
+                best = one
+        result.add("contains", path, "At least one of the items must match")
+        if best is not None:
+            result.merge(best, match.most)
+
+    return rule
+
+
+def required(names: Sequence[str]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for name in names:
+            if name in value:
+                result.points += 1
+            else:
+                result.add("required", path, f"{name} is required")
+
+    return rule
+
+
+Matcher: TypeAlias = Callable[[str], bool]
+
+
+def other_names(
+    known: frozenset[str], patterns: Sequence[tuple[Matcher, Schema]], others: Schema | bool
+) -> Rule:
+    """What is said of names by their pattern, and of those that no other keyword names."""
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for name in sorted(value):
+            match.look()
+            match.bound(result)
+            fits = [schema for matches, schema in patterns if matches(name)]
+            for schema in fits:
+                match.ask(schema, value[name], (path, name), result)
+            if fits:
+                result.points += 1
+            elif name in known:
+                pass
+            elif isinstance(others, Schema):
+                match.ask(others, value[name], (path, name), result)
+            elif not others:
+                text = f"Additional property {name} is not allowed"
+                result.add("additional_property_not_allowed", path, text)
+
+    return rule
+
+
+def property_names(schema: Schema) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for name in sorted(value):
+            one = match.result(schema, name, path)
+            if one.found:
+                text = f'Property name of "{name}" does not match'
+                result.add("invalid_property_name", path, text)
+                result.merge(one, match.most)
+
+    return rule
+
+
+def properties(schemas: Mapping[str, Schema]) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        for name, schema in schemas.items():
+            if name in value:
+                match.ask(schema, value[name], (path, name), result)
+
+    return rule
+
+
+def const(wanted: str) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if canonical(value) != wanted:
+            result.add("const", path, f"{_FIELD} does not match: {wanted}")
+
+    return rule
+
+
+def enum(allowed: Sequence[str]) -> Rule:
+    known = frozenset(allowed)
+    listed = ", ".join(allowed)
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if canonical(value) not in known:
+            result.add("enum", path, f"{_FIELD} must be one of the following: {listed}")
+
+    return rule
+
+
+def format_(name: str) -> Rule:
+    is_valid = FORMATS.get(name)
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if is_valid is not None and not is_valid(value):
+            result.add("format", path, f"Does not match format '{name}'")
+
+    return rule
+
+
+def pattern(text: str, matches: Matcher) -> Rule:
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if not matches(value):
+            result.add("pattern", path, f"Does not match pattern '{text}'")
+
+    return rule
+
+
+def multiple_of(divisor: Any) -> Rule:
+    exact = exact_number(divisor)
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if exact_number(value) % exact:
+            result.add("multiple_of", path, f"Must be a multiple of {_shown(exact)}")
+
+    return rule
+
+
+_LIMITS: Final[dict[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
+    "maximum": ("number_lte", "less than or equal to", operator.le),
+    "exclusiveMaximum": ("number_lt", "less than", operator.lt),
+    "minimum": ("number_gte", "greater than or equal to", operator.ge),
+    "exclusiveMinimum": ("number_gt", "greater than", operator.gt),
+}
+
+
+def limit(keyword: str, number: Any) -> Rule:
+    kind, words, holds = _LIMITS[keyword]
+    exact = exact_number(number)
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if not holds(exact_number(value), exact):
+            result.add(kind, path, f"Must be {words} {_shown(exact)}")
+
+    return rule
+
+
+_COUNTS: Final[dict[str, tuple[str, str]]] = {
+    "minLength": ("string_gte", "String length must be greater than or equal to {}"),
+    "maxLength": ("string_lte", "String length must be less than or equal to {}"),
+    "minItems": ("array_min_items", "Array must have at least {} items"),
+    "maxItems": ("array_max_items", "Array must have at most {} items"),
+    "minProperties": ("array_min_properties", "Must have at least {} properties"),
+    "maxProperties": ("array_max_properties", "Must have at most {} properties"),
+}
+
+
+def count(keyword: str, number: int) -> Rule:
+    kind, words = _COUNTS[keyword]
+    holds = operator.ge if keyword.startswith("min") else operator.le
+
+    def rule(match: Match, value: Any, path: Path, result: Result) -> None:
+        if not holds(len(value), number):
+            result.add(kind, path, words.format(number))
+
+    return rule
+
+
+ALTERNATIVES: Final = {
+    "allOf": alternatives_all,
+    "anyOf": alternatives_any,
+    "oneOf": alternatives_one,
+}

@@ -1,0 +1,179 @@
+"""What a built-in may know of the world: the clock, randomness, the environment, caches.
+
+`Environment` is shared by all decisions of an engine; a `Context` lives for one decision, so that
+`time.now_ns` and the random built-ins give one answer however often a policy asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from doorward.rego.builtins.http_client.cache import ResponseCache
+from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
+from doorward.rego.builtins.registry.resolver import resolve
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
+
+if TYPE_CHECKING:
+    from doorward.rego.errors import EvalError
+    from doorward.rego.source import Span
+    from doorward.rego.values import Value
+
+__all__ = ["LONG", "Context", "Environment", "HTTPSender", "TokenCache"]
+
+LONG: Final = 2048
+"""Characters from which a text is read with an eye on the clock, where that costs something."""
+_CALLS: Final = 2000
+"""Calls between two looks at the clock."""
+T = TypeVar("T")
+
+
+class TokenCache(Protocol):
+    """Verified tokens: bounded, never asked past a token's `exp`; see `builtins.tokens`."""
+
+    def get(self, key: Hashable) -> Any: ...
+
+    def put(self, key: Hashable, value: Any) -> None: ...
+
+
+class HTTPSender(Protocol):
+    """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds).
+
+    `http_message.SendError` if no response comes.
+    """
+
+    def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The world that an engine's decisions share; every part can be replaced in a test."""
+
+    clock: Callable[[], int] = time.time_ns
+    random: Callable[[int], bytes] = os.urandom
+    runtime: Mapping[str, Any] = field(default_factory=dict)
+    """What `opa.runtime()` returns; holds no secrets unless the caller put them there."""
+    tokens: TokenCache | None = None
+    http: HTTPSender | None = None
+    """None: the one that `http_client.sender` makes when it is first needed."""
+    responses: ResponseCache = field(default_factory=ResponseCache)
+    allow_net: frozenset[str] | None = None
+    """Host names (lower case) that http.send and net.lookup_ip_addr may reach; None: all."""
+    lookup: Callable[[str, float], Iterable[str]] = resolve
+    """The addresses of a host name, in at most so many seconds; OSError if it has none."""
+    on_print: Callable[[str, Span], None] | None = None
+    """Receives each `print`; None: print calls are not evaluated at all."""
+    on_test_case: Callable[[Sequence[Value]], None] | None = None
+    """Receives the names of each case that a test tells by `internal.test_case`."""
+
+
+class Context:
+    """One decision's view of the world.
+
+    A decision may be evaluated in parts that see different inputs (`with`); those name the first
+    one as their `origin`, and share its time, its draws and its errors.
+    """
+
+    # Most decisions never set these: the class holds them, so that making a context stays cheap.
+    deadline: float | None = None
+    origin: Context | None = None
+    _now_ns: int | None = None
+    _drawn: dict[object, Value] | None = None
+    _errors: list[EvalError] | None = None
+
+    def __init__(
+        self,
+        environment: Environment,
+        now_ns: int | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        self.environment = environment
+        self.deadline = deadline
+        self._now_ns = now_ns
+
+    def check_deadline(self) -> None:
+        """For built-ins that may take long to call now and then: HaltError past the deadline."""
+        deadline = (self.origin or self).deadline
+        if deadline is not None and time.monotonic() > deadline:
+            halt = HaltError("caller cancelled query execution")
+            halt.code = CANCEL_ERROR
+            raise halt
+
+    def charge(self, items: int) -> None:
+        """For built-ins whose result holds more than can be seen of it: count `items` as made."""
+
+    def paced(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
+        """`items` as they are, with a look at the clock before each `every` of them."""
+        left = 0
+        for item in items:
+            left -= 1
+            if left < 0:
+                self.check_deadline()
+                left = every - 1
+            yield item
+
+    @contextmanager
+    def watching(self, size: int) -> Iterator[None]:
+        """Stop other people's Python code at the deadline, where `size` says that it may be long.
+
+        Python's profiler calls us at each call that the code makes, which doubles what it takes:
+        only where there is a deadline, and nobody profiles.
+        """
+        if size < LONG or (self.origin or self).deadline is None or sys.getprofile() is not None:
+            yield
+            return
+        calls = repeat(None, _CALLS)
+
+        def look(*_event: object) -> None:  # pragma: no cover - a profiler's lines are not seen
+            nonlocal calls
+            for _ in calls:
+                return
+            calls = repeat(None, _CALLS)
+            self.check_deadline()
+
+        sys.setprofile(look)
+        try:
+            yield
+        except BuiltinError:
+            # What stopped the code may have been taken for an error of its own on the way.
+            self.check_deadline()
+            raise
+        finally:
+            sys.setprofile(None)
+        self.check_deadline()
+
+    @property
+    def now_ns(self) -> int:
+        """Nanoseconds since the epoch, read once."""
+        if self._now_ns is None:
+            origin = self.origin
+            self._now_ns = self.environment.clock() if origin is None else origin.now_ns
+        return self._now_ns
+
+    @now_ns.setter
+    def now_ns(self, value: int) -> None:
+        self._now_ns = value
+
+    @property
+    def drawn(self) -> dict[object, Value]:
+        """Answers that must stay the same within one decision (uuid.rfc4122, rand.intn, …)."""
+        if self.origin is not None:
+            return self.origin.drawn
+        if self._drawn is None:
+            self._drawn = {}
+        return self._drawn
+
+    @property
+    def errors(self) -> list[EvalError]:
+        """Errors of built-ins that made their expression undefined, the first few."""
+        if self.origin is not None:
+            return self.origin.errors
+        if self._errors is None:
+            self._errors = []
+        return self._errors

@@ -1,0 +1,164 @@
+"""Declarations of built-ins as OPA's capabilities files hold them, and back.
+
+A built-in that only a file declares has a type and no code: policies that call it can be checked,
+and tested with something in its place; calling it ends the evaluation, as in OPA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from doorward.rego.builtins.registry import Builtin, check_name
+from doorward.rego.builtins.registry.signature import (
+    AnyOf,
+    ArrayType,
+    Function,
+    ObjectType,
+    ScalarType,
+    SetType,
+    Type,
+)
+from doorward.rego.errors import INTERNAL_ERROR, HaltError
+from doorward.rego.values import from_python, to_key
+
+__all__ = ["declared", "to_declaration"]
+
+MAX_DEPTH: Final = 50
+"""How deep the types of a declaration may nest."""
+
+_DEPRECATED: Final = "the capabilities file says so"
+_SCALARS: Final = ("boolean", "null", "number", "string")
+
+
+def to_declaration(builtin: Builtin) -> dict[str, Any]:
+    """One entry of the file."""
+    signature = builtin.signature
+    declaration: dict[str, Any] = {"type": "function"}
+    if signature.args:
+        declaration["args"] = [_type(each) for each in signature.args]
+    if signature.result is not None:
+        declaration["result"] = _type(signature.result)
+    if signature.variadic is not None:
+        declaration["variadic"] = _type(signature.variadic)
+    entry: dict[str, Any] = {"name": builtin.name, "decl": declaration}
+    if builtin.infix:
+        entry["infix"] = builtin.infix
+    if builtin.relation:
+        entry["relation"] = True
+    if not builtin.pure:
+        entry["nondeterministic"] = True
+    if builtin.deprecated is not None:
+        entry["deprecated"] = True
+    return entry
+
+
+def _type(type_: Type) -> dict[str, Any]:
+    match type_:
+        case ScalarType(kind):
+            return {"type": kind}
+        case SetType(of):
+            return {"type": "set", "of": _type(of)}
+        case AnyOf(options):
+            return {"type": "any"} | ({"of": [_type(each) for each in options]} if options else {})
+        case ArrayType(items, rest):
+            fixed = {"static": [_type(each) for each in items]} if items else {}
+            return {"type": "array"} | fixed | ({"dynamic": _type(rest)} if rest else {})
+        case ObjectType(fields, rest_pair):
+            document: dict[str, Any] = {"type": "object"}
+            if fields:
+                document["static"] = [{"key": key, "value": _type(each)} for key, each in fields]
+            if rest_pair:
+                document["dynamic"] = {"key": _type(rest_pair[0]), "value": _type(rest_pair[1])}
+            return document
+
+
+def declared(entry: dict[str, Any]) -> Builtin:
+    """The built-in without code that an entry declares; ValueError if its types are not valid."""
+    name, declaration = str(entry["name"]), entry.get("decl")
+    check_name(name)
+    try:
+        signature = _signature(declaration)
+    except ValueError as error:
+        raise ValueError(f"built-in `{name}`: {error}") from None
+    body = _absent(name)
+    return Builtin(
+        name=name,
+        signature=signature,
+        body=body,
+        call=body,
+        category="declared",
+        pure=entry.get("nondeterministic") is not True,
+        deprecated=_DEPRECATED if entry.get("deprecated") is True else None,
+        absent=True,
+    )
+
+
+def _signature(declaration: Any) -> Function:
+    if not isinstance(declaration, dict) or declaration.get("type") != "function":
+        raise ValueError("`decl` must be an object of type function")
+    args = _list(declaration, "args")
+    result, variadic = (declaration.get(name) for name in ("result", "variadic"))
+    if result is not None and variadic is not None:
+        raise ValueError("a function with `variadic` cannot have a `result`")
+    return Function(
+        tuple([_read(each) for each in args]),
+        None if result is None else _read(result),
+        None if variadic is None else _read(variadic),
+    )
+
+
+def _read(document: Any, depth: int = 0) -> Type:
+    if depth > MAX_DEPTH:
+        raise ValueError("types nest too deeply")
+    kind = document.get("type") if isinstance(document, dict) else None
+    if kind in _SCALARS:
+        return ScalarType(kind)
+    if kind == "any":
+        return AnyOf(tuple([_read(each, depth + 1) for each in _list(document, "of")]))
+    if kind == "set":
+        return SetType(_read(document.get("of") or {"type": "any"}, depth + 1))
+    if kind == "array":
+        items = tuple([_read(each, depth + 1) for each in _list(document, "static")])
+        dynamic = document.get("dynamic")
+        return ArrayType(items, None if dynamic is None else _read(dynamic, depth + 1))
+    if kind == "object":
+        return _read_object(document, depth + 1)
+    raise ValueError("a type must be an object with the name of a type under `type`")
+
+
+def _read_object(document: dict[str, Any], depth: int) -> ObjectType:
+    fields = []
+    for each in _list(document, "static"):
+        if not isinstance(each, dict) or "key" not in each:
+            raise ValueError("`static` of an object must be a list of keys and values")
+        fields.append((to_key(from_python(each["key"])), _read(each.get("value"), depth)))
+    dynamic = document.get("dynamic")
+    if dynamic is None:
+        return ObjectType(tuple(fields))
+    if not isinstance(dynamic, dict):
+        raise ValueError("`dynamic` of an object must be a key and a value")
+    return ObjectType(
+        tuple(fields), (_read(dynamic.get("key"), depth), _read(dynamic.get("value"), depth))
+    )
+
+
+def _list(document: dict[str, Any], field: str) -> list[Any]:
+    items = document.get(field)
+    if items is not None and not isinstance(items, list):
+        raise ValueError(f"`{field}` must be a list")
+    return items or []
+
+
+def _absent(name: str) -> Callable[..., NoReturn]:
+    def absent(*_operands: object) -> NoReturn:
+        """Declared by a capabilities file, and not there."""
+        halt = HaltError("unsupported built-in")
+        halt.code = INTERNAL_ERROR
+        halt.hint = (
+            f"only the capabilities file declares {name}: name its code with --builtins, "
+            f"or put another function in its place, `with {name} as …`"
+        )
+        raise halt
+
+    return absent

@@ -1,0 +1,333 @@
+"""The one list of built-ins: declaration beside code, operands checked once, in OPA's words.
+
+A built-in's body takes Rego values and returns one, returns `UNDEFINED`, or raises
+`BuiltinError(text)`; the caller adds name and position. Its operands have already been checked
+for their outermost kind.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, NoReturn, TypeVar
+
+from doorward.rego.builtins.registry.foreign import guarded, is_foreign
+from doorward.rego.builtins.registry.signature import Function, Type, kinds
+from doorward.rego.errors import OperandError
+from doorward.rego.values import KINDS, Value, classes_of, kind_name
+
+__all__ = [
+    "REGISTRY",
+    "Builtin",
+    "Registry",
+    "builtin",
+    "check_name",
+    "operand_error",
+    "refuse_as_first",
+]
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """One built-in: its declaration, and `call`, the body behind the operand check.
+
+    `call` takes the `Context` first where `context` is set. A `relation` (walk) returns an
+    iterable of values, one for each solution.
+    """
+
+    name: str
+    signature: Function
+    body: Callable[..., Any]
+    call: Callable[..., Any]
+    category: str
+    pure: bool = True
+    context: bool = False
+    relation: bool = False
+    deprecated: str | None = None
+    infix: str | None = None
+    prepare: Callable[..., Callable[[str], Any]] | None = None
+    absent: bool = False
+    """Whether it is only declared: a call ends the evaluation."""
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.body) or ""
+
+
+_PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
+_NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
+
+
+def check_name(name: str) -> None:
+    """ValueError where a built-in cannot have that name."""
+    if not _NAME.fullmatch(name):
+        # Generated code tells built-ins from rules (`data.a.p`) by name.
+        raise ValueError(f"`{name}` is not a name for a built-in")
+
+
+class Registry:
+    """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds one's own to OPA's.
+
+    ValueError where two of `bases` have different built-ins of one name.
+    """
+
+    def __init__(self, *bases: Registry) -> None:
+        self._builtins: dict[str, Builtin] = {}
+        for base in bases:
+            for name, each in base._builtins.items():
+                if self._builtins.setdefault(name, each) is not each:
+                    raise ValueError(f"built-in `{name}` is declared twice")
+
+    def builtin(
+        self,
+        name: str,
+        *args: Type,
+        returns: Type | None,
+        variadic: Type | None = None,
+        pure: bool = True,
+        context: bool = False,
+        relation: bool = False,
+        deprecated: str | None = None,
+        infix: str | None = None,
+        checked: bool = True,
+        looks: bool = False,
+        prepare: Callable[..., Callable[[str], Any]] | None = None,
+        refuse: Callable[..., object] | None = None,
+    ) -> Callable[[Body], Body]:
+        """Declare the decorated function as `name`. It is returned unchanged.
+
+        What a function from outside of this package raises, other than BuiltinError, ends the
+        evaluation; what it returns is converted by `from_python`.
+        `pure=False`: the answer can differ between two decisions on the same input.
+        `prepare`: from all operands but the last, when they are constant, a function of the last
+        one, a string; it raises BuiltinError where the call would.
+        `checked=False`: the body takes operands of any kind (the `is_valid` family).
+        `looks`: the clock is looked at before each call, since one may take a while: rounds of a
+        loop that call it must not add up before the evaluation looks itself.
+        `refuse`: what to do first with operands of which one is of the wrong kind, where OPA looks
+        into some of them before: it raises OPA's error, if there is one.
+        `variadic`: any number of operands more, of this type; such a built-in returns nothing.
+        ValueError for a name that is taken, or that no policy can call (`a.b` can be, not below
+        `data` or `input`), and for a body whose parameters do not fit the operands.
+        """
+
+        def register(body: Body) -> Body:
+            check_name(name)
+            if name in self._builtins:
+                raise ValueError(f"built-in `{name}` is declared twice")
+            if variadic is not None and returns is not None:
+                # Which operand would be the output of `f(1, x)`?
+                raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
+            _check_parameters(name, body, len(args) + context, variadic is not None)
+            signature = Function(args, returns, variadic)
+            asked: Callable[..., Any] = body
+            if is_foreign(body):
+                asked = guarded(name, body, relation=relation)
+            if looks:
+                asked = _looking(asked)
+            self._builtins[name] = Builtin(
+                name=name,
+                signature=signature,
+                body=asked,
+                call=(
+                    _checked(asked, _Refusal(signature, refuse), context=context or looks)
+                    if checked
+                    else asked
+                ),
+                category=body.__module__.rpartition(".")[2],
+                pure=pure,
+                context=context or looks,
+                relation=relation,
+                deprecated=deprecated,
+                infix=infix,
+                prepare=prepare,
+            )
+            return body
+
+        return register
+
+    def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
+        """Those of these built-ins that `names` holds, and `others` under names not among them."""
+        new = Registry()
+        new._builtins = {name: b for name, b in self._builtins.items() if name in names}
+        for each in others:
+            new._builtins.setdefault(each.name, each)
+        return new
+
+    def __getitem__(self, name: str) -> Builtin:
+        return self._builtins[name]
+
+    def get(self, name: str) -> Builtin | None:
+        return self._builtins.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtins
+
+    def __iter__(self) -> Iterator[Builtin]:
+        return iter(sorted(self._builtins.values(), key=lambda b: b.name))
+
+    def __len__(self) -> int:
+        return len(self._builtins)
+
+
+def _looking(body: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(body)
+    def looking(context: Any, *operands: Value) -> Any:
+        context.check_deadline()
+        return body(*operands)
+
+    return looking
+
+
+def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:
+    parameters = inspect.signature(body).parameters.values()
+    positional = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    rest = len(positional) != len(parameters)
+    if len(positional) != count or rest != variadic:
+        raise ValueError(f"built-in `{name}` takes {count} parameters, its body {len(positional)}")
+
+
+def operand_error(position: int, value: Value, *wanted: str) -> OperandError:
+    """OPA's words for operand `position` (from 1) that is not of a wanted kind."""
+    want = wanted[0] if len(wanted) == 1 else "one of {" + ", ".join(wanted) + "}"
+    return OperandError(f"operand {position} must be {want} but got {kind_name(value)}")
+
+
+def refuse_as_first(*operands: Value) -> None:
+    """For built-ins of strings where OPA counts each operand as the first."""
+    raise operand_error(1, next(o for o in operands if not isinstance(o, str)), "string")
+
+
+def _checked(body: Callable[..., Any], refusal: _Refusal, *, context: bool) -> Callable[..., Any]:
+    """`body` behind the check of its operands' kinds."""
+    if not any(map(kinds, refusal.signature.args)):
+        return body
+    wanted = [_classes(type_) for type_ in refusal.signature.args]
+    arity = len(wanted)
+    if context:
+        return (
+            (_context_1, _context_2)[arity - 1](body, refusal, *wanted)
+            if arity < 3
+            else (_context_n(body, refusal, wanted))
+        )
+    if arity == 1:
+        return _unary(body, refusal, wanted[0])
+    if arity == 2:
+        return _binary(body, refusal, wanted[0], wanted[1])
+    if arity == 3:
+        return _ternary(body, refusal, wanted[0], wanted[1], wanted[2])
+
+    def call(*operands: Value) -> Any:
+        for want, operand in zip(wanted, operands, strict=False):
+            if type(operand) not in want:
+                refusal.refuse(operands)
+        return body(*operands)
+
+    return call
+
+
+def _context_n(
+    body: Callable[..., Any], refusal: _Refusal, wanted: Sequence[Container[type]]
+) -> Callable[..., Any]:
+    def call(context: object, *operands: Value) -> Any:
+        for want, operand in zip(wanted, operands, strict=False):
+            if type(operand) not in want:
+                refusal.refuse(operands)
+        return body(context, *operands)
+
+    return call
+
+
+def _context_1(
+    body: Callable[..., Any], refusal: _Refusal, want: Container[type]
+) -> Callable[..., Any]:
+    def call(context: object, a: Value) -> Any:
+        if type(a) not in want:
+            refusal.refuse((a,))
+        return body(context, a)
+
+    return call
+
+
+def _context_2(
+    body: Callable[..., Any],
+    refusal: _Refusal,
+    first: Container[type],
+    second: Container[type],
+) -> Callable[..., Any]:
+    def call(context: object, a: Value, b: Value) -> Any:
+        if type(a) not in first or type(b) not in second:
+            refusal.refuse((a, b))
+        return body(context, a, b)
+
+    return call
+
+
+def _unary(
+    body: Callable[..., Any], refusal: _Refusal, want: Container[type]
+) -> Callable[..., Any]:
+    def call(a: Value) -> Any:
+        if type(a) not in want:
+            refusal.refuse((a,))
+        return body(a)
+
+    return call
+
+
+def _binary(
+    body: Callable[..., Any],
+    refusal: _Refusal,
+    first: Container[type],
+    second: Container[type],
+) -> Callable[..., Any]:
+    def call(a: Value, b: Value) -> Any:
+        if type(a) not in first or type(b) not in second:
+            refusal.refuse((a, b))
+        return body(a, b)
+
+    return call
+
+
+def _ternary(
+    body: Callable[..., Any],
+    refusal: _Refusal,
+    first: Container[type],
+    second: Container[type],
+    third: Container[type],
+) -> Callable[..., Any]:
+    def call(a: Value, b: Value, c: Value) -> Any:
+        if type(a) not in first or type(b) not in second or type(c) not in third:
+            refusal.refuse((a, b, c))
+        return body(a, b, c)
+
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """What is said of operands of which one is of the wrong kind."""
+
+    signature: Function
+    first: Callable[..., object] | None
+
+    def refuse(self, operands: tuple[Value, ...]) -> NoReturn:
+        if self.first is not None:
+            self.first(*operands)
+        wanted = [kinds(type_) for type_ in self.signature.args]
+        wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
+        place = wrong.index(True)
+        raise operand_error(place + 1, operands[place], *wanted[place])
+
+
+def _classes(type_: Type) -> frozenset[type]:
+    """The Python classes of the values that `type_` admits."""
+    return frozenset(c for kind in kinds(type_) or KINDS for c in classes_of(kind))
+
+
+REGISTRY: Final = Registry()
+builtin: Final = REGISTRY.builtin

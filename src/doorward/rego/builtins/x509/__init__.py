@@ -1,0 +1,1 @@
+"""Certificates: DER and PEM become objects, keys and verified chains."""

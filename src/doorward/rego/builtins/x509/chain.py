@@ -1,0 +1,232 @@
+"""Chains of certificates, verified as Go's `crypto/x509` verifies them.
+
+A leaf, intermediates and one root become a chain, or an error says why there is none. Checked are
+signatures (SHA-1 and older are refused), validity at a moment, that issuers may issue, path
+lengths, name constraints, purposes and the name asked for. An extension that is critical and not
+understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf; names and constraints are as
+many as certificates hold, so the caller looks at the clock at each name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from doorward.rego.builtins.x509.objects import CertificateFields
+
+__all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]
+
+ANY_PURPOSE: Final = 0
+SERVER_PURPOSE: Final = 1
+MAX_SIGNATURES: Final = 100
+
+_CERTIFICATE_SIGNING: Final = 1 << 5
+_WEAK: Final = frozenset({"md5", "sha1"})
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?\Z", re.ASCII)
+
+
+class Unverified(Exception):
+    """There is no chain; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a chain must be good for: a name (or none), a moment, one of some purposes."""
+
+    now: int
+    name: str = ""
+    purposes: tuple[int, ...] = (SERVER_PURPOSE,)
+
+
+def verified_chain(
+    certificates: list[CertificateFields], options: Options, look: Callable[[], None]
+) -> list[int]:
+    """Indices of a chain from the last certificate to the first, which is trusted.
+
+    `look` is called on the way.
+    """
+    search = _Search(certificates, options, look)
+    leaf = len(certificates) - 1
+    search.check(leaf, [])
+    if options.name:
+        _check_name(certificates[leaf], options.name)
+    if certificates[leaf].raw == certificates[0].raw:
+        return [leaf]
+    for chain in search.chains([leaf]):
+        if _is_for(options.purposes, [certificates[n] for n in chain]):
+            return chain
+    raise Unverified("certificate signed by unknown authority")
+
+
+@dataclass(slots=True)
+class _Search:
+    certificates: list[CertificateFields]
+    options: Options
+    look: Callable[[], None]
+    signatures: int = 0
+    loaded: dict[int, Any] = field(default_factory=dict)
+
+    def chains(self, chain: list[int]) -> Iterable[list[int]]:
+        """Chains that end at the root, the shortest way first."""
+        child = self.certificates[chain[-1]]
+        for parent in range(len(self.certificates) - 1):
+            if parent in chain or self.certificates[parent].subject != child.issuer:
+                continue
+            if any(self.certificates[n].raw == self.certificates[parent].raw for n in chain):
+                continue
+            try:
+                self.check(parent, chain)
+                self.check_signature(chain[-1], parent)
+            except Unverified:
+                continue
+            if parent == 0:
+                yield [*chain, parent]
+            else:
+                yield from self.chains([*chain, parent])
+
+    def check(self, index: int, chain: list[int]) -> None:
+        """That a certificate may stand behind `chain` (or be the leaf, if that is empty)."""
+        self.look()
+        certificate = self.certificates[index]
+        if certificate.unhandled:
+            raise Unverified("unhandled critical extension")
+        if not certificate.not_before <= self.options.now <= certificate.not_after:
+            raise Unverified("certificate has expired or is not yet valid")
+        if not chain:
+            return
+        if certificate.has_constraints:
+            for below in chain:
+                _check_constraints(certificate, self.certificates[below], self.look)
+        if index != 0 and not (certificate.basic_constraints and certificate.is_ca):
+            raise Unverified("certificate is not authorized to sign other certificates")
+        limited = certificate.basic_constraints and certificate.max_path >= 0
+        if limited and len(chain) - 1 > certificate.max_path:
+            raise Unverified("too many intermediates for path length constraint")
+
+    def check_signature(self, child: int, parent: int) -> None:
+        from cryptography.exceptions import InvalidSignature  # only chains need it
+
+        issuer = self.certificates[parent]
+        if issuer.basic_constraints and not issuer.is_ca:
+            raise Unverified("invalid signature: parent certificate cannot sign this certificate")
+        if issuer.key_usage and not issuer.key_usage & _CERTIFICATE_SIGNING:
+            raise Unverified("invalid signature: parent certificate cannot sign this certificate")
+        self.signatures += 1
+        if self.signatures > MAX_SIGNATURES:
+            raise Unverified("signature check attempts limit reached")
+        certificate = self.load(child)
+        try:
+            hash_ = certificate.signature_hash_algorithm
+            if hash_ is not None and hash_.name in _WEAK:
+                raise Unverified("insecure algorithm")
+            certificate.verify_directly_issued_by(self.load(parent))
+        except (InvalidSignature, ValueError, TypeError) as error:
+            raise Unverified("invalid signature") from error
+
+    def load(self, index: int) -> Any:
+        from cryptography import x509  # only chains need it
+        from cryptography.exceptions import UnsupportedAlgorithm
+
+        if index not in self.loaded:
+            try:
+                raw = self.certificates[index].raw
+                self.loaded[index] = x509.load_der_x509_certificate(raw)
+            except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+                raise Unverified("malformed certificate") from error
+        return self.loaded[index]
+
+
+def _is_for(purposes: tuple[int, ...], chain: list[CertificateFields]) -> bool:
+    """Whether one of `purposes` is admitted all the way."""
+    left = set(purposes)
+    if ANY_PURPOSE in left:
+        return True
+    for certificate in chain:
+        given = certificate.purposes
+        if (given or certificate.unknown_purposes) and ANY_PURPOSE not in given:
+            left &= set(given)
+    return bool(left)
+
+
+def _check_name(leaf: CertificateFields, name: str) -> None:
+    literal = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    try:
+        address = ip_address(literal)
+    except ValueError:
+        wanted = name.lower().removesuffix(".")
+        if _HOST.match(name) and any(_matches(given.lower(), wanted) for given in leaf.names.dns):
+            return
+    else:
+        if address.packed in leaf.names.addresses:
+            return
+    raise Unverified("certificate is not valid for the name")
+
+
+def _matches(given: str, wanted: str) -> bool:
+    """Whether a name of a certificate, perhaps with a wildcard as its first label, is `wanted`."""
+    first, dot, rest = given.removesuffix(".").partition(".")
+    if first == "*" and dot:
+        label, wanted_dot, wanted_rest = wanted.partition(".")
+        return bool(label) and bool(wanted_dot) and wanted_rest == rest
+    return given.removesuffix(".") == wanted
+
+
+def _check_constraints(
+    issuer: CertificateFields, below: CertificateFields, look: Callable[[], None]
+) -> None:
+    kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
+        (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),
+        (below.names.emails, issuer.permitted.emails, issuer.excluded.emails, _in_mailbox),
+        (below.names.uris, issuer.permitted.uris, issuer.excluded.uris, _in_uri_domain),
+        (below.names.addresses, issuer.permitted.addresses, issuer.excluded.addresses, _in_range),
+    ]
+    for names, permitted, excluded, is_in in kinds:
+        for name in names:
+            look()
+            if any(is_in(name, constraint) for constraint in excluded):
+                raise Unverified("a name is excluded by a constraint")
+            if permitted and not any(is_in(name, constraint) for constraint in permitted):
+                raise Unverified("a name is not permitted by any constraint")
+
+
+def _in_domain(name: str, constraint: str) -> bool:
+    name, constraint = name.lower().removesuffix("."), constraint.lower()
+    if not constraint:
+        return True
+    if constraint.startswith("."):
+        return name.endswith(constraint)
+    return name == constraint or name.endswith(f".{constraint}")
+
+
+def _in_mailbox(name: str, constraint: str) -> bool:
+    if "@" in constraint:
+        return name == constraint
+    return _in_host(name.rpartition("@")[2], constraint)
+
+
+def _in_uri_domain(name: str, constraint: str) -> bool:
+    try:
+        return _in_host(urlsplit(name).hostname or "", constraint)
+    except ValueError:
+        return False
+
+
+def _in_host(host: str, constraint: str) -> bool:
+    """Mailboxes and URIs: a domain is itself only, with a dot before it what is under it."""
+    host, constraint = host.lower(), constraint.lower()
+    if not constraint:
+        return True
+    return host.endswith(constraint) if constraint.startswith(".") else host == constraint
+
+
+def _in_range(address: bytes, constraint: bytes) -> bool:
+    half = len(constraint) // 2
+    if len(address) != half:
+        return False
+    mask = constraint[half:]
+    pairs = zip(address, constraint[:half], mask, strict=True)
+    return all(a & m == c & m for a, c, m in pairs)

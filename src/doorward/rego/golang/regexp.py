@@ -1,0 +1,243 @@
+"""Regular expressions: RE2, which runs in linear time, spoken to in the dialect of Go's regexp.
+
+RE2 and Go's package are kin: the same syntax but for `\\C`, and other words for what is wrong with
+a pattern. A pattern is at most `MAX_PATTERN` characters; RE2 itself bounds the memory of each
+(8 MiB), and `CACHED` of them are kept. Linear time is that of the text times, at worst, the size
+of the pattern: one that compiles to more than `SMALL` instructions takes texts of `MAX_WORK`
+divided by its size. Offsets are of UTF-8 bytes, since RE2 counts those.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import re2
+
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.regexp_literals import literal_matcher
+
+__all__ = [
+    "CACHED",
+    "MAX_GROUPS",
+    "MAX_PATTERN",
+    "MAX_WORK",
+    "SMALL",
+    "Pattern",
+    "Spans",
+    "matcher",
+    "only_small",
+    "pattern",
+    "quote_meta",
+    "small_matcher",
+]
+
+MAX_PATTERN: Final = 1 << 16
+MAX_WORK: Final = 1 << 29
+SMALL: Final = 512
+MAX_GROUPS: Final = 1000
+"""RE2's time for one match grows with the square of the groups."""
+CACHED: Final = 256
+
+Spans: TypeAlias = "list[tuple[int, int]]"
+"""Where a match and its groups lie; (-1, -1) for a group that took no part."""
+
+# The wrapper's `search` counts characters, which takes seven times as long as the match itself;
+# the class below it gives the byte offsets.
+_RE2: Final[Any] = re2._re2.RE2
+_ANYWHERE: Final = _RE2.Anchor.UNANCHORED
+_NOWHERE: Final = (-1, -1)
+
+# RE2's words, and Go's.
+_WORDS: Final = (
+    ("no argument for repetition operator", "missing argument to repetition operator"),
+    ("bad repetition operator", "invalid nested repetition operator"),
+    ("invalid repetition size", "invalid repeat count"),
+    ("invalid named capture group", "invalid named capture"),
+    ("missing ]", "missing closing ]"),
+    ("missing )", "missing closing )"),
+    ("unexpected )", "unexpected )"),
+    ("trailing \\", "trailing backslash at end of expression"),
+    ("invalid character class range", "invalid character class range"),
+    ("invalid escape sequence", "invalid escape sequence"),
+    ("invalid UTF-8", "invalid UTF-8"),
+    ("pattern too large", "expression too large"),
+)
+
+
+def _options(*, captures: bool) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = not captures
+    return options
+
+
+class Pattern:
+    """A compiled pattern with its groups."""
+
+    __slots__ = ("_match", "names", "room", "text")
+
+    def __init__(self, text: str) -> None:
+        compiled = _compile(text, captures=True)
+        self.text = text
+        self._match = compiled.Match
+        self.room = _room(compiled)
+        groups = compiled.NumberOfCapturingGroups()
+        if groups > MAX_GROUPS:
+            raise LimitError(f"pattern has more than {MAX_GROUPS} groups")
+        self.names: list[str] = [""] * (groups + 1)
+        """The name of each group, "" where it has none; number 0 is the whole match."""
+        for name, number in compiled.NamedCapturingGroups():
+            self.names[number] = name.decode()
+
+    def search(self, data: bytes, start: int) -> Spans | None:
+        """The first match from byte `start` on."""
+        if len(data) > self.room:
+            raise _too_long(self.room)
+        spans: Spans = self._match(_ANYWHERE, data, start, len(data))
+        return None if spans[0] == _NOWHERE else spans
+
+    def every(self, data: bytes, limit: int) -> Iterator[Spans]:
+        """The matches that Go's `FindAll` finds: none empty right after another; -1 for all."""
+        at, previous, found = 0, -1, 0
+        while found != limit and at <= len(data):
+            spans = self.search(data, at)
+            if spans is None:
+                return
+            start, end = spans[0]
+            if end > at:
+                at = end
+            else:
+                at = next_character(data, at)
+                if start == previous:
+                    previous = end
+                    continue
+            previous = end
+            found += 1
+            yield spans
+
+
+def next_character(data: bytes, at: int) -> int:
+    """The byte offset of the character after the one at `at`; past the end at the end."""
+    at += 1
+    while at < len(data) and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+@lru_cache(maxsize=CACHED)
+def pattern(text: str) -> Pattern:
+    """The pattern, compiled once; BuiltinError in Go's words where it is none."""
+    return Pattern(text)
+
+
+@lru_cache(maxsize=CACHED)
+def matcher(text: str) -> Any:
+    """A function of a string that tells whether the pattern matches somewhere in it."""
+    compiled = _compile(text, captures=False)
+    literal = literal_matcher(text)
+    if literal is not None:
+        return literal
+    if compiled.ProgramSize() > SMALL:
+        return _Large(compiled)
+    match = compiled.Match
+
+    def matches(value: str) -> bool:
+        data = value.encode("utf-8", "surrogatepass")
+        return match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
+
+    return matches
+
+
+def small_matcher(text: str) -> Any:
+    """The matcher of a pattern that no text is too long for; BuiltinError for any other pattern."""
+    return only_small(matcher(text))
+
+
+def only_small(match: Any) -> Any:
+    """`match` itself; BuiltinError if there are texts that it refuses."""
+    if type(match) is _Large:
+        raise LimitError("the pattern is too large for texts of any length")
+    return match
+
+
+class _Large:
+    """The matcher of a pattern that may take long."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._match = compiled.Match
+        self.room = _room(compiled)
+
+    def __call__(self, value: str) -> bool:
+        data = value.encode("utf-8", "surrogatepass")
+        if len(data) > self.room:
+            raise _too_long(self.room)
+        return self._match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
+
+
+def _room(compiled: Any) -> int:
+    """The longest text that the pattern takes, in bytes."""
+    size: int = compiled.ProgramSize()
+    return MAX_WORK // size if size > SMALL else sys.maxsize
+
+
+def _too_long(room: int) -> LimitError:
+    return LimitError(f"text is longer than {room} bytes, which are the most for this pattern")
+
+
+def _compile(text: str, *, captures: bool) -> Any:
+    if len(text) > MAX_PATTERN:
+        raise LimitError(f"pattern is longer than {MAX_PATTERN} characters")
+    compiled = _RE2(text.encode("utf-8", "surrogatepass"), _options(captures=captures))
+    if not compiled.ok():
+        error = compiled.error().decode("utf-8", "replace")
+        # RE2 takes less memory for a pattern than Go does.
+        kind = LimitError if error.startswith("pattern too large") else BuiltinError
+        raise kind(_explain(error, text))
+    if "\\C" in text and _has_byte_escape(text):
+        raise BuiltinError("error parsing regexp: invalid escape sequence: `\\C`")
+    return compiled
+
+
+def _explain(error: str, text: str) -> str:
+    """RE2's error in Go's words."""
+    if error.startswith("invalid perl operator: "):
+        operator = error.removeprefix("invalid perl operator: ")
+        if operator in {"(?<=", "(?<!"}:
+            rest = text[text.find(operator) :]
+            return f"error parsing regexp: invalid named capture: `{rest}`"
+        return f"error parsing regexp: invalid or unsupported Perl syntax: `{operator[:3]}`"
+    for theirs, ours in _WORDS:
+        if error == theirs or error.startswith(theirs + ": "):
+            what = error.removeprefix(theirs).removeprefix(": ")
+            if theirs in {"missing )", "unexpected )"}:
+                what = text
+            elif ours == "missing argument to repetition operator":
+                what = what[:1]
+            return f"error parsing regexp: {ours}: `{what}`"
+    return f"error parsing regexp: {error}"
+
+
+def _has_byte_escape(text: str) -> bool:
+    at = 0
+    while at < len(text):
+        if text.startswith("\\Q", at):
+            end = text.find("\\E", at)
+            at = len(text) if end < 0 else end + 2
+        elif text[at] == "\\":
+            if text.startswith("\\C", at):
+                return True
+            at += 2
+        else:
+            at += 1
+    return False
+
+
+_META: Final = frozenset("\\.+*?()|[]{}^$")
+
+
+def quote_meta(text: str) -> str:
+    """A pattern that matches just this text."""
+    return "".join([f"\\{char}" if char in _META else char for char in text])

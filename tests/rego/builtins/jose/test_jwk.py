@@ -1,0 +1,180 @@
+"""Keys of every kind: what is signed with the private one verifies with the public one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from doorward.rego.builtins import REGISTRY, Context, Environment
+from doorward.rego.builtins.jose.jwk import parse_key_set, verification_keys
+from doorward.rego.errors import BuiltinError, LimitError
+
+
+def number(value: int, size: int = 0) -> str:
+    octets = value.to_bytes(size or (value.bit_length() + 7) // 8, "big")
+    return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+
+
+def rsa_jwk(bits: int = 2048) -> tuple[Any, dict[str, str]]:
+    key = rsa.generate_private_key(65537, bits)
+    n = key.private_numbers()
+    public = {"kty": "RSA", "n": number(n.public_numbers.n), "e": "AQAB"}
+    return key, {**public, "d": number(n.d), "p": number(n.p), "q": number(n.q)}
+
+
+def ec_jwk(curve: ec.EllipticCurve, name: str) -> tuple[Any, dict[str, str]]:
+    key = ec.generate_private_key(curve)
+    n = key.private_numbers()
+    size = (curve.key_size + 7) // 8
+    point = n.public_numbers
+    private = {"x": number(point.x, size), "y": number(point.y, size)}
+    return key, {"kty": "EC", "crv": name, **private, "d": number(n.private_value, size)}
+
+
+def okp_jwk() -> tuple[Any, dict[str, str]]:
+    key = ed25519.Ed25519PrivateKey.generate()
+    x = number(int.from_bytes(key.public_key().public_bytes_raw(), "big"), 32)
+    d = number(int.from_bytes(key.private_bytes_raw(), "big"), 32)
+    return key, {"kty": "OKP", "crv": "Ed25519", "x": x, "d": d}
+
+
+RSA, RSA_JWK = rsa_jwk()
+PAIRS = {
+    **{f"{family}{size}": (RSA, RSA_JWK) for family in ("RS", "PS") for size in (256, 384, 512)},
+    "ES256": ec_jwk(ec.SECP256R1(), "P-256"),
+    "ES384": ec_jwk(ec.SECP384R1(), "P-384"),
+    "ES512": ec_jwk(ec.SECP521R1(), "P-521"),
+    "EdDSA": okp_jwk(),
+}
+
+
+def sign(algorithm: str, jwk: dict[str, str], **header: Any) -> str:
+    token: str = REGISTRY["io.jwt.encode_sign"].call({"alg": algorithm, **header}, {"a": 1}, jwk)
+    return token
+
+
+def verify(algorithm: str, token: str, keys: str) -> Any:
+    return REGISTRY[f"io.jwt.verify_{algorithm.lower()}"].call(Context(Environment()), token, keys)
+
+
+def public(jwk: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in jwk.items() if name not in {"d", "p", "q"}}
+
+
+@pytest.mark.parametrize("algorithm", PAIRS)
+def test_what_the_private_key_signs_the_public_key_verifies(algorithm: str) -> None:
+    key, jwk = PAIRS[algorithm]
+    token = sign(algorithm, jwk)
+    pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    for keys in (pem, json.dumps(public(jwk)), json.dumps({"keys": [public(jwk)]})):
+        assert verify(algorithm, token, keys) is True
+        header, payload, signature = token.split(".")
+        assert verify(algorithm, f"{header}.{payload}x.{signature}", keys) is False
+        assert verify(algorithm, f"{header}.{payload}.", keys) is False
+
+
+def test_an_rsa_key_needs_no_factors_to_sign() -> None:
+    jwk = {name: value for name, value in RSA_JWK.items() if name not in {"p", "q"}}
+    assert verify("RS256", sign("RS256", jwk), json.dumps(public(RSA_JWK))) is True
+
+
+def test_a_private_key_verifies_nothing() -> None:
+    token = sign("RS256", RSA_JWK)
+    assert verify("RS256", token, json.dumps(RSA_JWK)) is False
+
+
+def test_the_key_that_the_token_names_is_the_only_one_tried() -> None:
+    other = rsa_jwk()[1]
+    keys = [{**public(other), "kid": "a"}, {**public(RSA_JWK), "kid": "b"}]
+    text = json.dumps({"keys": keys})
+    assert verify("RS256", sign("RS256", RSA_JWK, kid="b"), text) is True
+    assert verify("RS256", sign("RS256", RSA_JWK, kid="a"), text) is False
+    assert verify("RS256", sign("RS256", RSA_JWK), text) is True
+
+
+def test_a_key_for_another_algorithm_is_not_tried() -> None:
+    for algorithm, valid in [("RS256", True), ("RS512", False)]:
+        text = json.dumps({"keys": [{**public(RSA_JWK), "alg": algorithm}]})
+        assert verify("RS256", sign("RS256", RSA_JWK), text) is valid
+
+
+def test_parsed_keys_are_kept() -> None:
+    text = json.dumps(public(RSA_JWK))
+    assert verification_keys(text) is verification_keys(text)
+
+
+P256 = PAIRS["ES256"][1]
+OKP = PAIRS["EdDSA"][1]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        "x",
+        {"keys": 1},
+        {"keys": [1]},
+        {"kty": "x"},
+        {"kty": 1},
+        {"kty": "RSA", "n": "AQAB"},
+        {"kty": "RSA", "n": "*", "e": "AQAB"},
+        {"kty": "RSA", "n": "A", "e": "AQAB"},
+        {"kty": "RSA", "n": 1, "e": "AQAB"},
+        {"kty": "RSA", "n": "AQ", "e": "AQAB"},
+        {**public(RSA_JWK), "kid": 1},
+        {**public(P256), "crv": "P-1"},
+        {**public(P256), "x": "AQ"},
+        {**public(OKP), "crv": "X25519"},
+        {**public(OKP), "x": "AQ"},
+        {**OKP, "x": okp_jwk()[1]["x"]},
+        {**RSA_JWK, "d": "AQ"},
+    ],
+)
+def test_what_is_no_key_is_an_error_without_its_material(keys: Any) -> None:
+    with pytest.raises(BuiltinError) as caught:
+        parse_key_set(json.dumps(keys))
+    assert str(caught.value).startswith("jwk.Parse: ")
+    assert RSA_JWK["d"] not in str(caught.value)
+
+
+def test_key_material_is_bounded() -> None:
+    with pytest.raises(LimitError, match="more than 1000 keys"):
+        parse_key_set(json.dumps({"keys": [public(RSA_JWK)] * 1001}))
+    with pytest.raises(LimitError, match="longer than 16384 bits"):
+        parse_key_set(json.dumps({"kty": "RSA", "n": number(1 << 16_500), "e": "AQAB"}))
+    with pytest.raises(LimitError, match="too large"):
+        verification_keys(" " * (4 * 1024 * 1024 + 1))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "jwk"),
+    [("RS256", P256), ("PS256", OKP), ("ES256", RSA_JWK), ("EdDSA", RSA_JWK), ("HS256", RSA_JWK)],
+)
+def test_an_algorithm_signs_with_its_own_kind_of_key_only(
+    algorithm: str, jwk: dict[str, str]
+) -> None:
+    with pytest.raises(BuiltinError, match=f"{algorithm} needs a"):
+        sign(algorithm, jwk)
+
+
+def test_nothing_is_signed_with_an_empty_set() -> None:
+    with pytest.raises(BuiltinError, match="the key set is empty"):
+        REGISTRY["io.jwt.encode_sign_raw"].call('{"alg": "HS256"}', "{}", '{"keys": []}')
+
+
+def test_an_rsa_key_whose_numbers_do_not_fit_signs_nothing() -> None:
+    other = rsa_jwk()[1]
+    for name in ("p", "q", "d"):
+        with pytest.raises(BuiltinError, match="invalid RSA key"):
+            sign("RS256", {**RSA_JWK, name: other[name]})
+
+
+def test_factors_of_a_large_rsa_key_are_not_computed() -> None:
+    large = number((1 << 5000) + 1, 626)
+    with pytest.raises(LimitError, match="4096 bits without factors"):
+        sign("RS256", {"kty": "RSA", "n": large, "e": "AQAB", "d": large})

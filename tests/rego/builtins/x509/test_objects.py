@@ -1,0 +1,252 @@
+"""Certificates and requests as objects: rare fields, and what must not be read."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, x25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import AttributeOID, NameOID
+from tests.rego.builtins.calls import asked
+from tests.rego.builtins.x509.test_certificates import (
+    KEYS,
+    NOW,
+    ROOT,
+    adding,
+    certificate,
+    leaf,
+    named,
+    verify,
+)
+
+from doorward.rego.builtins.certificates import MAX_KEY
+from doorward.rego.builtins.x509.der import Element, read
+from doorward.rego.errors import BuiltinError, LimitError
+
+
+def tlv(tag: int, *content: bytes) -> bytes:
+    octets = b"".join(content)
+    size = len(octets)
+    wide = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    length = bytes([size]) if size < 0x80 else bytes([0x80 + len(wide)]) + wide
+    return bytes([tag]) + length + octets
+
+
+def der(pem: str) -> bytes:
+    return x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER)
+
+
+def parsed(octets: bytes) -> Any:
+    [found] = asked("crypto.x509.parse_certificates", b64encode(octets).decode())
+    return found
+
+
+def changed(pem: str, place: int, *octets: bytes) -> bytes:
+    """The certificate with one part of what is signed replaced; its signature is wrong then."""
+    signed, *rest = read(der(pem)).children()
+    parts = [part.raw for part in signed.children()]
+    parts[place : place + 1] = octets
+    return tlv(0x30, tlv(0x30, *parts), *[part.raw for part in rest])
+
+
+def pem(octets: bytes) -> str:
+    text = b64encode(octets).decode()
+    return f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize("number", [-1, 3, 7])
+def test_a_version_that_is_none_is_refused(number: int) -> None:
+    octets = changed(ROOT, 0, tlv(0xA0, tlv(0x02, number.to_bytes(1, "big", signed=True))))
+    with pytest.raises(BuiltinError, match="malformed certificate"):
+        parsed(octets)
+    assert verify(pem(octets), leaf(issuer="root")) == [False, []]
+
+
+def test_a_version_that_nobody_uses_verifies_nothing() -> None:
+    octets = changed(certificate("middle", "root"), 0, tlv(0xA0, tlv(0x02, b"\1")))
+    assert parsed(octets)["Version"] == 2
+    assert verify(ROOT, pem(octets), leaf()) == [False, []]
+    with pytest.raises(BuiltinError, match="failed to parse a PEM certificate"):
+        asked("io.jwt.verify_es256", "e30.e30.e30", pem(octets))
+
+
+def test_signatures_with_sha1_hold_nowhere() -> None:
+    ecdsa_with_sha1 = tlv(0x30, tlv(0x06, bytes.fromhex("2a8648ce3d0401")))
+    octets = changed(certificate("middle", "root"), 2, ecdsa_with_sha1)
+    signed, _, signature = read(octets).children()
+    weak = tlv(0x30, signed.raw, ecdsa_with_sha1, signature.raw)
+    assert parsed(weak)["SignatureAlgorithm"] == 9
+    assert verify(ROOT, pem(weak), leaf()) == [False, []]
+
+
+def test_unique_identifiers_are_passed_over() -> None:
+    extensions = read(der(ROOT)).children()[0].children()[-1].raw
+    found = parsed(changed(ROOT, -1, tlv(0x81, b"\0\1"), extensions))
+    assert found["IsCA"] is True
+    assert parsed(der(ROOT))["IsCA"] is True
+
+
+def test_what_extensions_hold_besides_is_passed_over() -> None:
+    oid, url = x509.ObjectIdentifier, x509.UniformResourceIdentifier
+    key_id = x509.AuthorityKeyIdentifier(b"id", [x509.DirectoryName(named("root"))], 7)
+    access = x509.AuthorityInformationAccess(
+        [
+            x509.AccessDescription(oid("1.3.6.1.5.5.7.48.1"), x509.DirectoryName(named("x"))),
+            x509.AccessDescription(oid("1.3.6.1.5.5.7.48.9"), url("http://x.example")),
+        ]
+    )
+    strange = x509.UnrecognizedExtension(oid("2.5.29.19"), tlv(0x30, tlv(0x01, b"\xff"), b"\5\0"))
+
+    def change(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+        return builder.add_extension(key_id, critical=False).add_extension(access, critical=False)
+
+    found = parsed(der(certificate("root", "root", change)))
+    assert (found["OCSPServer"], found["IssuingCertificateURL"]) == (None, None)
+    assert found["AuthorityKeyId"] == b64encode(b"id").decode()
+    builder = x509.CertificateBuilder().subject_name(named("root")).issuer_name(named("root"))
+    builder = builder.public_key(KEYS["root"].public_key()).serial_number(7)
+    builder = builder.not_valid_before(NOW).not_valid_after(NOW).add_extension(strange, False)
+    found = parsed(builder.sign(KEYS["root"], hashes.SHA256()).public_bytes(Encoding.DER))
+    assert (found["IsCA"], found["MaxPathLen"]) == (True, -1)
+
+
+def test_the_hash_of_a_pss_signature_is_named() -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    builder = x509.CertificateBuilder().subject_name(named("root")).issuer_name(named("root"))
+    builder = builder.public_key(key.public_key()).serial_number(7)
+    builder = builder.not_valid_before(NOW).not_valid_after(NOW)
+    pss = padding.PSS(padding.MGF1(hashes.SHA384()), 48)
+    octets = builder.sign(key, hashes.SHA384(), rsa_padding=pss).public_bytes(Encoding.DER)
+    assert parsed(octets)["SignatureAlgorithm"] == 14
+    signed, algorithm, signature = read(octets).children()
+    salt = algorithm.children()[1].children()[-1].raw
+    bare = tlv(0x30, algorithm.children()[0].raw, tlv(0x30, salt))
+    assert parsed(tlv(0x30, signed.raw, bare, signature.raw))["SignatureAlgorithm"] == 0
+
+
+def test_every_attribute_of_a_name_is_listed() -> None:
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, "a"),
+            x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.example"),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "b"),
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "c"),
+        ]
+    )
+    found = parsed(changed(ROOT, 5, name.public_bytes()))["Subject"]
+    assert [item["Value"] for item in found["Names"]] == ["a", "a@b.example", "b", "c"]
+    assert (found["CommonName"], found["Organization"]) == ("a", ["b", "c"])
+
+
+def test_a_name_that_is_no_url_makes_a_certificate_malformed() -> None:
+    names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier("http://[a")])
+    with pytest.raises(BuiltinError, match="malformed certificate"):
+        parsed(der(certificate("root", "root", adding(names))))
+
+
+@pytest.mark.parametrize(
+    ("tag", "octets", "text"),
+    [
+        (0x0C, "é".encode(), "é"),
+        (0x14, b"\xe9", "é"),
+        (0x1C, b"\0\0\0\xe9", "é"),
+        (0x1E, b"\0\xe9", "é"),
+    ],
+)
+def test_texts_of_every_kind(tag: int, octets: bytes, text: str) -> None:
+    assert Element(tag, octets, b"").text() == text
+
+
+@pytest.mark.parametrize(
+    ("octets", "text"),
+    [
+        (b"", "cut off"),
+        (b"\x2a\x86", "cut off"),
+        (b"\x2a" + b"\xff" * 40 + b"\1", "too large"),
+    ],
+)
+def test_an_object_identifier_must_be_whole_and_small(octets: bytes, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Element(0x06, octets, b"").oid()
+
+
+def request(*attributes: tuple[x509.ObjectIdentifier, bytes], names: bool = True) -> str:
+    builder = x509.CertificateSigningRequestBuilder().subject_name(named("leaf"))
+    builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
+    if names:
+        names_ = x509.SubjectAlternativeName([x509.DNSName("a.example")])
+        builder = builder.add_extension(names_, critical=False)
+    for oid, value in attributes:
+        builder = builder.add_attribute(oid, value)
+    return builder.sign(KEYS["leaf"], hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def test_of_a_request_names_are_read_and_other_attributes_passed_over() -> None:
+    found = asked(
+        "crypto.x509.parse_certificate_request",
+        request((AttributeOID.CHALLENGE_PASSWORD, b"geheim")),
+    )
+    assert found["DNSNames"] == ["a.example"]
+    assert [attribute["Type"][-1] for attribute in found["Attributes"]] == [14]
+    assert len(found["Extensions"]) == 2
+    bare = asked("crypto.x509.parse_certificate_request", request(names=False))
+    assert bare["DNSNames"] is None
+
+
+def test_a_certificate_is_no_request() -> None:
+    with pytest.raises(BuiltinError, match="invalid PEM-encoded certificate signing request"):
+        asked("crypto.x509.parse_certificate_request", b64encode(ROOT.encode()).decode())
+
+
+def private_pem(key: Any) -> str:
+    octets: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return octets.decode()
+
+
+def test_keys_of_kinds_that_go_does_not_know_are_refused() -> None:
+    strange = private_pem(ed448.Ed448PrivateKey.generate())
+    for name in ("crypto.parse_private_keys", "crypto.x509.parse_rsa_private_key"):
+        with pytest.raises(BuiltinError, match="unknown private key type"):
+            asked(name, strange)
+    with pytest.raises(BuiltinError, match="private key type does not match public key type"):
+        asked("crypto.x509.parse_keypair", leaf(), strange)
+
+
+def test_a_key_for_exchange_is_none_for_signatures_even_with_the_same_octets() -> None:
+    key = x25519.X25519PrivateKey.generate()
+    public = ed25519.Ed25519PublicKey.from_public_bytes(key.public_key().public_bytes_raw())
+    builder = x509.CertificateBuilder().subject_name(named("x")).issuer_name(named("x"))
+    builder = builder.public_key(public).serial_number(7)
+    builder = builder.not_valid_before(NOW).not_valid_after(NOW)
+    signer = ec.generate_private_key(ec.SECP256R1())
+    text = builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    with pytest.raises(BuiltinError, match="found unknown private key type"):
+        asked("crypto.x509.parse_keypair", text, private_pem(key))
+
+
+def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> None:
+    numbers = rsa.generate_private_key(65537, 2048).private_numbers()
+    wrong = rsa.RSAPrivateNumbers(
+        numbers.p,
+        numbers.q,
+        numbers.d + 2,
+        numbers.dmp1,
+        numbers.dmq1,
+        numbers.iqmp,
+        numbers.public_numbers,
+    )
+    lines = b64encode(tlv(0x30, b"\0" * MAX_KEY)).decode()
+    long = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+    for text in (private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)), long):
+        with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
+            asked("crypto.parse_private_keys", text)
+
+
+def test_texts_too_long_are_refused() -> None:
+    for name in ("crypto.x509.parse_certificates", "crypto.x509.parse_certificate_request"):
+        with pytest.raises(LimitError, match="longer than"):
+            asked(name, "a" * (8 << 20))
