@@ -1,4 +1,4 @@
-"""The collector is put off for a while, and never left so."""
+"""The collector is paused for a while, by those who own the process, and never left so."""
 
 from __future__ import annotations
 
@@ -6,29 +6,41 @@ import gc
 
 import pytest
 
-from doorward.rego import CompileError, Engine
-from doorward.rego.collector import postponed
+from doorward.rego import CompileError, Engine, from_json
+from doorward.rego.collector import gc_paused
 
 
 def test_no_collection_meanwhile_and_again_afterwards() -> None:
-    with postponed():
+    with gc_paused():
         assert not gc.isenabled()
-        with postponed():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_an_error_ends_it_too() -> None:
-    with pytest.raises(CompileError):
+    with pytest.raises(CompileError), gc_paused():
         Engine({"a.rego": "package a\n\np := x"})
     assert gc.isenabled()
+
+
+def test_the_engine_leaves_the_collector_of_the_process_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise AssertionError("the library paused the collector")
+
+    monkeypatch.setattr(gc, "disable", refuse)
+    Engine({"a.rego": "package a\n\np := 1"}).prepare("data.a.p").value()
+    from_json("[" + "1," * (1 << 20) + "1]")
 
 
 def test_who_turned_the_collector_off_finds_it_off() -> None:
     gc.disable()
     try:
-        Engine({"a.rego": "package a\n\np := 1"})
+        with gc_paused():
+            assert not gc.isenabled()
         assert not gc.isenabled()
     finally:
         gc.enable()

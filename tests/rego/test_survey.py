@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import REGISTRY, Source
-from doorward.rego.analysis.passes import Options
+from doorward.rego.analysis.passes import CheckOptions
 from doorward.rego.survey import find_errors
 from doorward.rego.syntax.parser import parse_what_can_be
 
@@ -15,7 +15,7 @@ def errors(*texts: str, strict: bool = False) -> list[str]:
         f"{name}.rego": parse_what_can_be(Source(f"{name}.rego", text), builtins=REGISTRY)
         for name, text in zip("abc", texts, strict=False)
     }
-    found = find_errors(parsed, REGISTRY, Options(strict=strict, max_errors=0))
+    found = find_errors(parsed, REGISTRY, CheckOptions(strict=strict, max_errors=0))
     return [f"{e.span.file[0]}{e.span.row}: {e.message}" for e in found]
 
 

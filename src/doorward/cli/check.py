@@ -22,9 +22,9 @@ from doorward.rego import (
     RegoError,
     Source,
 )
-from doorward.rego.analysis.passes import Options, check, report
+from doorward.rego.analysis.passes import CheckOptions, check, report
 from doorward.rego.analysis.tree import check_base_data
-from doorward.rego.collector import postponed
+from doorward.rego.collector import gc_paused
 from doorward.rego.golang.json import indent
 from doorward.rego.golang.json_documents import object_text
 from doorward.rego.survey import find_errors
@@ -97,12 +97,12 @@ def command(
     try:
         if all_errors and not _is_given("max_errors"):
             max_errors = 0
-        options = Options(strict, max_errors, schemas.read_schemas(schema))
+        options = CheckOptions(strict, max_errors, schemas.read_schemas(schema))
         registry = extensions.registry_for(builtins, paths)
         if capabilities is not None:
             registry = capabilities.registry(registry)
         for v0 in (False, True) if v0_v1 else (v0_compatible,):
-            with postponed():
+            with gc_paused():
                 loaded = _load(paths, ignore, bundle=bundle, v0=v0)
                 files = list(loaded.modules)
                 warn(loaded.notes)
@@ -123,7 +123,7 @@ def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool
 
 def _check(
     loaded: Loaded,
-    options: Options,
+    options: CheckOptions,
     registry: Registry,
     *,
     v0: bool,
@@ -153,7 +153,12 @@ def _check(
 
 
 def _check_all(
-    loaded: Loaded, options: Options, registry: Registry, *, v0: bool, allowed: Capabilities | None
+    loaded: Loaded,
+    options: CheckOptions,
+    registry: Registry,
+    *,
+    v0: bool,
+    allowed: Capabilities | None,
 ) -> None:
     """The same, but nothing hides anything else."""
     parsed: dict[str, Parsed] = {}

@@ -14,6 +14,7 @@ from doorward.pdp.sources import Sources
 from doorward.rego import Engine, RegoError
 from doorward.rego.analysis.documents import Documents, Path
 from doorward.rego.analysis.tree import path_text
+from doorward.rego.collector import gc_paused
 from doorward.rego.golang.json import indent, marshal
 from doorward.rego.golang.json_documents import object_text
 from doorward.rego.values import from_key, kind_name
@@ -56,13 +57,14 @@ def command(
     try:
         loaded = Sources(paths=data, bundles=bundle, ignore=ignore, v0=v0_compatible).load()
         warn(loaded.notes)
-        engine = Engine(
-            modules=loaded.modules,
-            data=loaded.data,
-            v0=v0_compatible,
-            rego_versions=loaded.rego_versions,
-            registry=extensions.registry_for(builtins, (*data, *bundle)),
-        )
+        with gc_paused():
+            engine = Engine(
+                modules=loaded.modules,
+                data=loaded.data,
+                v0=v0_compatible,
+                rego_versions=loaded.rego_versions,
+                registry=extensions.registry_for(builtins, (*data, *bundle)),
+            )
         found = engine.documents(query[0])
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)

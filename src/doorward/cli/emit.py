@@ -9,6 +9,7 @@ from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
 from doorward.rego import Engine, RegoError
+from doorward.rego.collector import gc_paused
 
 __all__ = ["command"]
 
@@ -41,13 +42,14 @@ def command(
         raise click.UsageError("specify at least one file, or a query")
     try:
         loaded = Sources(paths=paths, ignore=ignore, v0=v0_compatible).load()
-        engine = Engine(
-            modules=loaded.modules,
-            data=loaded.data,
-            v0=v0_compatible,
-            rego_versions=loaded.rego_versions,
-            registry=extensions.registry_for(builtins, paths),
-        )
+        with gc_paused():
+            engine = Engine(
+                modules=loaded.modules,
+                data=loaded.data,
+                v0=v0_compatible,
+                rego_versions=loaded.rego_versions,
+                registry=extensions.registry_for(builtins, paths),
+            )
         texts = {query: engine.prepare(query).emit()} if query else engine.emit()
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)

@@ -26,14 +26,16 @@ from doorward.rego import (
     UNDEFINED,
     Capabilities,
     CompileError,
-    Engine,
     Environment,
+    Options,
     Query,
     RegoError,
     Span,
     Value,
+    compile,
 )
 from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+from doorward.rego.collector import gc_paused
 from doorward.rego.errors import EvalError
 from doorward.rego.golang.json import indent
 from doorward.rego.golang.json_documents import object_text
@@ -265,9 +267,7 @@ def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
         raise LoadError(["cannot evaluate empty query"])
     loaded = asked.sources.load(timers)
     warn(loaded.notes)
-    engine = Engine(
-        modules=loaded.modules,
-        data=loaded.data,
+    options = Options(
         v0=asked.v0,
         rego_versions=loaded.rego_versions,
         strict=asked.strict,
@@ -278,7 +278,9 @@ def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
         traced=traced,
         timers=timers,
     )
-    engine.check_data()
+    with gc_paused():
+        engine = compile(loaded.modules, options).bind(loaded.data)
+        engine.check_data()
     return engine.prepare(
         asked.query,
         strict_builtin_errors=asked.strict_builtin_errors,

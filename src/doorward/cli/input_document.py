@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from doorward.pdp.loader import LoadError, io_message, read_document
+from doorward.rego.collector import gc_paused
 from doorward.rego.golang.json_documents import JSONError, read_json
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
@@ -47,7 +48,8 @@ def _content(path: str) -> bytes:
 def _parse(content: bytes) -> Value | Undefined:
     """JSON, or else YAML."""
     try:
-        return read_json(content)
+        with gc_paused():
+            return read_json(content)
     except JSONError:
         pass
     try:

@@ -27,6 +27,7 @@ from doorward.rego import (
     Source,
     Span,
 )
+from doorward.rego.collector import gc_paused
 from doorward.rego.explanation import explain
 from doorward.rego.golang.json import indent
 from doorward.rego.syntax.nodes import Rule, Var
@@ -101,14 +102,15 @@ class Session:
     def _compiled(self, rules: Mapping[str, list[str]]) -> Engine:
         texts = [text for own in rules.values() for text in own]
         own = "\n\n".join([f"package {_PACKAGE}", *texts])
-        return Engine(
-            modules={**self.loaded.modules, _PACKAGE: own},
-            data=self.loaded.data,
-            v0=self.v0,
-            rego_versions=self.loaded.rego_versions,
-            registry=self.registry,
-            environment=Environment(on_print=self._print),
-        )
+        with gc_paused():
+            return Engine(
+                modules={**self.loaded.modules, _PACKAGE: own},
+                data=self.loaded.data,
+                v0=self.v0,
+                rego_versions=self.loaded.rego_versions,
+                registry=self.registry,
+                environment=Environment(on_print=self._print),
+            )
 
     def _define(self, line: str) -> str:
         """Add the rule that `line` is; "" where it is a query."""

@@ -20,6 +20,7 @@ from doorward.pdp.loader import LoadError
 from doorward.pdp.reload import changes, look
 from doorward.pdp.sources import Sources
 from doorward.rego import Diagnostic, RegoError
+from doorward.rego.collector import gc_paused
 from doorward.rego.errors import CALL_ERRORS
 from doorward.testing import Coverage, Result, Suite, Test, why
 from doorward.testing.bench import (
@@ -146,14 +147,15 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
     try:
         loaded = sources.load()
         warn(loaded.notes)
-        suite = Suite(
-            loaded,
-            v0=options["v0_compatible"],
-            max_errors=options["max_errors"],
-            registry=extensions.registry_for(options["builtins"], sources.all_paths),
-            capabilities=options["capabilities"],
-            schemas=schemas.read_schemas(options["schema"]),
-        )
+        with gc_paused():
+            suite = Suite(
+                loaded,
+                v0=options["v0_compatible"],
+                max_errors=options["max_errors"],
+                registry=extensions.registry_for(options["builtins"], sources.all_paths),
+                capabilities=options["capabilities"],
+                schemas=schemas.read_schemas(options["schema"]),
+            )
         tests = suite.matching(pattern)
     except BundleError as error:
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)

@@ -15,7 +15,7 @@ from doorward.lsp.calls import CallAt, Signature, builtin_signature, call_at
 from doorward.lsp.names import Occurrence, Symbol, occurrences, resolve_text, text_of
 from doorward.rego import REGISTRY, Diagnostic, Registry, RegoError, Source, Span
 from doorward.rego.analysis.hints import near_name
-from doorward.rego.analysis.passes import Options
+from doorward.rego.analysis.passes import CheckOptions
 from doorward.rego.analysis.resolve import import_name
 from doorward.rego.builtins.registry.signature import signature_text
 from doorward.rego.errors import Fix
@@ -80,7 +80,7 @@ class Policies:
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
         """What is wrong in each file; [] for those in order."""
         found: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
-        errors = find_errors(self.parsed, self.registry, Options(max_errors=0))
+        errors = find_errors(self.parsed, self.registry, CheckOptions(max_errors=0))
         for diagnostic in [*errors, *self._near_names()][:MAX_ERRORS]:
             found.setdefault(diagnostic.span.file, []).append(diagnostic)
         return {name: each for name, each in found.items() if name in self.texts}

@@ -24,7 +24,17 @@ from typing import Any, Final, NoReturn, Protocol
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded
 from doorward.pdp.sources import Sources
-from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    Engine,
+    Environment,
+    Options,
+    Query,
+    Registry,
+    compile,
+)
+from doorward.rego.collector import gc_paused
 from doorward.rego.errors import CANCEL_ERROR, COMPILE_ERROR, CompileError, Diagnostic, EvalError
 from doorward.rego.values import UNDEFINED, Key, Undefined, Value, to_json
 
@@ -240,9 +250,7 @@ def read(
 def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
     """Compile what was loaded. CompileError carries everything that is wrong with it."""
     settings = settings or Settings()
-    engine = Engine(
-        modules=loaded.modules,
-        data=loaded.data,
+    options = Options(
         v0=settings.v0,
         rego_versions=loaded.rego_versions,
         environment=settings.environment,
@@ -250,7 +258,9 @@ def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
         capabilities=settings.capabilities,
         registry=settings.registry,
     )
-    engine.check_data()
+    with gc_paused():
+        engine = compile(loaded.modules, options).bind(loaded.data)
+        engine.check_data()
     revision = _revision(loaded)
     return Snapshot(engine, revision, loaded.files, settings.deadline, loaded.revisions)
 

@@ -15,7 +15,7 @@ from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
 from doorward.pdp.manifest import ManifestError, check_roots
 from doorward.pdp.signatures import Verification
-from doorward.rego.collector import postponed
+from doorward.rego.collector import gc_paused
 from doorward.rego.timers import Timers
 
 __all__ = ["Sources"]
@@ -51,7 +51,7 @@ class Sources:
     def load(self, timers: Timers | None = None) -> Loaded:
         """Everything. BundleError or LoadError says what cannot be used."""
         timers = timers or Timers()
-        with timers.measure("rego_load_files"):
+        with timers.measure("rego_load_files"), gc_paused():
             loaded = Loaded()
             paths = [path for path in self.paths if not _is_archive(path)]
             if paths:
@@ -64,8 +64,7 @@ class Sources:
                 )
             if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
                 return loaded
-            with postponed():
-                return _joined(loaded, self._read(timers))
+            return _joined(loaded, self._read(timers))
 
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""

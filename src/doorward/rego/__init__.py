@@ -3,13 +3,15 @@
     engine = Engine(modules={"authz.rego": source}, data={"roles": {}})
     engine.prepare("data.envoy.authz.allow").value(input)
 
+The same in steps, where policies outlive their data: `compile(modules, options).bind(data)`.
+
 Knows no socket and no file. Usable alone.
 """
 
 from doorward.rego import types
 from doorward.rego.builtins import REGISTRY, Builtin, Context, Environment, Registry
 from doorward.rego.capabilities import Capabilities
-from doorward.rego.engine import Engine, Query, parse_term
+from doorward.rego.engine import Engine, Policies, Query, compile, parse_term
 from doorward.rego.errors import (
     BuiltinError,
     CompileError,
@@ -23,7 +25,9 @@ from doorward.rego.errors import (
     RegoError,
 )
 from doorward.rego.json_text import from_json
+from doorward.rego.modules import parse_modules
 from doorward.rego.numbers import Number
+from doorward.rego.options import Options
 from doorward.rego.source import Source, Span
 from doorward.rego.values import UNDEFINED, Value, from_python, to_json, to_python, to_rego
 
@@ -44,15 +48,19 @@ __all__ = [
     "InternalError",
     "Number",
     "OperandError",
+    "Options",
     "ParseError",
+    "Policies",
     "Query",
     "Registry",
     "RegoError",
     "Source",
     "Span",
     "Value",
+    "compile",
     "from_json",
     "from_python",
+    "parse_modules",
     "parse_term",
     "to_json",
     "to_python",

@@ -1,8 +1,8 @@
-"""Python's cyclic garbage collector, put off while much is made that stays.
+"""Python's cyclic garbage collector, paused while much is made that stays.
 
 Compiling and loading make millions of objects, nearly all of which live on. Each full collection
-looks at all of them again, which made 10,000 rules cost 15 times what 1,000 cost. Nothing here
-knows what is made.
+looks at all of them again, which made 10,000 rules cost 15 times what 1,000 cost. The collector
+belongs to the process: what pauses it is a command or a server, never the engine by itself.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["postponed"]
+__all__ = ["gc_paused"]
 
 
 @contextmanager
-def postponed() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No collection meanwhile, in any thread; what became garbage is collected afterwards.
 
-    Of several at once the one that came first ends it for all.
+    Of several at once the first one to begin ends it for all.
     """
     if not gc.isenabled():
         yield

@@ -1,8 +1,8 @@
 """Compile once, evaluate many times, from many threads.
 
-An `Engine` holds checked modules, the code made of them and the data they read; a `Query` is one
-question put to it. Both are immutable. Changing modules or data gives another engine, which
-shares with this one whatever did not change.
+Policies are compiled once (`compile` gives `Policies`) and bound to data (`Policies.bind` gives an
+`Engine`); a `Query` is one question put to an engine. None of them changes. Other data gives
+another engine on the same policies; other policies are compiled anew.
 """
 
 from __future__ import annotations
@@ -10,26 +10,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, Unpack
+from weakref import WeakKeyDictionary
 
 from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.hints import near_path
-from doorward.rego.analysis.passes import Options, Program, check, check_query, report
+from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
 from doorward.rego.analysis.resolve import resolve_query
-from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import check_base_data, path_text
-from doorward.rego.builtins import REGISTRY, Environment, Registry
-from doorward.rego.capabilities import Capabilities
+from doorward.rego.builtins import Environment, Registry
 from doorward.rego.clock import CLOCK
+from doorward.rego.code import Code, generate_code
 from doorward.rego.codegen.block import Constants
-from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.program import Linked, Unit, generate, link, unit
+from doorward.rego.codegen.program import Unit, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
-from doorward.rego.collector import postponed
 from doorward.rego.errors import (
     COMPILE_ERROR,
     INTERNAL_ERROR,
@@ -38,93 +35,133 @@ from doorward.rego.errors import (
     EvalError,
     ParseError,
 )
+from doorward.rego.modules import Policy, parse_modules
+from doorward.rego.options import OptionArguments, Options
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
-from doorward.rego.timers import Timers
 from doorward.rego.values import UNDEFINED, check_value, to_python
 
-__all__ = ["Engine", "Query", "parse_term"]
+__all__ = ["Engine", "Policies", "Query", "compile", "parse_term"]
+
+MAX_VARIANTS: Final = 16
+"""Codes kept for queries that replace functions; each is the whole program once more."""
 
 
-@dataclass(frozen=True)
-class Engine:
-    """Policies and data, ready to be asked.
+def compile(modules: Mapping[str, Policy], options: Options | None = None) -> Policies:
+    """The policies that `modules` are: file names to Rego text, or to what was parsed from it
+    (`parse_modules`). CompileError carries every diagnostic, parse errors included.
+    """
+    options = options or Options()
+    with options.measure("rego_module_parse"):
+        parsed = parse_modules(modules, options)
+    with options.measure("rego_module_compile"):
+        checked = CheckOptions(options.strict, options.max_errors, options.schemas)
+        program = check(list(parsed.values()), options.allowed_registry(), checked)
+        return Policies(parsed, options, program)
 
-    `modules` maps file names to Rego text; `data` is what `data` holds besides the rules.
-    CompileError carries every diagnostic, parse errors included. `traced`: evaluations report to
-    their `tracer` each rule and expression they ask, which makes them slower. `max_items`: how much
-    the collections and texts that one evaluation makes may hold together, in items; 64 characters
-    count as one. More is an EvalError. Without it nothing is counted. `capabilities`: what policies
-    and queries may use of all that is there. `schemas`: those that METADATA can name, and under ()
-    that of all input; types are checked against them when compiling, never when evaluating.
-    `rego_versions`: 0 or 1 for files that are not what `v0` says. `rewrite`: what is made of the
-    parsed policies before they are checked. `timers`: where compiling and preparing note how long
-    they took.
+
+class Policies:
+    """Compiled policies, without data; safe in any number of threads.
+
+    `modules` are the policies as they were parsed, by file name.
     """
 
-    modules: Mapping[str, str] = field(default_factory=dict)
-    data: Any = field(default_factory=dict)
-    v0: bool = False
-    strict: bool = False
-    registry: Registry = REGISTRY
-    environment: Environment = field(default_factory=Environment)
-    max_errors: int = 10
-    traced: bool = False
-    max_items: int | None = None
-    capabilities: Capabilities | None = None
-    schemas: Schemas | None = None
-    rego_versions: Mapping[str, int] = field(default_factory=dict)
-    rewrite: Callable[[Mapping[str, Module]], dict[str, Module]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    timers: Timers | None = field(default=None, repr=False, compare=False)
-    _state: _Compiled = field(init=False, repr=False, compare=False)
+    def __init__(self, modules: Mapping[str, Module], options: Options, program: Program) -> None:
+        self.modules = modules
+        self.options = options
+        self.program = program
+        self.code = generate_code(program, options)
+        self._variants: dict[frozenset[str], Code] = {}
+        self._traced: Policies | None = self if options.traced else None
+        self._lock = threading.Lock()
 
-    def __post_init__(self) -> None:
-        check_value(self.data, "data")
-        if self.capabilities is not None:
-            object.__setattr__(self, "registry", self.capabilities.registry(self.registry))
-            limited_net = self.capabilities.environment(self.environment)
-            object.__setattr__(self, "environment", limited_net)
-        with postponed():
-            object.__setattr__(self, "_state", self._compiled())
+    @property
+    def registry(self) -> Registry:
+        """The built-ins that the policies may call."""
+        return self.program.registry
 
-    def _compiled(self) -> _Compiled:
-        with self._measured("rego_module_parse"):
-            parsed = self._parsed()
-        with self._measured("rego_module_compile"):
-            options = Options(self.strict, self.max_errors, self.schemas)
-            program = check(list(parsed.values()), self.registry, options)
-            prints = self.environment.on_print is not None
-            limited = self.max_items is not None
-            return _Compiled(parsed, program, prints=prints, traced=self.traced, limited=limited)
+    def bind(self, data: Any) -> Engine:
+        """The policies with `data`, ready to be asked; nothing is compiled again."""
+        return Engine(data=data, policies=self)
 
-    def _parsed(self) -> dict[str, Module]:
-        parsed: dict[str, Module] = {}
-        errors: list[Diagnostic] = []
-        # METADATA is read only where something asks for it: elsewhere it is a comment, even broken.
-        annotations = self.schemas is not None or any(
-            "rego.metadata." in text for text in self.modules.values()
-        )
-        for name, text in self.modules.items():
-            v0 = self.rego_versions[name] == 0 if name in self.rego_versions else self.v0
-            try:
-                parsed[name] = parse_module(
-                    Source(name, text), v0=v0, annotations=annotations, builtins=self.registry
-                )
-                if self.capabilities is not None:
-                    errors += self.capabilities.problems(parsed[name], v0=v0)
-            except ParseError as error:
-                errors += error.diagnostics
-        if errors:
-            raise CompileError(errors)
-        return parsed if self.rewrite is None else self.rewrite(parsed)
+    def traced(self) -> Policies:
+        """The same policies with code that reports to tracers; nothing is checked again."""
+        with self._lock:
+            if self._traced is None:
+                options = replace(self.options, traced=True)
+                self._traced = Policies(self.modules, options, self.program)
+            return self._traced
 
-    def _measured(self, stage: str) -> AbstractContextManager[None]:
-        return nullcontext() if self.timers is None else self.timers.measure(stage)
+    def code_for(self, mocked: frozenset[str]) -> Code:
+        """The code in which calls of `mocked` are open to replacement."""
+        if mocked <= self.code.plan.mocked:
+            return self.code
+        with self._lock:
+            code = self._variants.get(mocked)
+            if code is None:
+                if len(self._variants) >= MAX_VARIANTS:
+                    self._variants.pop(next(iter(self._variants)))
+                code = generate_code(self.program, self.options, mocked)
+                self._variants[mocked] = code
+            return code
+
+    def emit(self) -> dict[str, str]:
+        """The generated Python of each file, as text."""
+        return {item.file: item.text() for item in self.code.units}
+
+
+class Engine:
+    """Policies and data, ready to be asked; safe in any number of threads.
+
+    The short way in: `modules` maps file names to Rego text, `data` is what `data` holds besides
+    the rules, and what else can be chosen are the fields of `Options` by name. `policies` are those
+    that were compiled before: then there is nothing else to choose.
+    """
+
+    __slots__ = ("_answers", "_lock", "data", "environment", "policies")
+
+    policies: Policies
+    data: Any
+    environment: Environment
+    """What built-ins may reach of the world outside."""
+
+    def __init__(
+        self,
+        modules: Mapping[str, Policy] | None = None,
+        data: Any = None,
+        *,
+        policies: Policies | None = None,
+        **options: Unpack[OptionArguments],
+    ) -> None:
+        data = {} if data is None else data
+        check_value(data, "data")
+        if policies is None:
+            policies = compile(modules or {}, Options(**options))
+        elif modules is not None or options:
+            raise TypeError("modules and options belong to policies that were compiled before")
+        self.policies = policies
+        self.data = data
+        self.environment = policies.options.allowed_environment()
+        self._answers: WeakKeyDictionary[Code, _Answers] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    @property
+    def options(self) -> Options:
+        """What was chosen when the policies were compiled."""
+        return self.policies.options
+
+    @property
+    def registry(self) -> Registry:
+        """The built-ins that policies and queries may call."""
+        return self.policies.registry
+
+    @property
+    def trees(self) -> Mapping[str, Module]:
+        """The policies as they were parsed, by file name."""
+        return self.policies.modules
 
     def check_data(self) -> None:
         """CompileError where a rule stands in a place that `data` fills.
@@ -132,23 +169,17 @@ class Engine:
         In an evaluation the rule wins, and hides the data; who loads policies and data together
         refuses that.
         """
-        errors = check_base_data(self._state.program.modules, self.data)
+        errors = check_base_data(self.policies.program.modules, self.data)
         if errors:
-            raise CompileError(report(errors, self.max_errors))
+            raise CompileError(report(errors, self.options.max_errors))
 
     def with_data(self, data: Any) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
-        check_value(data, "data")
-        new = object.__new__(Engine)
-        for item in fields(self):
-            object.__setattr__(new, item.name, getattr(self, item.name))
-        object.__setattr__(new, "data", data)
-        object.__setattr__(new, "_state", self._state.on_other_data())
-        return new
+        return self.policies.bind(data)
 
-    def with_modules(self, modules: Mapping[str, str]) -> Engine:
+    def with_modules(self, modules: Mapping[str, Policy]) -> Engine:
         """An engine with other policies on the same data."""
-        return replace(self, modules=modules)
+        return compile(modules, self.options).bind(self.data)
 
     def prepare(
         self,
@@ -178,7 +209,7 @@ class Engine:
 
         A number beside the names of rules counts: to the compiler that is an error of types.
         """
-        node = self._state.linked.root
+        node = self.policies.code.linked.root
         for key in path:
             child = node.children.get(key)
             if child is None:
@@ -202,85 +233,33 @@ class Engine:
 
         The query need not make sense, as long as it can be parsed: CompileError otherwise.
         """
-        body, _ = resolve_query(_parse_query(query, v0=self.v0))
-        return read_documents(body, self._state.program.callees)
-
-    @property
-    def trees(self) -> Mapping[str, Module]:
-        """The policies as they were parsed, by file name."""
-        return self._state.parsed
+        body, _ = resolve_query(_parse_query(query, v0=self.options.v0))
+        return read_documents(body, self.policies.program.callees)
 
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""
-        return {item.file: item.text() for item in self._state.units}
+        return self.policies.emit()
+
+    def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
+        """The answers that hold for the data whatever the input is, as far as they are known."""
+        with self._lock:
+            answers = self._answers.get(code)
+            if answers is None:
+                answers = self._answers[code] = _Answers()
+            return answers.strict if strict else answers.lenient
 
 
-MAX_VARIANTS: Final = 16
-"""Programs kept for queries that replace functions; each is the whole code once more."""
+class _Answers:
+    """What rules that do not read the input answer, by their slot.
 
-
-class _Compiled:
-    """A checked program, its code, and the answers that hold for its data.
-
-    Code for queries that replace functions is made apart, when such a query comes.
+    Apart for strict built-in errors, since an answer that is undefined may be an error there.
     """
 
-    def __init__(
-        self,
-        parsed: Mapping[str, Module],
-        program: Program,
-        *,
-        prints: bool,
-        traced: bool,
-        limited: bool,
-        mocked: frozenset[str] = frozenset(),
-    ) -> None:
-        self.parsed = parsed
-        self.program = program
-        self.prints = prints
-        self.traced = traced
-        self.constants = Constants()
-        self.plan = Plan(
-            program.callees,
-            program.constant,
-            program.mocked | mocked,
-            prints=prints,
-            traced=traced,
-            limited=limited,
-        )
-        self.units: list[Unit] = generate(self.plan, self.constants)
-        self.linked: Linked = link(self.plan, self.units, self.constants)
-        # Apart, since an answer that is undefined may be an error where errors are strict.
-        self.answers: dict[bool, dict[int, Any]] = {False: {}, True: {}}
-        self._variants: dict[frozenset[str], _Compiled] = {}
-        self._lock = threading.Lock()
+    __slots__ = ("lenient", "strict")
 
-    def on_other_data(self) -> _Compiled:
-        new = object.__new__(_Compiled)
-        new.__dict__.update(self.__dict__)
-        new.answers = {False: {}, True: {}}
-        new._variants = {}
-        new._lock = threading.Lock()
-        return new
-
-    def mocking(self, names: frozenset[str]) -> _Compiled:
-        """The same program with calls of `names` open to replacement."""
-        if names <= self.plan.mocked:
-            return self
-        with self._lock:
-            found = self._variants.get(names)
-            if found is None:
-                if len(self._variants) >= MAX_VARIANTS:
-                    self._variants.pop(next(iter(self._variants)))
-                found = self._variants[names] = _Compiled(
-                    self.parsed,
-                    self.program,
-                    prints=self.prints,
-                    traced=self.traced,
-                    limited=self.plan.limited,
-                    mocked=names,
-                )
-            return found
+    def __init__(self) -> None:
+        self.lenient: dict[int, Any] = {}
+        self.strict: dict[int, Any] = {}
 
 
 def parse_term(text: str) -> Any:
@@ -311,38 +290,39 @@ class Query:
         self.text = text
         self.strict = strict_builtin_errors
         self.deadline = deadline
-        with engine._measured("rego_query_parse"):
-            self.source: Body = _parse_query(text, v0=engine.v0)
-        if engine.capabilities is not None:
-            problems = engine.capabilities.problems_of_query(self.source)
+        options = engine.options
+        with options.measure("rego_query_parse"):
+            self.source: Body = _parse_query(text, v0=options.v0)
+        if options.capabilities is not None:
+            problems = options.capabilities.problems_of_query(self.source)
             if problems:
                 raise CompileError(problems)
-        path, imported = _surroundings(package, imports, v0=engine.v0)
-        with engine._measured("rego_query_compile"):
+        path, imported = _surroundings(package, imports, v0=options.v0)
+        with options.measure("rego_query_compile"):
             self._compile(path, imported)
 
     def _compile(self, path: tuple[str, ...], imported: tuple[Import, ...]) -> None:
-        engine = self.engine
-        checked = check_query(self.source, engine._state.program, path, imported)
+        policies = self.engine.policies
+        checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
-        state = engine._state.mocking(checked.mocked)
-        self._state = state
-        self._root = state.linked.root
-        self._answers = state.answers[self.strict]
+        self._code = code = policies.code_for(checked.mocked)
+        self._root = code.linked.root
+        self._answers = self.engine.answers(code, strict=self.strict)
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
         self._value = self._single() if len(checked.body) == 1 else None
         # A decision reads the value: code for rows is generated when somebody reads rows.
         self._bindings = self._function(single=False) if self._value is None else None
-        is_plain = not self.strict and engine.max_items is None
+        self._max_items = policies.options.max_items
+        is_plain = not self.strict and self._max_items is None
         self._is_plain = is_plain and self._value is not None
 
     def _single(self) -> Callable[[Evaluation], Any]:
         """What gives the value of the only expression: where that is a rule, its own function."""
-        rule = self._state.plan.only_rule(self.body[0])
+        rule = self._code.plan.only_rule(self.body[0])
         if rule is None:
             return self._function(single=True)
-        answer: Callable[[Evaluation], Any] = self._state.linked.namespace[rule]
+        answer: Callable[[Evaluation], Any] = self._code.linked.namespace[rule]
         return answer
 
     def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
@@ -350,17 +330,17 @@ class Query:
         (code,) = made.functions()
         # What Python does not find among a function's globals it looks for here: so the names of
         # the program are shared by all its queries.
-        names["__builtins__"] = self._state.linked.namespace
+        names["__builtins__"] = self._code.linked.namespace
         return FunctionType(code, names)
 
     def _generate(self, *, single: bool) -> tuple[Unit, dict[str, Any]]:
         """The code, and its names beside those of the program."""
-        state = self._state
-        constants = Constants(shared=state.linked.namespace)
+        plan = self._code.plan
+        constants = Constants(shared=self._code.linked.namespace)
         if single:
-            function = query_value("query.value", self.body[0], state.plan, constants)
+            function = query_value("query.value", self.body[0], plan, constants)
         else:
-            function = query_bindings("query", self.body, self._columns, state.plan, constants)
+            function = query_bindings("query", self.body, self._columns, plan, constants)
         return unit(Source("", self.text), [function]), constants.names
 
     def emit(self) -> str:
@@ -380,7 +360,7 @@ class Query:
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
         if self.strict:
             new.strict = True
-        new.room = engine.max_items
+        new.room = self._max_items
         if now_ns is not None:
             new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline
@@ -391,12 +371,12 @@ class Query:
     @property
     def documents(self) -> Documents:
         """What the query may read: the input and data it reads, and the rules it asks."""
-        return read_documents(self.body, self.engine._state.program.callees)
+        return read_documents(self.body, self.engine.policies.program.callees)
 
     @property
     def near_misses(self) -> dict[str, str]:
         """Paths below `data` that it reads and that lead nowhere, and the ones most like them."""
-        root, data = self.engine._state.program.root, self.engine.data
+        root, data = self.engine.policies.program.root, self.engine.data
         read = [path for path in self.documents.base if path[0] == "data"]
         near = {path: near_path(path, root, data) for path in read}
         return {path_text(path[1:]): found for path, found in near.items() if found is not None}

@@ -11,14 +11,13 @@ import json
 import re
 from typing import Any, Final
 
-from doorward.rego.collector import postponed
 from doorward.rego.numbers import Number, parse_lean, parse_number
 from doorward.rego.values import Value, scrub
 
 __all__ = ["MUCH", "from_json"]
 
 MUCH: Final = 1 << 20
-"""Characters from which equal parts are shared and collections put off."""
+"""Characters from which equal parts are shared."""
 _KEPT: Final = 1 << 14
 """How many strings, and how many numbers, are remembered at a time."""
 
@@ -32,12 +31,11 @@ def from_json(text: str | bytes, *, unique_keys: bool = False) -> Value:
     """
     text = text if isinstance(text, str) else text.decode("utf-8")
     try:
-        if len(text) < MUCH:
-            decoder = _UNIQUE_DECODER if unique_keys else _DECODER
-            value: Value = decoder.decode(text)
+        if len(text) >= MUCH:
+            decoder = _sharing_decoder(unique_keys=unique_keys)
         else:
-            with postponed():
-                value = _sharing_decoder(unique_keys=unique_keys).decode(text)
+            decoder = _UNIQUE_DECODER if unique_keys else _DECODER
+        value: Value = decoder.decode(text)
         return _scrubbed(value) if _SURROGATE_ESCAPE.search(text) else value
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from doorward.rego.analysis.passes import Options, check
+from doorward.rego.analysis.passes import CheckOptions, check
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Module
@@ -27,7 +27,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def find_errors(
-    parsed: Mapping[str, Parsed], registry: Registry, options: Options
+    parsed: Mapping[str, Parsed], registry: Registry, options: CheckOptions
 ) -> list[Diagnostic]:
     """The errors of all files, by place; `parsed` by the names of the files."""
     errors = [error for each in parsed.values() for error in each.errors]
@@ -36,7 +36,7 @@ def find_errors(
 
 
 def _of_the_rest(
-    parsed: Sequence[Parsed], registry: Registry, options: Options
+    parsed: Sequence[Parsed], registry: Registry, options: CheckOptions
 ) -> Sequence[Diagnostic]:
     modules = [each.module for each in parsed if each.module is not None]
     lost = set[str]().union(*(each.lost for each in parsed))

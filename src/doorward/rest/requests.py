@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from contextlib import nullcontext
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -14,8 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from doorward.pdp.config import Server
 from doorward.pdp.loader import LoadError, read_document
+from doorward.rego.collector import gc_paused
 from doorward.rego.golang.json_decoder import MAX_EXPLAINED
 from doorward.rego.golang.json_documents import JSONError, read_json
+from doorward.rego.json_text import MUCH
 from doorward.rego.values import UNDEFINED, Undefined, Value
 from doorward.rest.memory import Room
 
@@ -142,7 +145,8 @@ def _document(body: bytes, content_type: str) -> Value | Undefined:
     try:
         if "yaml" in content_type:
             return read_document("body", body)
-        return read_json(body, trailing=True, most=MAX_EXPLAINED)
+        with gc_paused() if len(body) >= MUCH else nullcontext():
+            return read_json(body, trailing=True, most=MAX_EXPLAINED)
     except LoadError as error:
         what = error.messages[0].removeprefix("body: ")
         raise BadRequest(f"body contains malformed input document: {what}") from None

@@ -14,7 +14,17 @@ from functools import cached_property
 from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
-from doorward.rego import REGISTRY, Capabilities, Engine, Environment, Query, Registry
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    Engine,
+    Environment,
+    Options,
+    Query,
+    Registry,
+    compile,
+    parse_modules,
+)
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.jose.token_cache import VerifiedTokens
@@ -83,13 +93,8 @@ class Suite:
         """What the test that runs now has printed."""
         self.tried: dict[tuple[str, ...], None] = {}
         """The cases that it has tried, by their names."""
-        self.trees: Mapping[str, Module] = {}
-        """The policies as they were parsed."""
-        self.tests: list[Test] = []
         environment = environment or Environment(tokens=VerifiedTokens())
-        self.engine = Engine(
-            modules=loaded.modules,
-            data=loaded.data,
+        options = Options(
             v0=v0,
             rego_versions=loaded.rego_versions,
             max_errors=max_errors,
@@ -97,20 +102,17 @@ class Suite:
             environment=replace(environment, on_print=self._print, on_test_case=self._note_case),
             capabilities=capabilities,
             schemas=schemas,
-            rewrite=self._rewrite,
         )
+        self.trees: Mapping[str, Module] = parse_modules(loaded.modules, options)
+        """The policies as they were parsed."""
+        ready, self.tests = find_tests(self.trees)
+        self.engine = compile(ready, options).bind(loaded.data)
         self.engine.check_data()
-
-    def _rewrite(self, trees: Mapping[str, Module]) -> dict[str, Module]:
-        ready, tests = find_tests(trees)
-        if not self.trees:
-            self.trees, self.tests = trees, tests
-        return ready
 
     @cached_property
     def traced(self) -> Engine:
         """The same policies, reporting what they ask."""
-        return replace(self.engine, traced=True)
+        return self.engine.policies.traced().bind(self.engine.data)
 
     # Rules are asked by their path, under one query that asks nothing: to compile one for each test
     # would cost more than the test.

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.differences import reasons
 
-from doorward.rego.analysis.passes import Options, Program, check, check_query
+from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query
 from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.errors import COMPILE_ERROR, PARSE_ERROR, TYPE_ERROR, Diagnostic, RegoError
@@ -71,7 +71,7 @@ def compiled(
         parse_module(Source(name, text), v0=v0, annotations=metadata)
         for name, text in sorted(modules.items())
     ]
-    return check(parsed, REGISTRY, Options(strict=strict))
+    return check(parsed, REGISTRY, CheckOptions(strict=strict))
 
 
 def query_refusal(query: str, program: Program, *, v0: bool = False) -> set[Said]:

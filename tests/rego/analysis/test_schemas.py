@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from doorward.rego.analysis.passes import Options, check
+from doorward.rego.analysis.passes import CheckOptions, check
 from doorward.rego.analysis.schemas import SchemaError, Schemas, schema_type
 from doorward.rego.analysis.type_errors import type_text
 from doorward.rego.builtins import REGISTRY
@@ -81,7 +81,7 @@ def test_references_that_double_are_not_followed_to_the_end() -> None:
 def refusal(text: str, schemas: Schemas | None = None) -> list[str]:
     module = parse_module(Source("p.rego", text), annotations=True)
     try:
-        check([module], REGISTRY, Options(schemas=schemas))
+        check([module], REGISTRY, CheckOptions(schemas=schemas))
     except CompileError as error:
         return [d.message for d in error.diagnostics]
     return []
@@ -110,4 +110,4 @@ def test_a_package_may_be_described_once() -> None:
     assert refusal(text) == []
     modules = [parse_module(Source(f"{n}.rego", text), annotations=True) for n in "ab"]
     with pytest.raises(CompileError, match=r"package annotation redeclared: a\.rego:1"):
-        check(modules, REGISTRY, Options())
+        check(modules, REGISTRY, CheckOptions())

@@ -72,9 +72,9 @@ called := other(1)
 
 def check_code(engine: Engine) -> None:
     """The generated code is made of what its generator writes, and of nothing else."""
-    namespace = engine._state.linked.namespace
+    namespace = engine.policies.code.linked.namespace
     assert namespace["__builtins__"] == {}
-    for unit in engine._state.units:
+    for unit in engine.policies.code.units:
         local = set(locals_of(unit.tree))
         for node in ast.walk(unit.tree):
             if isinstance(node, ast.stmt):

@@ -186,7 +186,7 @@ def test_no_more_is_kept_than_the_limit_allows() -> None:
     engine = Engine(
         {"a.rego": "package a\n\np if {\n\tsome x in input\n\tf(x)\n}\n\nf(x) if x < 0\n"}
     )
-    traced = Engine(engine.modules, traced=True).prepare("data.a.p")
+    traced = engine.policies.traced().bind({}).prepare("data.a.p")
     evaluation = traced.evaluation(list(range(1000)))
     evaluation.tracer = recorder = Recorder(limit=100)
     traced.value_of(evaluation)

@@ -41,11 +41,11 @@ from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["Options", "Program", "Query", "check", "check_query", "report"]
+__all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CheckOptions:
     """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report.
 
     `schemas` are those that METADATA can name; that of the input stands under ().
@@ -62,7 +62,7 @@ class Program:
 
     modules: list[Module]
     registry: Registry
-    options: Options
+    options: CheckOptions
     root: RuleNode = field(default_factory=lambda: RuleNode(()))
     graph: Dependencies = field(default_factory=Dependencies)
     constant: frozenset[int] = frozenset()
@@ -189,7 +189,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
-def check(modules: Sequence[Module], registry: Registry, options: Options) -> Program:
+def check(modules: Sequence[Module], registry: Registry, options: CheckOptions) -> Program:
     """The program that `modules` make; CompileError with everything that is wrong."""
     program = Program(list(modules), registry, options)
     for step in PASSES:

@@ -7,7 +7,7 @@ data.envoy.authz.allow is false, its default
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from doorward.rego.builtins.registry import Registry
@@ -67,12 +67,9 @@ def explain(
     The engine need not be traced. `mask` is by default made of the input and the data: what they
     name as a credential is not shown.
     """
-    if not engine.traced:
-        engine = replace(engine, traced=True)
-    # Fresh answers: what is remembered of earlier evaluations would not be asked again.
-    prepared = engine.with_data(engine.data).prepare(
-        query, strict_builtin_errors=strict_builtin_errors, deadline=deadline
-    )
+    # Bound anew: what is remembered of earlier evaluations would not be asked again.
+    engine = engine.policies.traced().bind(engine.data)
+    prepared = engine.prepare(query, strict_builtin_errors=strict_builtin_errors, deadline=deadline)
     evaluation = prepared.evaluation(input, now_ns=now_ns)
     evaluation.tracer = recorder = Recorder()
     answer: Any = UNDEFINED

@@ -1,0 +1,59 @@
+"""Policy texts to parsed modules, all of them or every error in them.
+
+What the modules mean together is for the analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from doorward.rego.errors import CompileError, Diagnostic, ParseError
+from doorward.rego.options import Options
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import Module
+from doorward.rego.syntax.parser import parse_module
+
+__all__ = ["Policy", "parse_modules"]
+
+Policy: TypeAlias = str | Module
+"""One policy file: its text, or what was parsed from it."""
+
+
+def parse_modules(
+    policies: Mapping[str, Policy], options: Options | None = None
+) -> dict[str, Module]:
+    """The modules of policy files, by file name. CompileError carries every parse error, and what
+    the capabilities do not allow.
+
+    A module that is parsed already is taken as it is.
+    """
+    options = options or Options()
+    registry = options.allowed_registry()
+    annotations = options.schemas is not None or _uses_metadata(policies.values())
+    modules: dict[str, Module] = {}
+    errors: list[Diagnostic] = []
+    for name, policy in policies.items():
+        v0 = options.is_v0(name)
+        try:
+            if isinstance(policy, str):
+                policy = parse_module(
+                    Source(name, policy), v0=v0, annotations=annotations, builtins=registry
+                )
+            modules[name] = policy
+            if options.capabilities is not None:
+                errors += options.capabilities.problems(policy, v0=v0)
+        except ParseError as error:
+            errors += error.diagnostics
+    if errors:
+        raise CompileError(errors)
+    return modules
+
+
+def _uses_metadata(policies: Iterable[Policy]) -> bool:
+    """Whether a policy reads METADATA: elsewhere it is a comment, even where it is broken."""
+    return any("rego.metadata." in _text(policy) for policy in policies)
+
+
+def _text(policy: Policy) -> str:
+    return policy if isinstance(policy, str) else policy.span.source.text

@@ -1,0 +1,82 @@
+"""How policies are read, checked and compiled: one immutable value for an engine's whole life.
+
+Nothing here reads or compiles; `modules`, `code` and `engine` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from doorward.rego.analysis.schemas import Schemas
+from doorward.rego.builtins import REGISTRY, Environment, Registry
+from doorward.rego.capabilities import Capabilities
+from doorward.rego.timers import Timers
+
+__all__ = ["OptionArguments", "Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be chosen besides policies and data.
+
+    `v0`: policies and queries are Rego v0. `rego_versions`: 0 or 1 for files that differ from that.
+    `strict`: OPA's strict mode of the compiler. `registry`: the built-ins. `environment`: what
+    built-ins may reach of the world outside. `max_errors`: how many errors one CompileError
+    reports. `traced`: evaluations report each rule and expression to their `tracer`, which makes
+    them slower. `max_items`: how much the collections and texts that one evaluation makes may hold
+    together, in items; 64 characters count as one. More is an EvalError. None: nothing is counted.
+    `capabilities`: what policies and queries may use of all that exists. `schemas`: those that
+    METADATA can name, and under () that of all input; types are checked against them when
+    compiling, never when evaluating. `timers`: where compiling and preparing note how long they
+    took.
+    """
+
+    v0: bool = False
+    rego_versions: Mapping[str, int] = field(default_factory=dict)
+    strict: bool = False
+    registry: Registry = REGISTRY
+    environment: Environment = field(default_factory=Environment)
+    max_errors: int = 10
+    traced: bool = False
+    max_items: int | None = None
+    capabilities: Capabilities | None = None
+    schemas: Schemas | None = None
+    timers: Timers | None = field(default=None, repr=False, compare=False)
+
+    def is_v0(self, file: str) -> bool:
+        """Whether a file is read as Rego v0."""
+        version = self.rego_versions.get(file)
+        return self.v0 if version is None else version == 0
+
+    def allowed_registry(self) -> Registry:
+        """The built-ins that the capabilities allow."""
+        allowed = self.capabilities
+        return self.registry if allowed is None else allowed.registry(self.registry)
+
+    def allowed_environment(self) -> Environment:
+        """The environment, with no more hosts than the capabilities allow."""
+        allowed = self.capabilities
+        return self.environment if allowed is None else allowed.environment(self.environment)
+
+    def measure(self, stage: str) -> AbstractContextManager[None]:
+        """Add the time that the body takes to the timer of `stage`, if somebody listens."""
+        return nullcontext() if self.timers is None else self.timers.measure(stage)
+
+
+class OptionArguments(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments; a test compares the two."""
+
+    v0: bool
+    rego_versions: Mapping[str, int]
+    strict: bool
+    registry: Registry
+    environment: Environment
+    max_errors: int
+    traced: bool
+    max_items: int | None
+    capabilities: Capabilities | None
+    schemas: Schemas | None
+    timers: Timers | None

@@ -1,0 +1,81 @@
+"""Policies are compiled once and bound to any number of data."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import CompileError, Engine, Options, compile, parse_modules
+from doorward.rego.explanation.recorder import Recorder
+
+POLICY = {
+    "a.rego": "package a\n\np := count(data.xs)\n\nq if input.x == p\n",
+    "b.rego": "package b\n\nlate := time.now_ns()\n",
+}
+
+
+def test_bound_to_other_data_nothing_is_compiled_again() -> None:
+    policies = compile(POLICY)
+    two, three = policies.bind({"xs": [1, 2]}), policies.bind({"xs": [1, 2, 3]})
+    assert two.prepare("data.a.p").value() == 2
+    assert three.prepare("data.a.p").value() == 3
+    assert two.policies is three.policies is two.with_data({}).policies
+
+
+def test_answers_of_one_data_are_not_those_of_another() -> None:
+    policies = compile(POLICY)
+    first = policies.bind({"xs": [1]}).prepare("data.a.q")
+    second = policies.bind({"xs": [1, 2]}).prepare("data.a.q")
+    assert [first.value({"x": 1}), second.value({"x": 2}), first.value({"x": 1})] == [True] * 3
+
+
+def test_parsed_modules_are_compiled_as_texts_are() -> None:
+    parsed = parse_modules(POLICY)
+    policies = compile(parsed)
+    assert policies.modules == parsed
+    assert policies.emit() == compile(POLICY).emit()
+    assert Engine(parsed).trees == parsed
+
+
+def test_traced_policies_share_the_program_and_are_made_once() -> None:
+    policies = compile(POLICY)
+    traced = policies.traced()
+    assert traced.program is policies.program
+    assert traced.modules is policies.modules
+    assert policies.traced() is traced
+    assert traced.traced() is traced
+    recorder = Recorder()
+    query = traced.bind({"xs": []}).prepare("data.a.q")
+    evaluation = query.evaluation({"x": 0})
+    evaluation.tracer = recorder
+    assert query.value_of(evaluation) is True
+    assert recorder.top
+
+
+def test_replacing_functions_is_compiled_once_for_all_data() -> None:
+    policies = compile(POLICY)
+    query = "data.b.late with time.now_ns as data.n"
+    engines = [policies.bind({"n": n}) for n in (1, 2)]
+    assert [engine.prepare(query).value() for engine in engines] == [1, 2]
+    names = frozenset({"time.now_ns"})
+    assert policies.code_for(names) is policies.code_for(names) is not policies.code
+    assert policies.code_for(frozenset()) is policies.code
+
+
+def test_options_stay_with_the_policies() -> None:
+    policies = compile({"a.rego": "package a\n\np[x] { x := 1 }\n"}, Options(v0=True))
+    engine = policies.bind({})
+    assert engine.options is policies.options
+    assert engine.with_modules({"b.rego": "package b\n\nq { true }\n"}).options.v0
+
+
+def test_policies_leave_nothing_else_to_choose() -> None:
+    policies = compile(POLICY)
+    with pytest.raises(TypeError, match="compiled before"):
+        Engine({}, {}, policies=policies)
+    with pytest.raises(TypeError, match="compiled before"):
+        Engine(policies=policies, strict=True)
+
+
+def test_every_error_is_reported() -> None:
+    with pytest.raises(CompileError, match="2 errors occurred"):
+        compile({"a.rego": "package a\n\np := x\n\nq := y\n"})
