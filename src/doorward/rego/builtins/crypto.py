@@ -1,16 +1,42 @@
-"""Digests and message authentication codes, all in lower-case hexadecimal.
+"""Digests and message authentication codes in lower-case hexadecimal; certificates and keys.
 
-Standard library only. Keys and certificates are the business of `certificates`.
+Certificates are PEM, or base64 of PEM or of DER; the package `x509` reads and verifies them, at the
+time of the clock or the one given. Bounds: those of `x509.reading`, and `MAX_KEYS` keys. Long texts
+are read under the deadline.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable
+from typing import Final
 
-from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.registry.signature import boolean, string
+from doorward.rego.builtins.registry import builtin, refuse_as_first
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, array, boolean, object_, string, tuple_
+from doorward.rego.builtins.x509.chain import Options, Unverified, verified_chain
+from doorward.rego.builtins.x509.objects import certificate_fields
+from doorward.rego.builtins.x509.options import read_options
+from doorward.rego.builtins.x509.private_keys import load_private, private_jwk, private_object
+from doorward.rego.builtins.x509.reading import (
+    bounded,
+    certificate_of,
+    pair_of,
+    pem_blocks,
+    request_of,
+    split_certificates,
+)
+from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import to_bytes
+from doorward.rego.values import Key, Value
+
+MAX_KEYS: Final = 100
+_USUAL: Final = 16
+"""How many times `LONG` a text is from which it is watched: short ones come with each request."""
+
+Object = dict[Key, Value]
+_OBJECT: Final = object_(string, any_)
 
 
 @builtin("crypto.md5", string, returns=string)
@@ -63,3 +89,111 @@ def crypto_hmac_sha512(x: str, key: str) -> str:
 def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
     """Whether two codes are the same, in a time that does not tell where they differ."""
     return hmac.compare_digest(to_bytes(mac1), to_bytes(mac2))
+
+
+@builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
+def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
+    """The objects of one or more certificates."""
+    with context.watching(len(certs) // _USUAL):
+        return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
+
+
+_VERIFIED: Final = tuple_(boolean, array(_OBJECT))
+
+
+@builtin(
+    "crypto.x509.parse_and_verify_certificates",
+    string,
+    returns=_VERIFIED,
+    context=True,
+    pure=False,
+)
+def crypto_x509_parse_and_verify_certificates(context: Context, certs: str) -> list[Value]:
+    """`[true, chain]` from the last certificate to the first, the root, or `[false, []]`."""
+    return _verified(context, certs, lambda: Options(_now(context)), uri_strings=True)
+
+
+@builtin(
+    "crypto.x509.parse_and_verify_certificates_with_options",
+    string,
+    _OBJECT,
+    returns=_VERIFIED,
+    context=True,
+    pure=False,
+)
+def crypto_x509_parse_and_verify_certificates_with_options(
+    context: Context, certs: str, options: Object
+) -> list[Value]:
+    """As without options: CurrentTime (nanoseconds), DNSName, KeyUsages."""
+    return _verified(
+        context, certs, lambda: read_options(options, _now(context)), uri_strings=False
+    )
+
+
+def _now(context: Context) -> int:
+    """Seconds by the clock: a policy's idea of the time does not make a certificate valid."""
+    return context.environment.clock() // 1_000_000_000
+
+
+def _verified(
+    context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
+) -> list[Value]:
+    with context.watching(len(certs) // _USUAL):
+        try:
+            found = split_certificates(certs)
+        except BuiltinError:
+            return [False, []]
+        wanted = options()
+        if len(found) < 2:
+            return [False, []]
+        try:
+            fields = [certificate_fields(octets) for octets in found]
+            chain = verified_chain(fields, wanted, context.check_deadline)
+        except (Unverified, ValueError):
+            return [False, []]
+        return [True, [certificate_of(found[n], uri_strings=uri_strings) for n in chain]]
+
+
+@builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
+def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
+    """The object of a certificate request."""
+    with context.watching(len(csr) // _USUAL):
+        return request_of(bounded(csr))
+
+
+@builtin(
+    "crypto.x509.parse_keypair",
+    string,
+    string,
+    returns=_OBJECT,
+    context=True,
+    refuse=refuse_as_first,
+)
+def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
+    """The object of a certificate chain and the private key of its first certificate."""
+    with context.watching((len(cert) + len(pem)) // _USUAL):
+        return pair_of(cert, pem)
+
+
+@builtin("crypto.x509.parse_rsa_private_key", string, returns=_OBJECT)
+def crypto_x509_parse_rsa_private_key(pem: str) -> Value:
+    """A private key (of any kind, despite the name) as a JWK; null for text without one."""
+    if not pem:
+        raise BuiltinError("input PEM data was empty")
+    blocks = [block for block in pem_blocks(pem) if block.label.endswith("PRIVATE KEY")]
+    return private_jwk(load_private(blocks[0])) if blocks else None
+
+
+@builtin("crypto.parse_private_keys", string, returns=array(_OBJECT))
+def crypto_parse_private_keys(keys: str) -> Value:
+    """The objects of all private keys in PEM, or base64 of PEM; what is none is left out."""
+    if not keys:
+        return None
+    try:
+        blocks = pem_blocks(keys)
+    except BuiltinError:
+        return []
+    found = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
+    if len(found) > MAX_KEYS:
+        raise LimitError(f"more than {MAX_KEYS} private keys")
+    return [private_object(load_private(block)) for block in found]

@@ -26,6 +26,7 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
+from doorward.rego.golang import base64
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url
 from doorward.rego.golang import yaml as go_yaml
@@ -38,31 +39,17 @@ MAX_WHITE: Final = 16 * 1024 * 1024
 MAX_INDENT: Final = 64
 """Longest `indent` and `prefix` of json.marshal_with_options, in characters."""
 
-_STANDARD: Final = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
-_URL: Final = re.compile(rb"[A-Za-z0-9_-]*={0,2}")
-_NO_STANDARD: Final = re.compile(rb"[^A-Za-z0-9+/\r\n]")
-_NO_URL: Final = re.compile(rb"[^A-Za-z0-9_\-\r\n]")
-_TO_URL: Final = bytes.maketrans(b"+/", b"-_")
-_ONLY_URL: Final = bytes.maketrans(b"-_+/", b"+/\0\0")
-_FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
-_FROM_URL_ONLY: Final = bytes.maketrans(b"-_+/", b"+/!!")
-
 
 @builtin("base64.encode", string, returns=string)
 def base64_encode(x: str) -> str:
     """The bytes of `x` in standard base64, padded."""
-    return binascii.b2a_base64(to_bytes(x), newline=False).decode()
+    return base64.encode(to_bytes(x))
 
 
 @builtin("base64.decode", string, returns=string)
 def base64_decode(x: str) -> str:
     """The string whose standard base64 is `x`; line ends in it do not count."""
-    return from_bytes(base64_bytes(x))
-
-
-def base64_bytes(x: str) -> bytes:
-    """The bytes whose standard base64 is `x`; line ends in it do not count."""
-    return _decode(to_bytes(x), _STANDARD)
+    return from_bytes(base64.decode(x))
 
 
 @builtin("base64.is_valid", string, returns=boolean, checked=False)
@@ -70,20 +57,19 @@ def base64_is_valid(x: Value) -> bool:
     """Whether `x` is a string that base64.decode can decode."""
     if not isinstance(x, str):
         return False
-    octets = to_bytes(x).translate(None, b"\r\n")
-    return len(octets) % 4 == 0 and _STANDARD.fullmatch(octets) is not None
+    return base64.is_valid(x)
 
 
 @builtin("base64url.encode", string, returns=string)
 def base64url_encode(x: str) -> str:
     """The bytes of `x` in URL-safe base64, padded."""
-    return _url_encoded(x).decode()
+    return base64.url_encode(to_bytes(x))
 
 
 @builtin("base64url.encode_no_pad", string, returns=string)
 def base64url_encode_no_pad(x: str) -> str:
     """The bytes of `x` in URL-safe base64 without padding."""
-    return _url_encoded(x).rstrip(b"=").decode()
+    return base64.url_encode(to_bytes(x)).rstrip("=")
 
 
 @builtin("base64url.decode", string, returns=string)
@@ -95,74 +81,7 @@ def base64url_decode(x: str) -> str:
             return binascii.a2b_base64(x + "==="[: -len(x) % 4], strict_mode=True).decode()
         except ValueError:
             pass
-    return from_bytes(base64url_bytes(x))
-
-
-def base64url_bytes(x: str) -> bytes:
-    """The bytes whose URL-safe base64 is `x`, padded or not."""
-    octets = to_bytes(x)
-    if b"=" not in octets:
-        # Digits alone, as tokens have them, at half the price; whatever else comes out below.
-        padded = octets + b"==="[: -len(octets) % 4]
-        try:
-            return binascii.a2b_base64(padded.translate(_FROM_URL_ONLY), strict_mode=True)
-        except binascii.Error:
-            pass
-    if not octets.endswith(b"="):
-        rest = len(octets) % 4
-        if rest == 1:
-            raise BuiltinError(f"illegal base64url string: {x}")
-        octets += b"=" * (-rest % 4)
-    return _decode(octets, _URL)
-
-
-def _url_encoded(x: str) -> bytes:
-    return binascii.b2a_base64(to_bytes(x), newline=False).translate(_TO_URL)
-
-
-def _decode(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    plain = octets.translate(_ONLY_URL) if alphabet is _URL else octets
-    # Strict mode lets padding pass that pads nothing.
-    if len(plain) % 4 or plain.endswith(b"==="):
-        return _decode_lines(octets, alphabet)
-    try:
-        return binascii.a2b_base64(plain, strict_mode=True)
-    except binascii.Error:
-        return _decode_lines(octets, alphabet)
-
-
-def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
-    """The bytes of base64 with line ends in it; BuiltinError where Go's decoder gives up."""
-    digits = octets.translate(None, b"\r\n")
-    if len(digits) % 4 or not alphabet.fullmatch(digits):
-        place = _corrupt_at(octets, alphabet)
-        raise BuiltinError(f"illegal base64 data at input byte {place}")
-    return binascii.a2b_base64(digits.translate(_FROM_URL) if alphabet is _URL else digits)
-
-
-def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
-    """Where Go's decoder gives up: it reads four digits at a time."""
-    other = (_NO_URL if alphabet is _URL else _NO_STANDARD).search(octets)
-    end = other.start() if other else len(octets)
-    rest = (end - octets.count(b"\r", 0, end) - octets.count(b"\n", 0, end)) % 4
-    if other:
-        padding = octets[end] == 0x3D and rest >= 2
-        return _corrupt_padding(octets, end, rest) if padding else end
-    start = end
-    for _ in range(rest):
-        start = len(octets[:start].rstrip(b"\r\n")) - 1
-    return max(end - rest, start) if rest else end
-
-
-def _corrupt_padding(octets: bytes, place: int, digits: int) -> int:
-    following = [n for n in range(place + 1, len(octets)) if octets[n] not in b"\r\n"]
-    if digits == 3:
-        return following[0] if following else len(octets)
-    if not following:
-        return len(octets)
-    if octets[following[0]] != 0x3D:
-        return following[0] - 1
-    return following[1] if len(following) > 1 else len(octets)
+    return from_bytes(base64.url_decode(x))
 
 
 @builtin("hex.encode", string, returns=string)

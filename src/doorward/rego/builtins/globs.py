@@ -1,36 +1,23 @@
 """Globs as OPA's library reads them: `*`, `**`, `?`, `[abc]`, `[!a-z]`, `{a,b}` and `\\`.
 
-`*` and `?` stop at a delimiter, `**` does not. Common forms are compared as plain strings, all
-others become an RE2 pattern, so that every glob takes linear time. A glob is at most `MAX_GLOB`
-characters, its braces nest at most `MAX_DEPTH` deep; `CACHED` compiled ones are kept.
+`*` and `?` stop at a delimiter, `**` does not; `globbing.compiler` has the bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypeAlias
-
+from doorward.rego.builtins.globbing.compiler import Matcher, compile_glob
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.operands import refuse_operand
 from doorward.rego.builtins.registry.signature import any_of, array, boolean, null, string
-from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.golang.regexp import matcher, only_small, quote_meta
+from doorward.rego.golang.regexp import only_small
 from doorward.rego.values import Value, kind_name
 
-__all__ = ["CACHED"]
-
-CACHED: Final = 1024
-MAX_DEPTH: Final = 100
-MAX_GLOB: Final = 4096
-
-Matcher: TypeAlias = Callable[[str], bool]
+__all__: list[str] = []
 
 
 def prepare_glob(pattern: str, delimiters: Value) -> Matcher:
     """A function that tells whether a string fits the glob."""
-    return only_small(_compile(pattern, _stops(delimiters)))  # type: ignore[no-any-return] # itself
+    return only_small(compile_glob(pattern, _stops(delimiters)))  # type: ignore[no-any-return] # itself
 
 
 @builtin(
@@ -49,7 +36,7 @@ def glob_match(pattern: Value, delimiters: Value, match: Value) -> bool:
     stops = _stops(delimiters)
     if type(match) is not str:
         raise operand_error(3, match, "string")
-    return _compile(pattern, stops)(match)
+    return compile_glob(pattern, stops)(match)
 
 
 def _stops(delimiters: Value) -> str:
@@ -81,204 +68,3 @@ def _delimiters(delimiters: Value) -> str:
 def glob_quote_meta(pattern: str) -> str:
     """A glob that fits just this text."""
     return "".join([f"\\{char}" if char in "*?\\[]{}" else char for char in pattern])
-
-
-@lru_cache(maxsize=CACHED)
-def _compile(glob: str, stops: str) -> Matcher:
-    if len(glob) > MAX_GLOB or len(stops) > MAX_GLOB:
-        raise LimitError(f"pattern is longer than {MAX_GLOB} characters")
-    parts = _Parser(glob).parts()
-    plain = _plain(parts, stops)
-    if plain is not None:
-        return plain
-    stop = f"[^{_class(stops)}]" if stops else "."
-    expression = "".join([part.expression(stop) for part in parts])
-    if len(parts) == 1 and _is_one_of_others(parts[0]):
-        # A character of its own that is only said not to be some others may also not be there.
-        expression += "?"
-    return matcher(f"(?s)\\A(?:{expression})\\z")  # type: ignore[no-any-return] # a Matcher
-
-
-def _class(characters: str) -> str:
-    return "".join([f"\\x{{{ord(char):x}}}" for char in characters])
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    text: str
-
-    def expression(self, _stop: str) -> str:
-        return quote_meta(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wild:
-    """`*`, `**` or `?`."""
-
-    sign: str
-
-    def expression(self, stop: str) -> str:
-        return {"*": f"{stop}*", "**": ".*", "?": stop}[self.sign]
-
-
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """`[abc]` or `[a-z]`, as the inside of an RE2 class."""
-
-    inside: str
-
-    def expression(self, _stop: str) -> str:
-        return f"[{self.inside}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """`{a,b}`."""
-
-    options: tuple[tuple[Part, ...], ...]
-
-    def expression(self, stop: str) -> str:
-        texts = ["".join([part.expression(stop) for part in option]) for option in self.options]
-        return f"(?:{'|'.join(texts)})"
-
-
-Part: TypeAlias = _Text | _Wild | _Class | _Choice
-
-
-def _is_one_of_others(part: Part) -> bool:
-    """Whether a part stands for any character but some."""
-    if isinstance(part, _Class):
-        return part.inside.startswith("^")
-    return isinstance(part, _Wild) and part.sign == "?"
-
-
-class _Parser:
-    def __init__(self, glob: str) -> None:
-        self.glob = glob
-        self.at = 0
-
-    def parts(self) -> list[Part]:
-        """glob = { text | "*" | "**" | "?" | class | "{" glob { "," glob } "}" }"""
-        options: list[list[list[Part]]] = []
-        here: list[Part] = []
-        while self.at < len(self.glob):
-            char = self.glob[self.at]
-            self.at += 1
-            if char == "{":
-                if len(options) == MAX_DEPTH:
-                    raise LimitError(f"braces are nested more than {MAX_DEPTH} deep")
-                options.append([here])
-                here = []
-            elif options and char in ",}":
-                options[-1].append(here)
-                here = []
-                if char == "}":
-                    outer, *inner = options.pop()
-                    here = [*outer, _choice(inner)]
-            else:
-                here.append(self.part(char, nested=bool(options)))
-        while options:  # braces left open are closed by the end
-            outer, *inner = options.pop()
-            here = [*outer, _choice([*inner, here])]
-        return here
-
-    def part(self, char: str, *, nested: bool) -> Part:
-        if char == "?":
-            return _Wild("?")
-        if char == "*":
-            if self.glob.startswith("*", self.at):
-                self.at += 1
-                return _Wild("**")
-            return _Wild("*")
-        if char == "[":
-            return self.range()
-        self.at -= 1
-        return _Text(self.text("?*[{},"[: 6 if nested else 4]))
-
-    def text(self, breakers: str) -> str:
-        out: list[str] = []
-        while self.at < len(self.glob) and self.glob[self.at] not in breakers:
-            if self.glob[self.at] == "\\":
-                self.at += 1
-            out.append(self.glob[self.at : self.at + 1])
-            self.at += 1
-        return "".join(out)
-
-    def range(self) -> _Class:
-        negated = self.glob.startswith("!", self.at)
-        self.at += negated
-        if self.at >= len(self.glob):
-            raise BuiltinError("unexpected end of input")
-        if self.glob.startswith("-", self.at + 1):
-            inside = self.bounds()
-        else:
-            inside = _class(self.text("]"))
-        if self.at >= len(self.glob):
-            raise BuiltinError("unexpected end of input")
-        self.at += 1  # over the `]` that both ways of reading stop at
-        if not inside:
-            raise BuiltinError("could not parse range")
-        return _Class(("^" if negated else "") + inside)
-
-    def bounds(self) -> str:
-        low, high = self.glob[self.at], self.glob[self.at + 2 : self.at + 3]
-        self.at += 3
-        if not high:
-            raise BuiltinError("unexpected end of input")
-        if self.at >= len(self.glob):
-            raise BuiltinError("unexpected end of input")
-        if self.glob[self.at] != "]":
-            raise BuiltinError("expected close range character")
-        if high < low:
-            raise BuiltinError(f"hi character '{high}' should be greater than lo '{low}'")
-        return f"{_class(low)}-{_class(high)}" if low != "\0" else ""
-
-
-def _choice(options: list[list[Part]]) -> _Choice:
-    return _Choice(tuple(map(tuple, options)))
-
-
-def _plain(parts: list[Part], stops: str) -> Matcher | None:
-    """The forms that need no pattern: a text, and a text around one `*` or `**`."""
-    texts = [part.text for part in parts if isinstance(part, _Text)]
-    wilds = [part for part in parts if isinstance(part, _Wild) and part.sign != "?"]
-    if len(texts) + len(wilds) != len(parts) or len(wilds) > 1:
-        return None
-    if not wilds:
-        whole = "".join(texts)
-        return whole.__eq__
-    place = parts.index(wilds[0])
-    head, tail = "".join(texts[:place]), "".join(texts[place:])
-    if wilds[0].sign == "**" or not stops:
-        return _around(head, tail)
-    return _around_no(stops, head, tail)
-
-
-def _around(head: str, tail: str) -> Matcher:
-    least = len(head) + len(tail)
-
-    def match(value: str) -> bool:
-        return len(value) >= least and value.startswith(head) and value.endswith(tail)
-
-    return match
-
-
-def _around_no(stops: str, head: str, tail: str) -> Matcher:
-    start, cut = len(head), len(tail)
-
-    def match_one(value: str) -> bool:
-        end = len(value) - cut
-        return (
-            end >= start
-            and value.startswith(head)
-            and value.endswith(tail)
-            and value.find(stops, start, end) < 0
-        )
-
-    def match_many(value: str) -> bool:
-        end = len(value) - cut
-        if end < start or not (value.startswith(head) and value.endswith(tail)):
-            return False
-        return not any([value.find(stop, start, end) >= 0 for stop in stops])
-
-    return match_one if len(stops) == 1 else match_many

@@ -1,17 +1,36 @@
-"""Objects: reading by path, keys, selections and unions.
+"""Objects: reading by path, keys, selections and unions; JSON patches and JSON Schema.
 
-A path is an array of keys; through an array it goes by index, through a set by member.
+A path is an array of keys; through an array it goes by index, through a set by member. The paths of
+json.filter, json.remove and json.patch are pointers (`json_patch.pointers`); an `EditTree` bounds
+what a patch makes. `json_schema` reads schemas (drafts 4, 6 and 7) and matches documents:
+references reach only into the schema itself, patterns are RE2, the words are OPA's.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
+from doorward.rego.builtins.json_patch.edit_tree import EditTree
+from doorward.rego.builtins.json_patch.operations import apply_patch
+from doorward.rego.builtins.json_patch.pointers import select, without
+from doorward.rego.builtins.json_schema.preparing import prepare_schema, read_json
+from doorward.rego.builtins.json_schema.rules import findings
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import refuse_operand
-from doorward.rego.builtins.registry.signature import any_, any_of, array, object_, set_
-from doorward.rego.errors import OperandError
+from doorward.rego.builtins.registry.signature import (
+    ObjectType,
+    any_,
+    any_of,
+    array,
+    boolean,
+    null,
+    object_,
+    set_,
+    string,
+    tuple_,
+)
+from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.numbers import Number
 from doorward.rego.values import (
     UNDEFINED,
@@ -21,6 +40,7 @@ from doorward.rego.values import (
     equal,
     kind_name,
     to_key,
+    to_python,
 )
 
 __all__ = ["at_path", "child"]
@@ -191,3 +211,81 @@ def _holds_run(items: list[Value], run: list[Value]) -> bool:
         if at == len(run):
             return True
     return False
+
+
+_PATHS = any_of(
+    set_(any_of(string, array(any_))),
+    array(any_of(string, array(any_))),
+)
+_PATCHES = array(object_(any_, any_, op=string, path=any_))
+
+
+@builtin("json.filter", _OBJECT, _PATHS, returns=any_, looks=True)
+def json_filter(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
+    """The object with only what lies at the paths."""
+    return select(object_, paths)
+
+
+@builtin("json.remove", _OBJECT, _PATHS, returns=any_, looks=True)
+def json_remove(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
+    """The object without what lies at the paths."""
+    return without(object_, paths)
+
+
+@builtin("json.patch", any_, _PATCHES, returns=any_, context=True)
+def json_patch(context: Context, document: Value, patches: list[Value]) -> Value:
+    """The document after the operations of RFC 6902: add, remove, replace, move, copy, test.
+
+    One operation that fails fails all. Members of a set are addressed by themselves.
+    """
+    tree = EditTree(context, document)
+    for patch in context.paced(patches, 1):
+        apply_patch(tree, patch)
+    return tree.value
+
+
+MAX_ERRORS: Final = 1000
+"""Most findings that json.match_schema lists."""
+
+_JSON: Final = any_of(string, object_(any_, any_))
+_FINDING: Final = ObjectType(
+    fields=(("error", string), ("type", string), ("field", string), ("desc", string))
+)
+
+
+@builtin(
+    "json.match_schema",
+    _JSON,
+    _JSON,
+    returns=tuple_(boolean, array(_FINDING)),
+    context=True,
+    checked=False,
+)
+def json_matchprepare_schema(context: Context, document: Value, schema: Value) -> list[Value]:
+    """`[true, []]`, or `[false, errors]` for a document that is not as its schema says.
+
+    Both are objects, or strings that hold JSON.
+    """
+    instance = read_json(document)
+    read = prepare_schema(context, schema)
+    try:
+        found = findings(read, to_python(instance), MAX_ERRORS, context.check_deadline)
+    except RecursionError:
+        raise LimitError("document or schema is nested too deeply") from None
+    return [not found, found]
+
+
+@builtin(
+    "json.verify_schema",
+    _JSON,
+    returns=tuple_(boolean, any_of(string, null)),
+    context=True,
+    checked=False,
+)
+def json_verifyprepare_schema(context: Context, schema: Value) -> list[Value]:
+    """`[true, null]`, or `[false, why]` for what is not a JSON Schema."""
+    try:
+        prepare_schema(context, schema)
+    except BuiltinError as error:
+        return [False, f"jsonschema: {error}"]
+    return [True, None]

@@ -29,6 +29,7 @@ from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
 from doorward.rego.golang.strings import lower as go_lower
 from doorward.rego.golang.strings import upper as go_upper
+from doorward.rego.golang.templates import render
 from doorward.rego.numbers import AnyNumber, Number, number_text
 from doorward.rego.values import Key, Value, kind_name, sorted_keys, sorted_values, to_rego
 
@@ -380,3 +381,9 @@ def _argument(value: Any) -> Argument:
         number = float(text)
         return text if number in (float("inf"), float("-inf")) else number
     return to_rego(value)
+
+
+@builtin("strings.render_template", string, object_(string, any_), returns=string, context=True)
+def strings_render_template(context: Context, value: str, variables: dict[Key, Value]) -> str:
+    """Go's `text/template` with `variables` as its dot; a missing key is `<undefined>`."""
+    return render(value, variables, context.check_deadline)

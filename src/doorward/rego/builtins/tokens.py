@@ -21,7 +21,6 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.encoding import (
-    base64url_bytes,
     base64url_decode,
     base64url_encode_no_pad,
 )
@@ -31,6 +30,7 @@ from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import base64
 from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.golang.octets import to_bytes
 from doorward.rego.numbers import exact
@@ -68,7 +68,7 @@ class _Token:
         return to_bytes(f"{self.header}.{self.payload}")
 
     def decoded_signature(self) -> bytes:
-        return base64url_bytes(self.signature)
+        return base64.url_decode(self.signature)
 
     def decoded_header(self) -> Object:
         if len(self.header) <= MAX_HEADER_KEPT:

@@ -23,8 +23,8 @@ from tests.rego.builtins.x509.test_certificates import (
     verify,
 )
 
-from doorward.rego.builtins.certificates import MAX_KEY
 from doorward.rego.builtins.x509.der import Element, read
+from doorward.rego.builtins.x509.private_keys import MAX_KEY
 from doorward.rego.errors import BuiltinError, LimitError
 
 

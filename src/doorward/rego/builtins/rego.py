@@ -1,4 +1,4 @@
-"""Rego about Rego: modules as objects, the runtime, notes for a trace.
+"""Rego about Rego: modules as objects, the annotations of a rule.
 
 `rego.metadata.chain` and `rego.metadata.rule` are only declared here: what they give is known when
 a policy is compiled, and the compiler puts it in their place.
@@ -10,7 +10,7 @@ from typing import Final
 
 from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.registry.context import Context
-from doorward.rego.builtins.registry.signature import any_, array, boolean, object_, string
+from doorward.rego.builtins.registry.signature import any_, array, object_, string
 from doorward.rego.errors import BuiltinError, Diagnostic, LimitError, ParseError
 from doorward.rego.golang.octets import scrub
 from doorward.rego.source import Source
@@ -63,18 +63,6 @@ def _with_line(diagnostic: Diagnostic) -> str:
         return str(diagnostic)
     column = min(span.col, len(text.rstrip()))
     return f"{diagnostic}\n\t{text}\n\t{' ' * (column - 1)}^"
-
-
-@builtin("opa.runtime", returns=object_(string, any_), context=True, pure=False)
-def opa_runtime(context: Context) -> Value:
-    """What is known of the process: its configuration, environment and version, as far as told."""
-    return from_python(context.environment.runtime)
-
-
-@builtin("trace", string, returns=boolean)
-def trace(note: str) -> bool:
-    """True. The note is for explanations of a decision."""
-    return True
 
 
 @builtin("rego.metadata.chain", returns=array(any_))

@@ -1,0 +1,83 @@
+"""The operations of RFC 6902 on a document under edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from doorward.rego.builtins.json_patch.edit_tree import EditTree, Path
+from doorward.rego.builtins.json_patch.pointers import read_path
+from doorward.rego.errors import BuiltinError
+from doorward.rego.values import Key, Value, equal, kind_name, to_rego
+
+__all__ = ["apply_patch"]
+
+Object = dict[Key, Value]
+
+
+def apply_patch(tree: EditTree, patch: Value) -> None:
+    """Edit the tree as one object of a JSON patch says."""
+    if not isinstance(patch, dict):
+        raise BuiltinError(
+            "must be an array of JSON-Patch objects, but at least one element is not an object"
+        )
+    path = read_path(_attribute(patch, "path"))
+    _OPERATIONS[_operation(patch)](tree, path, patch)
+
+
+def _operation(patch: Object) -> str:
+    operation = _attribute(patch, "op")
+    if not isinstance(operation, str):
+        raise BuiltinError(f"attribute 'op' must be a string but found: {kind_name(operation)}")
+    if operation not in _OPERATIONS:
+        raise BuiltinError(f"unrecognized op: '{operation}'")
+    return operation
+
+
+def _attribute(patch: Object, name: str) -> Value:
+    if name not in patch:
+        raise BuiltinError(f"missing required attribute '{name}'")
+    return patch[name]
+
+
+def _add(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.insert(path, _attribute(patch, "value"))
+
+
+def _remove_at(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.delete(path)
+
+
+def _replace(tree: EditTree, path: Path, patch: Object) -> None:
+    value = _attribute(patch, "value")
+    tree.delete(path)
+    tree.insert(path, value)
+
+
+def _move(tree: EditTree, path: Path, patch: Object) -> None:
+    source = read_path(_attribute(patch, "from"))
+    value = tree.value_at(source)
+    tree.delete(source)
+    tree.insert(path, value)
+
+
+def _copy(tree: EditTree, path: Path, patch: Object) -> None:
+    tree.copy(read_path(_attribute(patch, "from")), path)
+
+
+def _test(tree: EditTree, path: Path, patch: Object) -> None:
+    value = tree.value_at(path)
+    wanted = _attribute(patch, "value")
+    if not equal(wanted, value):
+        expected = f"Expected: {to_rego(wanted)}\n\nFound: {to_rego(value)}"
+        raise BuiltinError(f"value from EditTree != patch value.\n\n{expected}")
+
+
+_OPERATIONS: Final[dict[str, Callable[[EditTree, Path, Object], None]]] = {
+    "add": _add,
+    "copy": _copy,
+    "move": _move,
+    "remove": _remove_at,
+    "replace": _replace,
+    "test": _test,
+}

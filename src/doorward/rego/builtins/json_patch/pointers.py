@@ -1,0 +1,88 @@
+"""JSON pointers, and what a document is with only, or without, what lies at them.
+
+A pointer is a string with `/` between its steps (`~1` for a slash, `~0` for a tilde), or an array
+of steps. Values are never edited in place.
+"""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.registry.operands import refuse_operand
+from doorward.rego.values import Key, Value, from_key, kind_name, sorted_values, to_key
+
+__all__ = ["Path", "read_path", "select", "without"]
+
+Path = list[Value]
+
+
+def read_path(given: Value) -> Path:
+    """The steps of a pointer."""
+    if isinstance(given, str):
+        if not given:
+            return []
+        steps = given.lstrip("/").split("/")
+        return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+    if isinstance(given, list):
+        return given
+    wanted = "one of {set, array} containing string paths or array of path segments"
+    refuse_operand(2, wanted, kind_name(given))
+
+
+def select(value: Value, paths: list[Value] | frozenset[Key]) -> Value:
+    """The value with only what lies at the paths."""
+    return _filter(value, _tree(paths))
+
+
+def without(value: Value, paths: list[Value] | frozenset[Key]) -> Value:
+    """The value without what lies at the paths."""
+    return _remove(value, _tree(paths))
+
+
+class _Tree(dict[Key, "_Tree | None"]):
+    """Paths by their steps; None where one ends."""
+
+
+def _tree(paths: list[Value] | frozenset[Key]) -> _Tree:
+    root = _Tree()
+    given = paths if isinstance(paths, list) else sorted_values(paths)
+    for path in [read_path(item) for item in given]:
+        node: _Tree | None = root
+        for step in path[:-1]:
+            if node is not None:  # None: a shorter path ends here and takes everything below
+                node = node.setdefault(to_key(step), _Tree())
+        if path and node is not None:
+            node[to_key(path[-1])] = None
+    return root
+
+
+def _filter(value: Value, tree: _Tree | None) -> Value:
+    if tree is None:
+        return value
+    if isinstance(value, dict):
+        keys = tree if len(value) < len(tree) else value
+        return {k: _filter(value[k], tree[k]) for k in keys if k in value and k in tree}
+    if isinstance(value, list):
+        return [_filter(v, tree[str(n)]) for n, v in enumerate(value) if str(n) in tree]
+    if isinstance(value, frozenset):
+        return frozenset(to_key(_filter(from_key(k), tree[k])) for k in value if k in tree)
+    return value
+
+
+def _remove(value: Value, tree: _Tree) -> Value:
+    if isinstance(value, dict):
+        return {k: _less(v, tree, k) for k, v in value.items() if not _ends(tree, k)}
+    if isinstance(value, list):
+        kept = [(str(n), v) for n, v in enumerate(value) if not _ends(tree, str(n))]
+        return [_less(v, tree, step) for step, v in kept]
+    if isinstance(value, frozenset):
+        kept_members = [k for k in value if not _ends(tree, k)]
+        return frozenset(to_key(_less(from_key(k), tree, k)) for k in kept_members)
+    return value
+
+
+def _ends(tree: _Tree, step: Key) -> bool:
+    return step in tree and tree[step] is None
+
+
+def _less(value: Value, tree: _Tree, step: Key) -> Value:
+    below = tree.get(step)
+    return value if below is None else _remove(value, below)

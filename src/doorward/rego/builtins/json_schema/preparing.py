@@ -1,0 +1,41 @@
+"""Operands of the built-ins for JSON Schema become documents and schemas, kept once prepared."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from doorward.rego.builtins.json_schema.reader import read_schema
+from doorward.rego.builtins.json_schema.rules import Schema
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang.json import marshal, unmarshal
+from doorward.rego.values import Value
+
+__all__ = ["prepare_schema", "read_json"]
+
+
+def read_json(value: Value) -> Value:
+    """A document, or one that a string holds as JSON."""
+    if isinstance(value, str):
+        try:
+            return unmarshal(value)
+        except BuiltinError:
+            raise BuiltinError("invalid JSON string") from None
+    if not isinstance(value, (dict, list)):
+        raise BuiltinError("wrong type, expected string or object")
+    return value
+
+
+def prepare_schema(context: Context, schema: Value) -> Schema:
+    """The schema to match documents with; BuiltinError for what is not one."""
+    text = marshal(read_json(schema))
+    with context.watching(len(text)):
+        return _kept_schema(text)
+
+
+@lru_cache(maxsize=64)
+def _kept_schema(text: str) -> Schema:
+    try:
+        return read_schema(unmarshal(text))
+    except RecursionError:
+        raise LimitError("schema is nested too deeply") from None

@@ -1,0 +1,16 @@
+"""The process that evaluates: what it tells a policy about itself."""
+
+from __future__ import annotations
+
+from doorward.rego.builtins.registry import builtin
+from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.signature import any_, object_, string
+from doorward.rego.values import Value, from_python
+
+__all__: list[str] = []
+
+
+@builtin("opa.runtime", returns=object_(string, any_), context=True, pure=False)
+def opa_runtime(context: Context) -> Value:
+    """What is known of the process: its configuration, environment and version, as far as told."""
+    return from_python(context.environment.runtime)

@@ -1,0 +1,70 @@
+"""The options of a verification: an object of a policy becomes `chain.Options`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.rego.builtins.x509.chain import Options
+from doorward.rego.errors import BuiltinError
+from doorward.rego.numbers import exact
+from doorward.rego.values import Key, Value, iterate, sorted_keys
+
+__all__ = ["read_options"]
+
+Object = dict[Key, Value]
+
+_PURPOSES: Final = (
+    "KeyUsageAny",
+    "KeyUsageServerAuth",
+    "KeyUsageClientAuth",
+    "KeyUsageCodeSigning",
+    "KeyUsageEmailProtection",
+    "KeyUsageIPSECEndSystem",
+    "KeyUsageIPSECTunnel",
+    "KeyUsageIPSECUser",
+    "KeyUsageTimeStamping",
+    "KeyUsageOCSPSigning",
+    "KeyUsageMicrosoftServerGatedCrypto",
+    "KeyUsageNetscapeServerGatedCrypto",
+    "KeyUsageMicrosoftCommercialCodeSigning",
+    "KeyUsageMicrosoftKernelCodeSigning",
+)
+
+
+def read_options(given: Object, now: int) -> Options:
+    name, purposes = "", Options(now).purposes
+    for key in sorted_keys(given):
+        value = given[key]
+        if key == "DNSName":
+            if not isinstance(value, str):
+                raise BuiltinError("'DNSName' should be a string")
+            name = value
+        elif key == "CurrentTime":
+            now = _whole("CurrentTime", value) // 1_000_000_000
+        elif key == "MaxConstraintComparisons":
+            _whole("MaxConstraintComparisons", value)
+        elif key == "KeyUsages":
+            purposes = _purposes(value) or purposes
+        else:
+            raise BuiltinError("invalid key option")
+    return Options(now, name, purposes)
+
+
+def _whole(name: str, value: Value) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BuiltinError(f"'{name}' should be a number")
+    number = exact(value)
+    if not isinstance(number, int):
+        raise BuiltinError(f"'{name}' should be a valid int64 number")
+    return number
+
+
+def _purposes(value: Value) -> tuple[int, ...]:
+    if not isinstance(value, (list, frozenset)):
+        raise BuiltinError("'KeyUsages' should be an Array or Set")
+    names = [item for _, item in iterate(value)]
+    wrong = [str(name) for name in names if name not in _PURPOSES]
+    if wrong:
+        shown = " ".join(wrong)
+        raise BuiltinError(f"invalid entries for 'KeyUsages' found: [{shown}]")
+    return tuple(_PURPOSES.index(str(name)) for name in names)

@@ -1,0 +1,124 @@
+"""PEM, or base64 of PEM or of DER, becomes certificates, requests and pairs of certificate and key.
+
+Bounds: `MAX_TEXT` characters, `MAX_CERTIFICATES` certificates.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from itertools import islice
+from typing import Final
+
+from doorward.rego.builtins.x509 import pem
+from doorward.rego.builtins.x509.der import read_all
+from doorward.rego.builtins.x509.objects import certificate_object, request_object
+from doorward.rego.builtins.x509.private_keys import load_private, private_object, public_numbers
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import base64
+from doorward.rego.golang.octets import from_bytes
+from doorward.rego.values import Key, Value
+
+__all__ = [
+    "MAX_CERTIFICATES",
+    "MAX_TEXT",
+    "bounded",
+    "certificate_of",
+    "pair_of",
+    "pem_blocks",
+    "request_of",
+    "split_certificates",
+]
+
+MAX_TEXT: Final = 4 * 1024 * 1024
+MAX_CERTIFICATES: Final = 100
+
+Object = dict[Key, Value]
+_BEGIN: Final = "-----BEGIN"
+_MALFORMED: Final = "x509: malformed certificate"
+
+
+def certificate_of(octets: bytes, *, uri_strings: bool) -> Object:
+    try:
+        return certificate_object(octets, uri_strings=uri_strings)
+    except (ValueError, IndexError):
+        raise BuiltinError(_MALFORMED) from None
+
+
+def bounded(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise LimitError(f"longer than {MAX_TEXT} characters")
+    return text
+
+
+def split_certificates(text: str) -> list[bytes]:
+    """The DER of each certificate."""
+    if not bounded(text).startswith(_BEGIN):
+        octets = base64.decode(text)
+        if not octets.startswith(_BEGIN.encode()):
+            return _split(octets)
+        text = from_bytes(octets)
+    blocks, _ = pem.decode_all(text)
+    for block in blocks:
+        if block.label != "CERTIFICATE":
+            raise BuiltinError(f"PEM block type is '{block.label}', expected CERTIFICATE")
+    return _split(b"".join([block.octets for block in blocks]))
+
+
+def _split(octets: bytes) -> list[bytes]:
+    try:
+        found = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
+    except ValueError:
+        raise BuiltinError(_MALFORMED) from None
+    if len(found) > MAX_CERTIFICATES:
+        raise LimitError(f"more than {MAX_CERTIFICATES} certificates")
+    for der in found:
+        certificate_of(der, uri_strings=False)
+    return found
+
+
+def request_of(text: str) -> Object:
+    octets = b""
+    if not text.startswith("-----BEGIN CERTIFICATE REQUEST-----"):
+        octets = base64.decode(text)
+        text = from_bytes(octets)
+    block, _ = pem.decode(text)
+    if block is not None and block.label != "CERTIFICATE REQUEST":
+        raise BuiltinError("invalid PEM-encoded certificate signing request")
+    try:
+        return request_object(block.octets if block else octets)
+    except (ValueError, IndexError) as error:
+        raise BuiltinError(f"asn1: structure error: {error}") from None
+
+
+def pair_of(cert: str, pem: str) -> Object:
+    certificates = split_certificates(cert)
+    if not certificates:
+        raise BuiltinError("tls: failed to find any PEM data in certificate input")
+    leaf = certificate_of(certificates[0], uri_strings=False)
+    keys = [block for block in pem_blocks(pem) if block.label.endswith("PRIVATE KEY")]
+    if not keys:
+        raise BuiltinError("tls: failed to find any PEM data in key input")
+    key = load_private(keys[0])
+    public = public_numbers(key)
+    if type(public) is not type(leaf["PublicKey"]) or _kind(public) != _kind(leaf["PublicKey"]):
+        raise BuiltinError("tls: private key type does not match public key type")
+    if public != leaf["PublicKey"]:
+        raise BuiltinError("tls: private key does not match public key")
+    return {
+        "Certificate": [b64encode(octets).decode() for octets in certificates],
+        "PrivateKey": private_object(key),
+        "SupportedSignatureAlgorithms": None,
+        "OCSPStaple": None,
+        "SignedCertificateTimestamps": None,
+        "Leaf": leaf,
+    }
+
+
+def _kind(public: Value) -> list[str]:
+    return sorted(map(str, public)) if isinstance(public, dict) else []
+
+
+def pem_blocks(text: str) -> list[pem.Block]:
+    if not bounded(text).startswith(_BEGIN):
+        text = from_bytes(base64.decode(text))
+    return pem.decode_all(text)[0]
