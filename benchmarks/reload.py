@@ -39,7 +39,13 @@ class Point:
         self.write(0)
         self.pdp = PDP(self.read())
         paths = (str(folder),)
-        self.watcher = Watcher(Sources(paths).files, self.read, self.pdp.replace, health=Health())
+        self.watcher = Watcher(
+            Sources(paths).files,
+            self.read,
+            self.pdp.replace,
+            health=Health(),
+            building=self.pdp.turns.building,
+        )
 
     def read(self) -> Snapshot:
         return read([str(self.folder)])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
+from tests.waiting import wait_until
 
 from doorward import edge
 from doorward.edge import FAULTS, Edge, Part, Parts, counts, repeat
@@ -33,17 +33,8 @@ def in_thread(work: Callable[[], object]) -> object:
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
-    thread.join(10)
+    thread.join()
     return found[0]
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError, SystemExit])
@@ -145,7 +136,7 @@ def test_a_part_whose_thread_ended_is_dead() -> None:
     part.thread.start()
     alive = part.problem
     end.set()
-    part.thread.join(10)
+    part.thread.join()
     assert (alive, part.problem) == (None, "dead")
 
 
@@ -180,13 +171,13 @@ def test_a_loop_outlives_whatever_a_round_raises(
 
     thread = threading.Thread(target=repeat, args=(step, mine), kwargs={"stop": stop, "part": part})
     thread.start()
-    assert until(lambda: rounds > 5)
+    wait_until(lambda: rounds > 5)
     assert part.problem == "failing"
     broken = False
-    assert until(lambda: part.problem is None)
+    wait_until(lambda: part.problem is None)
     assert thread.is_alive()
     stop.set()
-    thread.join(10)
+    thread.join()
     assert not thread.is_alive()
     assert mine.count >= 5
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.edge import Parts
 from doorward.pdp import decision_log
@@ -40,7 +40,7 @@ class Lines:
         self.fails = False
 
     def write(self, lines: bytes) -> None:
-        self.open.wait(10)
+        self.open.wait(PATIENCE)
         if self.fails:
             raise BrokenPipeError
         self.content += lines
@@ -232,10 +232,10 @@ def test_an_event_that_fails_is_lost_and_the_next_is_written(error: BaseExceptio
     snapshot = snapshot_of()
     for number in range(5):
         log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
-    assert until(lambda: log.lost == {"event": 5})
+    wait_until(lambda: log.lost == {"event": 5})
     failing.clear()
     log.record(Decision("last", "a"), UNDEFINED, snapshot)
-    assert until(lambda: bool(lines.content))
+    wait_until(lambda: bool(lines.content))
     assert parts.problems == {"decision-log": None}
     log.close()
     assert [event["decision_id"] for event in lines.events] == ["last"]
@@ -260,12 +260,12 @@ def test_a_writer_that_fails_in_any_way_is_counted_and_asked_again(error: BaseEx
         log.record(Decision(f"{number}", "a"), UNDEFINED, snapshot)
         number += 1
         lost = number
-        assert until(lambda wanted=lost: sum(log.lost.values()) == wanted)  # type: ignore[misc]  # the stubs' lambda has no default
+        wait_until(lambda wanted=lost: sum(log.lost.values()) == wanted)  # type: ignore[misc]  # the stubs' lambda has no default
     assert parts.problems == {"decision-log": "failing"}
     assert set(log.lost) == {"fault"}
     failing.clear()
     log.record(Decision("last", "a"), UNDEFINED, snapshot)
-    assert until(lambda: parts.problems["decision-log"] is None)
+    wait_until(lambda: parts.problems["decision-log"] is None)
     log.close()
     assert b'"decision_id":"last"' in b"".join(content)
     assert log.lost == {"fault": number}
@@ -279,19 +279,10 @@ def test_a_writer_that_hangs_is_known_to_hang(monkeypatch: pytest.MonkeyPatch) -
         lines.write, line_for("json"), labels={}, options=DecisionLogs(console=True), parts=parts
     )
     log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
-    assert until(lambda: parts.problems == {"decision-log": "stuck"})
+    wait_until(lambda: parts.problems == {"decision-log": "stuck"})
     lines.open.set()
-    assert until(lambda: parts.problems == {"decision-log": None})
+    wait_until(lambda: parts.problems == {"decision-log": None})
     log.close()
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def test_nothing_is_taken_after_the_end() -> None:

@@ -168,7 +168,6 @@ p := count([1 | some i in numbers.range(1, 10000); some j in numbers.range(1, 10
     decision = pdp.decide("a/p")
     assert isinstance(decision.error, EvalError)
     assert decision.error.code == "eval_cancel_error"
-    assert decision.eval_ns < 2_000_000_000
 
 
 def test_a_decision_ends_where_it_makes_more_than_it_may() -> None:

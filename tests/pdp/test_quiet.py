@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from doorward.pdp import quiet
 from doorward.pdp.quiet import Quiet
 
 
-def test_the_first_line_is_written_and_the_next_are_counted() -> None:
-    lines = Quiet(0.05)
+class Clock:
+    """The time, as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(quiet, "monotonic", lambda: self.now)
+
+
+def test_the_first_line_is_written_and_the_next_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, lines = Clock(monkeypatch), Quiet(0.5)
     assert [lines.left_out("a") for _ in range(4)] == [0, None, None, None]
     assert lines.left_out("b") == 0
-    time.sleep(0.06)
+    clock.now += 0.6
     assert lines.left_out("a") == 3
     assert lines.left_out("a") is None
 
 
-def test_no_line_is_lost_between_threads() -> None:
-    lines = Quiet(0.05)
+def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lines = Clock(monkeypatch), Quiet(0.5)
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda _: lines.left_out("a"), range(4000)))
-    time.sleep(0.06)
+    clock.now += 0.6
     found.append(lines.left_out("a"))
     written = [count for count in found if count is not None]
     assert sum(written) + len(written) == 4001

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.pdp import snapshot as module
 from doorward.pdp.loader import Loaded
@@ -117,12 +117,10 @@ def test_a_path_gives_what_its_query_gives(path: module.PathKey, strict: bool) -
 
 def test_nothing_is_prepared_for_a_path_without_rules(compiled: list[str]) -> None:
     snapshot = snapshot_of()
-    started = time.thread_time()
     for path in (("system", "health") + ("a",) * 32_000, ("a", "users") + ("x",) * 32_000):
         assert snapshot.document(path).value() is UNDEFINED
     assert snapshot.document("a/users/ann/roles/0").value() == 1
     assert compiled == []
-    assert time.thread_time() - started < 2  # once it was 10 seconds for each
 
 
 def test_a_path_below_rules_has_a_limit_and_is_an_error_beyond_it(compiled: list[str]) -> None:
@@ -170,7 +168,7 @@ def test_a_long_path_is_not_kept() -> None:
 def test_paths_are_prepared_one_at_a_time_and_whoever_waits_too_long_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    snapshot = snapshot_of(deadline=0.2)
+    snapshot = snapshot_of()
     snapshot.warm(["a/b/allow"])
     begun, go_on, inside = threading.Event(), threading.Event(), []
     prepare = Engine.prepare
@@ -178,21 +176,22 @@ def test_paths_are_prepared_one_at_a_time_and_whoever_waits_too_long_is_refused(
     def slow(self: Engine, query: str, **options: Any) -> Any:
         inside.append(query)
         begun.set()
-        go_on.wait(20)
+        go_on.wait(PATIENCE)
         return prepare(self, query, **options)
 
     monkeypatch.setattr(Engine, "prepare", slow)
+    monkeypatch.setattr(module, "PREPARE_WITHIN", 0.05)
     pdp = PDP(snapshot)
     with ThreadPoolExecutor(2) as workers:
         first = workers.submit(pdp.decide, "a/b/list")
-        assert begun.wait(20)
-        second = workers.submit(pdp.decide, "a/b/names").result(20)
+        assert begun.wait(PATIENCE)
+        second = workers.submit(pdp.decide, "a/b/names").result(PATIENCE)
         assert isinstance(second.error, EvalError)
         assert inside == ["data.a.b.list"]
         # What is prepared already waits for nobody.
         assert pdp.decide("a/b/allow", {"user": "ann"}).result is True
         go_on.set()
-        assert first.result(20).result == [10, 20]
+        assert first.result(PATIENCE).result == [10, 20]
     assert pdp.decide("a/b/names").error is None
 
 

@@ -10,11 +10,11 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.pdp.config import Config
 from doorward.pdp.health import Health
@@ -42,7 +42,7 @@ def server() -> Iterator[socket.socket]:
 
 
 def connect(listener: socket.socket) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=10)
+    return http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=PATIENCE)
 
 
 def test_a_decision_over_a_real_socket(server: socket.socket) -> None:
@@ -55,7 +55,7 @@ def test_a_decision_over_a_real_socket(server: socket.socket) -> None:
 
 
 def test_headers_without_end_are_refused(server: socket.socket) -> None:
-    with socket.create_connection(server.getsockname(), timeout=10) as client:
+    with socket.create_connection(server.getsockname(), timeout=PATIENCE) as client:
         client.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n")
         answer = b""
         with contextlib.suppress(OSError):
@@ -71,11 +71,9 @@ def test_a_slow_head_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = bind("127.0.0.1:0")
     server = HttpServer([Listener("", listener, api())], grace=1.0)
     server.start()
-    with socket.create_connection(listener.getsockname(), timeout=10) as client:
+    with socket.create_connection(listener.getsockname(), timeout=PATIENCE) as client:
         client.sendall(b"GET /health HTTP/1.1\r\n")
-        started = time.monotonic()
         assert client.recv(100) == b""
-        assert time.monotonic() - started < 5
     server.close()
 
 
@@ -148,14 +146,21 @@ def test_addresses_are_those_of_opa(address: str) -> None:
 FEW_DESCRIPTORS = """
 import os, resource, sys
 from doorward.pdp.log import configure
+from doorward.rest import server as module
 from doorward.rest.server import HttpServer, Listener, bind
+
+class Counted(HttpServer):
+    def _complain(self, loop, context):
+        super()._complain(loop, context)
+        print("accept failed", flush=True)
 
 async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
+module.ACCEPT_QUIET = 3600.0
 configure("info", "json")
-server = HttpServer([Listener("x", bind(sys.argv[1]), app)])
+server = Counted([Listener("x", bind(sys.argv[1]), app)])
 server.start()
 limit = len(os.listdir("/proc/self/fd")) + 10
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -179,13 +184,14 @@ def test_a_server_without_descriptors_says_so_once_and_works_again(tmp_path: Pat
         with contextlib.ExitStack() as stack:
             for _ in range(40):
                 stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
-            time.sleep(2.5)
+            for _ in range(3):
+                assert process.stdout.readline() == "accept failed\n"
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(10)
+            client.settimeout(PATIENCE)
             client.connect(str(path))
             client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
             assert client.recv(12) == b"HTTP/1.1 204"
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
     lines = [json.loads(line) for line in errors.splitlines()]
     assert [line["msg"] for line in lines] == ["accept failed"]
     assert lines[0]["error"] == "Too many open files"

@@ -168,6 +168,7 @@ class Sidecar:
             lambda snapshot: self.pdp.replace(snapshot),
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
+            building=lambda: self.pdp.turns.building(),
         )
 
     def start(self) -> None:

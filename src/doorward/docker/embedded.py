@@ -47,6 +47,7 @@ class EmbeddedPdp:
             self._read,
             self._pdp.replace,
             health=self.health,
+            building=self._pdp.turns.building,
         )
         if watch:
             self._watcher.start()

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
+from doorward.pdp.turns import Turns
 from doorward.rego import Query
 from doorward.rego.errors import RegoError
 from doorward.rego.values import UNDEFINED, Undefined, Value, check_value
@@ -49,6 +50,8 @@ class PDP:
     def __init__(self, snapshot: Snapshot, sink: DecisionSink | None = None) -> None:
         self._snapshot = snapshot
         self._sink = sink
+        self.turns = Turns()
+        """For whoever builds the next snapshot while this one decides."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -80,6 +83,7 @@ class PDP:
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
+        has_turn = self.turns.are_taken and self.turns.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
@@ -90,6 +94,9 @@ class PDP:
             _note_cause(raised)
         except FAULTS as fault:
             error = DecisionError(_EDGE.report(fault))
+        finally:
+            if has_turn:
+                self.turns.end()
         elapsed = perf_counter_ns() - started
         shown = path if type(path) is str else "/".join(path)
         found = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
@@ -107,6 +114,7 @@ class PDP:
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
+        has_turn = self.turns.are_taken and self.turns.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
@@ -117,6 +125,9 @@ class PDP:
             _note_cause(raised)
         except FAULTS as fault:
             error = DecisionError(_EDGE.report(fault))
+        finally:
+            if has_turn:
+                self.turns.end()
         elapsed = perf_counter_ns() - started
         return Decision(new_decision_id(), "", result, error, snapshot.revision, elapsed, text)
 

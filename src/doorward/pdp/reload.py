@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
 from doorward.edge import FAULTS, Edge, Part, repeat
@@ -150,12 +150,14 @@ class Watcher:
         *,
         health: Health,
         on_reload: Callable[[bool], object] = lambda _failed: None,
+        building: Callable[[], AbstractContextManager[None]] = nullcontext,
         interval: float = INTERVAL,
     ) -> None:
         self._read = read
         self._replace = replace
         self._health = health
         self._on_reload = on_reload
+        self._building = building
         self._stop = threading.Event()
         self._looks = _Looks(files, look(files), interval)
         self._said = ""
@@ -202,7 +204,8 @@ class Watcher:
         """Read everything again; whether what was read is now in force."""
         self._retry_at = None
         try:
-            snapshot = self._read()
+            with self._building():
+                snapshot = self._read()
             self._replace(snapshot)
         except RegoError as error:
             self._fail(

@@ -114,7 +114,7 @@ class HttpServer:
         names = [each.socket.getsockname() for each in listeners]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
-    def start(self, timeout: float = 10.0) -> None:
+    def start(self, timeout: float = 60.0) -> None:
         """Serve from now on; returns when every listener takes requests."""
         self._thread.start()
         self._part.thread = self._thread
