@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.waiting import PATIENCE, wait_until
+
 from acceptance.row import person
 from acceptance.wire import send, write_request
 
 __all__ = ["Load", "running"]
 
-WITHIN: Final = 2.0
 WORKERS: Final = 3
 FORBIDDEN: Final = "forbidden"
 _JSON: Final = ("content-type", "application/json")
@@ -45,25 +46,27 @@ class Load:
                 self.row = self.row + 1 if outcome == 200 else 0
                 self.refused = self.refused + 1 if outcome == 403 else 0
 
-    def wait_for_service(self, within: float) -> float:
-        """The seconds until twenty good requests in a row were served. AssertionError when late."""
+    def wait_for_service(self) -> float:
+        """The seconds until twenty good requests in a row were served."""
         begin = time.monotonic()
         with self.lock:
             self.row = 0
-        while self.row < 20:
-            assert time.monotonic() < begin + within, f"not served again: {self.good}"
-            time.sleep(0.01)
+        wait_until(lambda: self.row >= 20, lambda: f"not served again: {self.good}")
         return time.monotonic() - begin
 
-    def wait_for_denials(self, within: float) -> float:
-        """The seconds until twenty good requests in a row were denied. AssertionError when late."""
+    def wait_for_denials(self, count: int = 20) -> float:
+        """The seconds until so many good requests in a row were denied."""
         begin = time.monotonic()
         with self.lock:
             self.refused = 0
-        while self.refused < 20:
-            assert time.monotonic() < begin + within, f"not denied: {self.good}"
-            time.sleep(0.01)
+        wait_until(lambda: self.refused >= count, lambda: f"not denied: {self.good}")
         return time.monotonic() - begin
+
+    def wait_for_answers(self, count: int = 20) -> None:
+        """Until so many more requests of each kind have an outcome."""
+        with self.lock:
+            good, forbidden = self.good.total() + count, self.forbidden.total() + count
+        wait_until(lambda: self.good.total() >= good and self.forbidden.total() >= forbidden)
 
 
 @contextmanager
@@ -102,7 +105,7 @@ def _work(port: int, requests: list[tuple[bool, bytes]], load: Load, end: thread
     while not end.is_set():
         for is_good, request in requests:
             try:
-                outcome: int | str = send(port, request, within=WITHIN).status
+                outcome: int | str = send(port, request, within=PATIENCE).status
             except OSError as error:
                 outcome = type(error).__name__
                 time.sleep(0.01)  # nobody is there
