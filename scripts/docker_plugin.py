@@ -136,7 +136,7 @@ def _write_entrypoint(rootfs: Path, python: Path) -> None:
         f"import sys\n\nsys.path.insert(0, '/{SITE}')\n"
         "from doorward.cli.main import main\n\n"
         "main(['docker', 'serve', '--socket', '/run/docker/plugins/doorward.sock', "
-        "'--host-root', '/host'])\n"
+        "'--host-root', '/host', '--watchdog'])\n"
     )
     script.chmod(0o755)
 

@@ -131,6 +131,7 @@ UNGUARDED = {"edge.py", "rego/builtins/registry/foreign.py"}
 LOOPS = {
     "cli/sidecar.py": {"run"},
     "docker/server.py": {"__init__"},
+    "docker/service.py": {"run"},
     "envoy/server.py": {"__init__"},
     "pdp/decision_log.py": {"__init__"},
     "pdp/reload.py": {"__init__"},

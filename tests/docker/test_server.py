@@ -21,7 +21,14 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
-from doorward.docker.server import BindError, PluginServer, bind_tcp, bind_unix, inherited
+from doorward.docker.server import (
+    BindError,
+    PluginServer,
+    bind_tcp,
+    bind_unix,
+    inherited,
+    tls_context,
+)
 
 # As dockerd 20.10 sends it: an empty Host, and no Content-Type.
 CALL = (
@@ -172,8 +179,8 @@ def test_remote_plugin_speaks_with_certified_daemons_only(tmp_path: Path) -> Non
     make_authority(tmp_path)
     issue_server(tmp_path, ["127.0.0.1"])
     issue_client(tmp_path, "daemon")
-    listener, context = bind_tcp(
-        "127.0.0.1:0",
+    listener = bind_tcp("127.0.0.1:0")
+    context = tls_context(
         certificate=str(tmp_path / "server-cert.pem"),
         key=str(tmp_path / "server-key.pem"),
         authority=str(tmp_path / "ca.pem"),

@@ -5,6 +5,7 @@ What only one command needs (certificates, the daemon's HTTP) is imported by tha
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,13 @@ from click.core import ParameterSource
 from doorward.docker.audit import AuditLogError
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.inputs import InputOptions
+from doorward.docker.notify import NOTIFY_FD
 from doorward.docker.plugin import PluginOptions
 from doorward.docker.remote import RemotePdp, UrlError
 from doorward.docker.replay import ReplayError, replay
-from doorward.docker.server import BindError
-from doorward.docker.service import SIGNALS, Service, ServiceOptions
+from doorward.docker.server import LISTEN_FD, BindError
+from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind, command_line
+from doorward.docker.watchdog import Watchdog
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
 from doorward.rego.errors import RegoError
@@ -67,13 +70,19 @@ def command() -> None:
 )
 @click.option("--host-root", default="", metavar="PATH", help="Where the host's files are.")
 @click.option("--threads", default=256, metavar="N", help="Calls worked on at the same time.")
+@click.option("--watchdog", is_flag=True, help="Under a process that restarts it when it hangs.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "error"]), default="info")
 def serve(**given: Any) -> int:
     """Answer the daemon's calls until told to stop."""
     configure(given["log_level"], "json")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    options = _service_options(given)
     try:
-        service = Service(_service_options(given))
+        if given["watchdog"] and NOTIFY_FD not in os.environ:
+            listener, ours = bind(options)
+            has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
+            return Watchdog(listener, command_line(), unlink=ours, has_served=has_served).run()
+        service = Service(options)
     except (BindError, AuditLogError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     except UrlError as error:

@@ -26,7 +26,17 @@ from doorward.pdp import unix_sockets
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError
 
-__all__ = ["BindError", "PluginServer", "bind_tcp", "bind_unix", "inherited"]
+__all__ = [
+    "BACKLOG",
+    "CLOSING",
+    "LISTEN_FD",
+    "BindError",
+    "PluginServer",
+    "bind_tcp",
+    "bind_unix",
+    "inherited",
+    "tls_context",
+]
 
 THREADS: Final = 256
 BACKLOG: Final = 1024
@@ -37,6 +47,12 @@ MAX_BODY: Final = 8 << 20
 """Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about calls that could not be accepted."""
+CLOSING: Final = ".closing"
+"""What the name of a socket gets at its end while calls on it are answered."""
+LISTEN_FD: Final = "DOORWARD_LISTEN_FD"
+"""The variable with the descriptor of the socket that our watchdog listens on."""
+STUCK_AFTER: Final = 120.0
+"""Seconds in which one of many calls must have ended: twice the longest time for a decision."""
 _FIRST_INHERITED: Final = 3
 
 _log: Final = logging.getLogger(__name__)
@@ -55,6 +71,7 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
     """
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+        unix_sockets.clear_stale(path + CLOSING)
         return unix_sockets.bind_unix(path, mode=mode, backlog=BACKLOG)
     except PathTakenError as error:
         raise BindError(f"{path}: {error}") from None
@@ -62,25 +79,32 @@ def bind_unix(path: str, *, mode: int = 0o600) -> socket.socket:
         raise BindError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def bind_tcp(
-    address: str, *, certificate: str, key: str, authority: str
-) -> tuple[socket.socket, ssl.SSLContext]:
-    """A listening socket at `host:port` for clients whom `authority` certifies, and no others."""
+def bind_tcp(address: str) -> socket.socket:
+    """A listening socket at `host:port`."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise BindError(f"{address}: expected HOST:PORT")
     try:
+        return socket.create_server((host.strip("[]"), int(port)), backlog=BACKLOG)
+    except OSError as error:
+        raise BindError(f"{address}: {(error.strerror or str(error)).lower()}") from None
+
+
+def tls_context(*, certificate: str, key: str, authority: str) -> ssl.SSLContext:
+    """TLS for clients whom `authority` certifies, and no others."""
+    try:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(certificate, key)
-        listener = socket.create_server((host.strip("[]"), int(port)), backlog=BACKLOG)
     except OSError as error:
-        raise BindError(f"{address}: {(error.strerror or str(error)).lower()}") from None
-    return listener, context
+        raise BindError(f"{certificate}: {(error.strerror or str(error)).lower()}") from None
+    return context
 
 
 def inherited() -> socket.socket | None:
-    """The socket that the service manager listens on for us, if there is one."""
+    """The socket that the service manager, or our watchdog, listens on for us, if there is one."""
+    if LISTEN_FD in os.environ:
+        return socket.socket(fileno=int(os.environ[LISTEN_FD]))
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
     if os.environ.get("LISTEN_FDS") != "1":
@@ -107,6 +131,7 @@ class PluginServer:
         self._lock = threading.Lock()
         self._quiet = Quiet(ACCEPT_QUIET)
         self._waiting = 0
+        self._last_end = time.monotonic()
         self._threads = [
             threading.Thread(
                 target=repeat,
@@ -125,6 +150,11 @@ class PluginServer:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all threads have a call, and for so long that none of these will end."""
+        return not self._waiting and time.monotonic() - self._last_end > STUCK_AFTER
+
     def close(self, grace: float = 10.0) -> None:
         """Take no more calls, and let those under way end within `grace` seconds.
 
@@ -133,14 +163,21 @@ class PluginServer:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 if os.stat(self._file[0]).st_ino == self._file[1]:
-                    address = self._file[0] + ".closing"
+                    address = self._file[0] + CLOSING
                     os.rename(self._file[0], address)
                     self._wake(address, grace)
                     os.unlink(address)
                     self._listener.close()
                     return
-        self._wake(self._listener.getsockname(), grace)
+        self.drain(grace)
         self._listener.close()
+
+    def drain(self, grace: float = 10.0) -> None:
+        """Take no more calls, and let those under way end; the socket goes on listening."""
+        address = self._listener.getsockname()
+        if isinstance(address, str) and os.path.exists(address + CLOSING):
+            address += CLOSING  # our watchdog is ending too, and has taken the name away
+        self._wake(address, grace)
 
     def _wake(self, address: object, grace: float) -> None:
         # Threads that wait in `accept` wake for a connection each, and end: closing the socket
@@ -193,6 +230,7 @@ class PluginServer:
             with self._lock:
                 self._waiting -= 1
         self._serve(connection)
+        self._last_end = time.monotonic()
         return True
 
     def _waits(self) -> bool:

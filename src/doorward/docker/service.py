@@ -8,24 +8,42 @@ import os
 import signal
 import socket
 import ssl
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from doorward.docker.audit import AuditLog
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.facts import ContainerFacts
 from doorward.docker.inputs import resolve_path, resolver
+from doorward.docker.notify import NOTIFY_FD, READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
 from doorward.docker.plugin import Plugin, PluginOptions
 from doorward.docker.protected import daemon_paths, protected_paths
 from doorward.docker.remote import DEADLINE, RemotePdp
-from doorward.docker.server import THREADS, PluginServer, bind_tcp, bind_unix, inherited
+from doorward.docker.server import (
+    LISTEN_FD,
+    THREADS,
+    PluginServer,
+    bind_tcp,
+    bind_unix,
+    inherited,
+    tls_context,
+)
 from doorward.docker.units import INSTANCE
+from doorward.edge import Edge, repeat
 
-__all__ = ["SIGNALS", "Service", "ServiceOptions"]
+__all__ = ["SIGNALS", "Service", "ServiceOptions", "bind", "command_line"]
 
-SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+_ORPHANED: Final = signal.SIGUSR1
+"""What this process sends itself when its watchdog has ended."""
+SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, _ORPHANED})
+_BEATS: Final = 3
+"""Signs of life in the time in which the watching process expects one."""
 
+_EDGE: Final = Edge("docker-watchdog", "giving a sign of life failed")
 _log: Final = logging.getLogger(__name__)
 
 
@@ -73,9 +91,15 @@ class Service:
         self.plugin = Plugin(
             self._decider, _protecting(options), audit=self._audit, resolve=resolve, facts=facts
         )
-        listener, context, ours = _listener(options)
+        self._notifier = Notifier()
+        self._ended = threading.Event()
+        self._listener, ours = bind(options)
         self._server = PluginServer(
-            listener, self.plugin.answer, context=context, threads=options.threads, unlink=ours
+            self._listener,
+            self.plugin.answer,
+            context=_context(options),
+            threads=options.threads,
+            unlink=ours,
         )
 
     def start(self) -> None:
@@ -91,16 +115,62 @@ class Service:
 
         `SIGNALS` must have been blocked before this was made, since its threads take no signals.
         """
+        # Before the first answer: who has one may rely on being restarted. Calls wait meanwhile.
+        self._notifier.send(READY, f"STATUS=Serves {self._listener.getsockname()}")
         self.start()
-        while signal.sigwait(SIGNALS) == signal.SIGHUP:
-            self._audit.reopen()
+        interval = watchdog_seconds()
+        if interval is not None:
+            threading.Thread(
+                target=repeat,
+                args=(partial(self._beat, interval / _BEATS), _EDGE),
+                kwargs={"stop": self._ended},
+                name="watchdog",
+                daemon=True,
+            ).start()
+        while (number := signal.sigwait(SIGNALS)) in (signal.SIGHUP, _ORPHANED):
+            if number == signal.SIGHUP:
+                self._audit.reopen()
+            elif self._notifier.orphaned:
+                self._become_watchdog()
         _log.info("Docker plugin ends.")
+        self._notifier.send(STOPPING)
+        self._ended.set()
         self.close()
+
+    def _beat(self, seconds: float) -> bool:
+        """Give a sign of life after `seconds`; False at the end."""
+        if self._ended.wait(seconds):
+            return False
+        if self._server.is_stuck:
+            return True
+        if not self._notifier.send(WATCHDOG) and self._notifier.watched:
+            if self._notifier.orphaned:
+                os.kill(os.getpid(), _ORPHANED)
+                return False
+            os.kill(os.getppid(), signal.SIGCONT)  # our watchdog was stopped: it reads nothing
+        return True
+
+    def _become_watchdog(self) -> None:
+        """Replace this process by a watchdog on the same socket, which starts the plugin anew."""
+        _log.error("The watchdog has ended: this process takes its place")
+        self._server.drain()
+        self._decider.close()
+        self._audit.close()
+        self._listener.set_inheritable(True)
+        environment = {**os.environ, LISTEN_FD: str(self._listener.fileno())}
+        del environment[NOTIFY_FD]
+        os.execve(sys.executable, command_line(), environment)
 
     def close(self) -> None:
         self._server.close()
         self._decider.close()
         self._audit.close()
+        self._notifier.close()
+
+
+def command_line() -> list[str]:
+    """How this process was started."""
+    return [sys.executable, *sys.orig_argv[1:]]
 
 
 def _protecting(options: ServiceOptions) -> PluginOptions:
@@ -115,17 +185,20 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
     return replace(options.plugin, inputs=inputs, instance=os.environ.get(INSTANCE, ""))
 
 
-def _listener(options: ServiceOptions) -> tuple[socket.socket, ssl.SSLContext | None, bool]:
-    """The socket, its TLS context, and whether its file is ours to remove."""
-    if options.listen:
-        listener, context = bind_tcp(
-            options.listen,
-            certificate=options.certificate,
-            key=options.key,
-            authority=options.authority,
-        )
-        return listener, context, False
+def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
+    """The listening socket, and whether its file is this process's to remove."""
     given = inherited()
     if given is not None:
-        return given, None, False
-    return bind_unix(options.socket), None, True
+        # What a watchdog left behind is its successor's, who is no watched process.
+        return given, LISTEN_FD in os.environ and NOTIFY_FD not in os.environ
+    if options.listen:
+        return bind_tcp(options.listen), False
+    return bind_unix(options.socket), True
+
+
+def _context(options: ServiceOptions) -> ssl.SSLContext | None:
+    if not options.listen:
+        return None
+    return tls_context(
+        certificate=options.certificate, key=options.key, authority=options.authority
+    )

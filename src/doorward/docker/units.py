@@ -105,11 +105,18 @@ Description=Docker authorization plugin {name}
 Requires=doorward-{name}.socket
 After=doorward-{name}.socket
 Before=docker.service
+# Without the plugin everyone is locked out: it is started again for as long as it takes.
+StartLimitIntervalSec=0
 
 [Service]
+Type=notify
+NotifyAccess=main
 {environment}ExecStart={shlex.join(command)}
 Restart=always
 RestartSec=200ms
+# A plugin that is stopped or hangs would hold up every request to the daemon.
+WatchdogSec=3
+WatchdogSignal=SIGKILL
 # Calls under way are answered before the process ends.
 KillSignal=SIGTERM
 TimeoutStopSec=15
@@ -227,7 +234,7 @@ class Process:
 
     def describe(self, arguments: Sequence[str]) -> list[str]:
         return [
-            f"start in the background: {shlex.join(_program(arguments))}",
+            f"start in the background: {shlex.join(_program([*arguments, '--watchdog']))}",
             f"its log goes to {self.log}; starting it at boot, before dockerd, is up to you",
         ]
 
@@ -237,7 +244,7 @@ class Process:
         if old:
             self.stop()
         try:
-            self._start(_program(arguments))
+            self._start(_program([*arguments, "--watchdog"]))
         except DaemonError:
             if old:
                 self._start(old)
@@ -271,7 +278,7 @@ class Process:
         until = time.monotonic() + _START
         while not wait_for(self.socket, instance, 0.5):
             if process.poll() is not None or time.monotonic() > until:
-                process.kill()
+                self._end(process.pid)
                 process.wait()
                 self._pidfile.unlink(missing_ok=True)
                 raise DaemonError(f"the plugin does not start: {self._last_words()}")
@@ -303,22 +310,34 @@ class Process:
 
     def stop(self) -> None:
         """End the process; DaemonError where something still serves the socket then."""
-        pid = self.pid()
-        self._pidfile.unlink(missing_ok=True)
-        if pid is not None:
-            try:
-                os.kill(pid, signal.SIGTERM)
-            except ProcessLookupError:
+        until = time.monotonic() + _END
+        while True:
+            pid = self.pid()
+            self._pidfile.unlink(missing_ok=True)
+            if pid is not None:
+                self._end(pid)
+            if not is_plugin(self.socket):
                 return
-            until = time.monotonic() + _END
-            # A process that has ended has no command, and waits for the one that started it.
-            while any(_command(pid)):
-                if time.monotonic() > until:
-                    raise DaemonError(f"the plugin, process {pid}, does not end")
-                time.sleep(0.05)
-        if is_plugin(self.socket):
             other = listener_pid(self.socket)
-            raise DaemonError(f"process {other} still serves {self.socket}: it is not ours to end")
+            # A plugin whose watchdog was killed becomes one itself, and is then the listener.
+            if time.monotonic() > until or (other is not None and any(_command(other))):
+                raise DaemonError(
+                    f"process {other} still serves {self.socket}: it is not ours to end"
+                )
+            time.sleep(0.05)
+
+    def _end(self, pid: int) -> None:
+        try:
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        until = time.monotonic() + _END
+        # A process that has ended has no command, and waits for the one that started it.
+        while any(_command(pid)):
+            if time.monotonic() > until:
+                raise DaemonError(f"the plugin, process {pid}, does not end")
+            time.sleep(0.05)
 
 
 def _command(pid: int) -> list[bytes]:

@@ -1,0 +1,231 @@
+"""A process that keeps the plugin answering: it starts it, watches it, and starts it again.
+
+What systemd does where it runs. The socket belongs to this process, so that calls wait in its
+queue while the plugin starts again, and none is refused. The plugin sends a sign of life every
+second; one that is stopped (SIGSTOP), hangs or has ended is replaced. A watchdog that is killed
+leaves the plugin serving: the plugin sees that nobody receives its signs of life, answers what is
+under way, and becomes the next watchdog on the same socket (`Service.run`).
+
+Time is counted in rounds of waiting, not read from a clock: on a machine so busy that this process
+does not run, it must not conclude that the other one does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from doorward.docker.notify import NOTIFY_FD, READY, WATCHDOG
+from doorward.docker.server import BACKLOG, CLOSING, LISTEN_FD
+
+__all__ = ["SIGNALS", "Watchdog"]
+
+SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+
+ROUND: Final = 0.25
+"""Seconds of one round of waiting."""
+SILENCE: Final = 12
+"""Rounds without a sign of life after which the plugin is replaced."""
+STOPPED: Final = 2
+"""Rounds after which a process is replaced that the kernel says is stopped."""
+START: Final = 240
+"""Rounds in which the plugin must have started."""
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 5.0
+"""Seconds until a plugin that ended is started again: they double while it ends soon."""
+LONG: Final = 40
+"""Rounds of service after which an end is not soon."""
+END: Final = 15.0
+"""Seconds in which the plugin may answer what is under way when it is to end."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Runs `program` on `listener` until a signal ends both."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        program: Sequence[str],
+        *,
+        unlink: bool = True,
+        has_served: bool = False,
+    ) -> None:
+        self._listener = listener
+        # The kernel names the process that called this last as the one that listens.
+        listener.listen(BACKLOG)
+        self._program = list(program)
+        self._has_served = has_served
+        name = listener.getsockname()
+        self._inode = os.stat(name).st_ino if unlink and isinstance(name, str) else 0
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; SIGHUP is handed on. `SIGNALS` must be blocked.
+
+        The exit code: that of a plugin that ends before it has answered once, or 0.
+        """
+        pause = FIRST_PAUSE
+        while True:
+            plugin = _Plugin(self._program, self._listener)
+            ended_by_signal = self._watch(plugin)
+            self._has_served = self._has_served or plugin.is_ready
+            if ended_by_signal:
+                self._end(plugin)
+                return 0
+            code = plugin.end()
+            if not self._has_served:
+                self._remove_name()
+                return code or 1
+            pause = FIRST_PAUSE if plugin.rounds > LONG else min(pause * 2, LONGEST_PAUSE)
+            _log.error("The plugin has ended: it is started again", extra={"after": pause})
+            if self._pause(pause):
+                self._remove_name()
+                return 0
+
+    def _end(self, plugin: _Plugin) -> None:
+        """End the plugin when it has answered what is under way.
+
+        The name goes first, so that the daemon waits for a successor instead of calling us.
+        """
+        with suppress(OSError):
+            if self._name:
+                os.rename(self._name, self._name + CLOSING)
+        plugin.end(END)
+        self._remove_name()
+
+    @property
+    def _name(self) -> str:
+        """The socket's path; "" where another file is there, or it is not ours to remove."""
+        name = self._listener.getsockname()
+        with suppress(OSError):
+            if isinstance(name, str) and os.stat(name).st_ino == self._inode:
+                return name
+        return ""
+
+    def _remove_name(self) -> None:
+        name = self._listener.getsockname()
+        if self._inode and isinstance(name, str):
+            for each in (name, name + CLOSING):
+                with suppress(OSError):
+                    if os.stat(each).st_ino == self._inode:
+                        os.unlink(each)
+
+    def _watch(self, plugin: _Plugin) -> bool:
+        """Wait until the plugin is to be replaced; True where this process is to end instead."""
+        while True:
+            plugin.wait()
+            if self._take_signals(plugin):
+                return True
+            reason = plugin.problem
+            if reason:
+                _log.error("The plugin is replaced", extra={"reason": reason})
+                return False
+
+    def _take_signals(self, plugin: _Plugin | None) -> bool:
+        while (taken := signal.sigtimedwait(SIGNALS, 0)) is not None:
+            if taken.si_signo != signal.SIGHUP:
+                return True
+            if plugin is not None:
+                plugin.send(signal.SIGHUP)
+        return False
+
+    def _pause(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if self._take_signals(None):
+                return True
+        return False
+
+
+class _Plugin:
+    """One process of the plugin, and what it said of itself."""
+
+    def __init__(self, program: Sequence[str], listener: socket.socket) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        ours.settimeout(ROUND)
+        self._signs = ours
+        self.is_ready = False
+        self.rounds = 0
+        self._silent = self._stopped = 0
+        environment = {
+            **_without_systemd(os.environ),
+            NOTIFY_FD: str(theirs.fileno()),
+            LISTEN_FD: str(listener.fileno()),
+            "WATCHDOG_USEC": str(int(ROUND * SILENCE * 1e6)),
+        }
+        with theirs:
+            self._process = subprocess.Popen(
+                program,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=[theirs.fileno(), listener.fileno()],
+                # What stops or ends our whole group must not take the plugin with it.
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Wait for a sign of life, for one round at most."""
+        states: list[bytes] = []
+        try:
+            states = self._signs.recv(4096).split(b"\n")
+        except TimeoutError:
+            self._silent += 1
+            self.rounds += 1
+        except ConnectionError:
+            time.sleep(ROUND)  # it has ended
+            self._silent += 1
+        if READY.encode() in states:
+            self.is_ready = True
+        if READY.encode() in states or WATCHDOG.encode() in states:
+            self._silent = 0
+        self._stopped = self._stopped + 1 if self._is_stopped() else 0
+
+    @property
+    def problem(self) -> str:
+        """Why the process has to be replaced, or ""."""
+        code = self._process.poll()
+        if code is not None:
+            return f"it ended with {code}"
+        if self._stopped >= STOPPED:
+            return "it is stopped"
+        if self._silent >= (SILENCE if self.is_ready else START):
+            return "it gives no sign of life"
+        return ""
+
+    def _is_stopped(self) -> bool:
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            return False  # `poll` says that it has ended
+        return text.rpartition(")")[2].split()[0] == "T"
+
+    def send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def end(self, grace: float = 0.0) -> int:
+        """End the process, at once or within `grace` seconds; its exit code."""
+        if grace:
+            self.send(signal.SIGTERM)
+            self.send(signal.SIGCONT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace)
+        self._process.kill()
+        self._signs.close()
+        return self._process.wait()
+
+
+def _without_systemd(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a process that this one watches, and nobody else."""
+    names = ("NOTIFY_SOCKET", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+    return {name: value for name, value in environment.items() if name not in names}

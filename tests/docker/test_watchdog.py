@@ -1,0 +1,299 @@
+"""The plugin under a watching process: systemd's protocol, and our own watchdog."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.waiting import PATIENCE, wait_until
+
+from doorward.docker.daemon import call_plugin
+from doorward.docker.notify import NOTIFY_FD, WATCHDOG, Notifier, watchdog_seconds
+from doorward.docker.unix_http import listener_pid
+
+SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
+ACTIVE = {"Implements": ["authz"]}
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.rego"
+    path.write_text("package policy.docker.authz\n\nallow := true\n")
+    return path
+
+
+class ServiceManager:
+    """What systemd's side of the notification protocol is: a socket that datagrams come to."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\x00" + address[1:] if address.startswith("@") else address)
+        self.socket.settimeout(PATIENCE)
+
+    def receive(self) -> list[str]:
+        return self.socket.recv(4096).decode().split("\n")
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceManager]:
+    name = f"@doorward-test-{os.getpid()}"
+    found = ServiceManager(name if request.param == "abstract" else str(tmp_path / "notify"))
+    yield found
+    found.socket.close()
+
+
+def test_service_manager_is_told_of_each_state(
+    manager: ServiceManager, policy: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [*SERVE, "--socket", str(tmp_path / "p.sock"), "--policy", str(policy)],
+        env={**os.environ, "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "300000"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        # Whoever is told READY may ask at once.
+        assert manager.receive() == ["READY=1", f"STATUS=Serves {tmp_path}/p.sock"]
+        assert call_plugin(str(tmp_path / "p.sock"), "/Plugin.Activate") == ACTIVE
+        assert [manager.receive() for _ in range(3)] == [["WATCHDOG=1"]] * 3
+    finally:
+        process.terminate()
+    states = [manager.receive()]
+    while states[-1] == ["WATCHDOG=1"]:
+        states.append(manager.receive())
+    assert states[-1] == ["STOPPING=1"]
+    assert process.wait(PATIENCE) == 0
+
+
+WATCHED = [
+    ({}, None),
+    ({"WATCHDOG_USEC": "3000000"}, 3.0),
+    ({"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid())}, 3.0),
+    ({"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}, None),
+    ({"WATCHDOG_USEC": "0"}, None),
+    ({"WATCHDOG_USEC": "-1"}, None),
+    ({"WATCHDOG_USEC": "x"}, None),
+]
+
+
+@pytest.mark.parametrize(("environment", "seconds"), WATCHED)
+def test_watchdog_time_is_for_the_process_that_it_names(
+    environment: dict[str, str], seconds: float | None
+) -> None:
+    assert watchdog_seconds(environment) == seconds
+
+
+@pytest.mark.parametrize("address", ["", "@", "relative", "vsock:2:1234"])
+def test_nothing_is_sent_to_an_address_of_another_kind(address: str) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    assert notifier.send(WATCHDOG) is False
+    notifier.close()
+
+
+def test_watchdog_that_has_ended_is_known_from_one_that_does_not_read() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notifier = Notifier({NOTIFY_FD: str(theirs.detach())})
+    while notifier.send(WATCHDOG):
+        assert not notifier.orphaned
+    states = [notifier.orphaned]
+    ours.close()
+    assert notifier.send(WATCHDOG) is False
+    assert [*states, notifier.orphaned] == [False, True]
+    notifier.close()
+
+
+# Our own watchdog
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def stop(pid: int) -> None:
+    """Stop a process; none of its threads takes a call any more."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
+    wait_until(
+        lambda: all(path.read_text().rpartition(")")[2].split()[0] == "T" for path in threads)
+    )
+
+
+class Watched:
+    """`docker serve --watchdog`, and the processes that it is made of at the moment."""
+
+    def __init__(self, folder: Path, policy: Path) -> None:
+        self.path = str(folder / "p.sock")
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*SERVE, "--socket", self.path, "--policy", str(policy), "--watchdog"],
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def watchdog(self) -> int:
+        return listener_pid(self.path) or 0
+
+    @property
+    def plugin(self) -> int:
+        found = children(self.watchdog)
+        return found[0] if found else 0
+
+    def answers(self) -> Any:
+        return call_plugin(self.path, "/Plugin.Activate", timeout=PATIENCE) == ACTIVE
+
+    def wait_for_another_than(self, plugin: int) -> None:
+        wait_until(lambda: self.plugin not in (0, plugin) and self.answers(), self.log.read_text)
+
+
+@pytest.fixture
+def watched(tmp_path: Path, policy: Path) -> Iterator[Watched]:
+    found = Watched(tmp_path, policy)
+    wait_until(lambda: call_plugin(found.path, "/Plugin.Activate"), found.log.read_text)
+    yield found
+    if Path(found.path).exists():
+        os.kill(found.watchdog, signal.SIGTERM)
+    found.process.wait(PATIENCE)
+    wait_until(lambda: not Path(found.path).exists())
+
+
+def test_plugin_that_is_stopped_is_replaced_and_the_calls_wait(watched: Watched) -> None:
+    before = watched.plugin
+    with suppress(FileNotFoundError):  # it may be replaced while we look
+        stop(before)
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(watched.answers())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [True] * 4
+    watched.wait_for_another_than(before)
+    assert "it is stopped" in watched.log.read_text()
+
+
+def test_plugin_that_is_killed_is_started_again(watched: Watched) -> None:
+    for _ in range(2):
+        before = watched.plugin
+        os.kill(before, signal.SIGKILL)
+        watched.wait_for_another_than(before)
+
+
+def test_signals_are_handed_on_and_end_both(watched: Watched) -> None:
+    plugin = watched.plugin
+    os.kill(watched.watchdog, signal.SIGHUP)
+    assert watched.answers()
+    assert watched.plugin == plugin
+    watched.process.terminate()
+    assert watched.process.wait(PATIENCE) == 0
+    assert not Path(f"/proc/{plugin}").exists()
+    assert not Path(watched.path).exists()
+    assert not Path(f"{watched.path}.closing").exists()
+
+
+def test_plugin_whose_watchdog_is_killed_becomes_one(watched: Watched) -> None:
+    for _ in range(2):
+        watchdog, plugin = watched.watchdog, watched.plugin
+        os.kill(watchdog, signal.SIGKILL)
+        assert watched.answers()
+        wait_until(lambda: watched.watchdog not in (0, watchdog), watched.log.read_text)  # noqa: B023  # called at once
+        assert watched.watchdog == plugin
+        watched.wait_for_another_than(plugin)
+    plugin = watched.plugin
+    os.kill(plugin, signal.SIGSTOP)
+    watched.wait_for_another_than(plugin)
+
+
+def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path) -> None:
+    policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
+    found = Watched(tmp_path, policy)
+    assert found.process.wait(PATIENCE) == 1
+    assert "rego_parse_error" in found.log.read_text()
+    assert not Path(found.path).exists()
+
+
+SILENT = """
+import os, signal, socket, sys, time
+
+from doorward.docker.notify import NOTIFY_FD, READY, Notifier
+from doorward.docker.watchdog import SIGNALS, Watchdog
+
+if NOTIFY_FD in os.environ:
+    Notifier().send(READY)
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+sys.exit(Watchdog(listener, [sys.executable, *sys.orig_argv[1:]]).run())
+"""
+
+
+def test_plugin_without_a_sign_of_life_is_replaced(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SILENT, str(tmp_path / "p.sock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first, second = (int(process.stdout.readline()) for _ in range(2))
+        assert first != second
+        assert not Path(f"/proc/{first}").exists()
+        process.terminate()
+    assert not Path(f"/proc/{second}").exists()
+
+
+def test_stuck_plugin_is_told_from_a_busy_one(tmp_path: Path) -> None:
+    # A policy server that does not answer holds up all threads, one call after the other.
+    script = """
+import json, sys
+from doorward.docker import server
+from doorward.docker.plugin import Response
+from threading import Event
+import time
+server.STUCK_AFTER = 0.5
+go = Event()
+found = server.PluginServer(server.bind_unix(sys.argv[1]),
+                            lambda path, body: go.wait() and Response(200, b"{}"), threads=2)
+found.start()
+print("ready", flush=True)
+while not found.is_stuck:
+    time.sleep(0.05)
+go.set()
+while found.is_stuck:
+    time.sleep(0.05)
+found.close()
+"""
+    path = str(tmp_path / "p.sock")
+    command = [sys.executable, "-c", script, path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        threads = [
+            threading.Thread(target=call_plugin, args=(path, "/x"), kwargs={"timeout": PATIENCE})
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert process.returncode == 0
+
+
+def test_audit_goes_on_after_the_plugin_was_replaced(watched: Watched) -> None:
+    body = json.dumps({"RequestMethod": "GET", "RequestUri": "/info"}).encode()
+    for _ in range(2):
+        plugin = watched.plugin
+        call_plugin(watched.path, "/AuthZPlugin.AuthZReq", body, timeout=PATIENCE)
+        os.kill(plugin, signal.SIGKILL)
+        watched.wait_for_another_than(plugin)
+    assert watched.log.read_text().count('"action": "system.info"') == 2
