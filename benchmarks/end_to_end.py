@@ -30,7 +30,7 @@ from acceptance.ports import choose_ports
 from acceptance.stack import Stack
 from acceptance.tokens import make_tokens
 from acceptance.wire import write_request
-from doorward.envoy.bootstrap import Bootstrap, to_document
+from doorward.envoy.kit.bootstrap import Bootstrap, to_document
 
 CONNECTIONS: Final = 8
 WARM_UP: Final = 2.0

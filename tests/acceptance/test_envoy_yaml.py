@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from acceptance.ports import Ports
-from doorward.envoy.bootstrap import Bootstrap, render
+from doorward.envoy.kit.bootstrap import Bootstrap, render
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "people"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from tests.envoy.golden import Row, comparable, reasons, recorded, rows
-from tests.envoy.test_golden_input import rule_of as input_rule_of
-from tests.envoy.test_golden_input import services_of
+from tests.envoy.request.test_golden_input import rule_of as input_rule_of
+from tests.envoy.request.test_golden_input import services_of
 
 from doorward.envoy.check import make_check
 from doorward.envoy.errors import CallFailedError

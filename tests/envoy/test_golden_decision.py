@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.envoy.golden import DECISION_ID, Row, comparable, recorded, rows
 
-from doorward.envoy.responses import ResultError, to_response
+from doorward.envoy.response import ResultError, to_response
 from doorward.rego.values import UNDEFINED
 
 ROWS = [param for param in rows("envoy-decision.jsonl.gz") if "decision" in param.values[0]]

@@ -22,7 +22,7 @@ from tests.envoy.namespaces import Namespace, make_namespace, program
 from acceptance.ports import Ports
 from acceptance.stack import EXAMPLE, Stack
 from acceptance.wire import Answer, send
-from doorward.envoy.bootstrap import Bootstrap, render
+from doorward.envoy.kit.bootstrap import Bootstrap, render
 
 Place = Literal["client", "client6", "neighbour", "neighbour6"]
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
-from doorward.envoy.bootstrap import Bootstrap, render
-from doorward.envoy.redirect import Redirect, read_networks, read_ports
-from doorward.envoy.redirect_programs import RedirectError
-from doorward.envoy.redirect_steps import BACK_ENDS, dry_run, install, remove, stay, verify
+from doorward.envoy.kit.bootstrap import Bootstrap, render
+from doorward.envoy.redirect.programs import RedirectError
+from doorward.envoy.redirect.rules import Redirect, read_networks, read_ports
+from doorward.envoy.redirect.steps import BACK_ENDS, dry_run, install, remove, stay, verify
 
 __all__ = ["command"]
 

@@ -14,11 +14,11 @@ from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
 from doorward.edge import FAULTS, Edge
-from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import CallFailedError, RequestError, RequestParseError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import Input, MalformedRequestError, Version, to_input
-from doorward.envoy.responses import ResultError, to_denial, to_refusal, to_response
+from doorward.envoy.request.descriptors import Services
+from doorward.envoy.request.input import Input, MalformedRequestError, Version, to_input
+from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.quiet import Quiet
 from doorward.rego.errors import RegoError

@@ -24,10 +24,10 @@ from grpc_reflection.v1alpha import reflection
 from doorward.edge import Edge, repeat
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
 from doorward.envoy.check import Check, Decider, Observer, make_check
-from doorward.envoy.descriptors import load_services
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import Version
+from doorward.envoy.request.descriptors import load_services
+from doorward.envoy.request.input import Version
 
 __all__ = ["PLUGIN", "Server", "StartError", "State", "make_server"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from doorward.envoy.bootstrap import Bootstrap, render, to_document
+from doorward.envoy.kit.bootstrap import Bootstrap, render, to_document
 from doorward.envoy.lint.finding import RULES
 from doorward.envoy.lint.located import read_documents
 from doorward.envoy.lint.proxy import check_proxy, read_check_timeout

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from doorward.envoy.bootstrap import Bootstrap, render
-from doorward.envoy.explained_yaml import explain
-from doorward.envoy.redirect import Redirect
+from doorward.envoy.kit.bootstrap import Bootstrap, render
+from doorward.envoy.kit.explained_yaml import explain
+from doorward.envoy.redirect.rules import Redirect
 
 __all__ = ["ENVOY_ARGUMENTS", "Description", "Places", "Policy"]
 

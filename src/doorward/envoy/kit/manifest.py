@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from doorward.envoy.explained_yaml import explain
+from doorward.envoy.kit.explained_yaml import explain
 
 __all__ = ["Text", "write_manifest"]
 

@@ -12,12 +12,12 @@ from django.conf import settings
 from django.http import QueryDict
 from starlette.datastructures import Headers
 from starlette.formparsers import FormParser
-from tests.envoy.test_strict import FORM, post
+from tests.envoy.request.test_strict import FORM, post
 from werkzeug.formparser import FormDataParser
 
 from doorward.envoy.errors import RequestError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import to_input
+from doorward.envoy.request.input import to_input
 
 STRICT = Options(strict=True)
 FORMS = 12_000

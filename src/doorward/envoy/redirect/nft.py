@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
-from doorward.envoy.redirect import Chains, Family, Redirect, Rule, to_rules
-from doorward.envoy.redirect_programs import (
+from doorward.envoy.redirect.programs import (
     MissingCapability,
     RedirectError,
     find_program,
     run_program,
 )
+from doorward.envoy.redirect.rules import Chains, Family, Redirect, Rule, to_rules
 
 __all__ = ["Nft"]
 

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, TypeAlias
 from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
 from google.protobuf.message import DecodeError
 
-from doorward.envoy import attributes, attributes_v2, strict
-from doorward.envoy.bodies import parse_body
-from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestError
-from doorward.envoy.messages import parse_check
 from doorward.envoy.options import Options
-from doorward.envoy.paths import parse_target
+from doorward.envoy.request import attributes, attributes_v2, strict
+from doorward.envoy.request.bodies import parse_body
+from doorward.envoy.request.descriptors import Services
+from doorward.envoy.request.messages import parse_check
+from doorward.envoy.request.paths import parse_target
 from doorward.rego.values import Key, Value
 
 __all__ = ["Input", "MalformedRequestError", "Version", "to_input"]

@@ -12,11 +12,11 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
 
-from doorward.envoy.redirect import Family, Redirect
-from doorward.envoy.redirect_iptables import Iptables
-from doorward.envoy.redirect_nft import Nft
-from doorward.envoy.redirect_programs import MissingCapability, RedirectError, check_capability
-from doorward.envoy.redirect_tracking import untracked
+from doorward.envoy.redirect.iptables import Iptables
+from doorward.envoy.redirect.nft import Nft
+from doorward.envoy.redirect.programs import MissingCapability, RedirectError, check_capability
+from doorward.envoy.redirect.rules import Family, Redirect
+from doorward.envoy.redirect.tracking import untracked
 
 __all__ = ["BACK_ENDS", "dry_run", "find_families", "install", "remove", "stay", "verify"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.envoy.golden import Row, rows
 
-from doorward.envoy.descriptors import Services, load_services
 from doorward.envoy.errors import RequestError
 from doorward.envoy.options import Options, from_block
-from doorward.envoy.requests import MalformedRequestError, to_input
+from doorward.envoy.request.descriptors import Services, load_services
+from doorward.envoy.request.input import MalformedRequestError, to_input
 from doorward.rego.values import to_json
 
 ROWS = rows("envoy-input.jsonl.gz")

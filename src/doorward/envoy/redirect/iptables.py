@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from doorward.envoy.redirect import Chains, Family, Redirect, Rule, to_rules
-from doorward.envoy.redirect_programs import RedirectError, find_program, run_program
+from doorward.envoy.redirect.programs import RedirectError, find_program, run_program
+from doorward.envoy.redirect.rules import Chains, Family, Redirect, Rule, to_rules
 
 __all__ = ["Iptables"]
 

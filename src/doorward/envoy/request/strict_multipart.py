@@ -13,7 +13,7 @@ import re
 from typing import Final, NamedTuple, NoReturn
 
 from doorward.envoy.errors import AmbiguousRequestError, shown
-from doorward.envoy.multipart import MAX_PART_HEADERS, MAX_VALUE, parse_media_type
+from doorward.envoy.request.multipart import MAX_PART_HEADERS, MAX_VALUE, parse_media_type
 
 __all__ = ["CHARSETS", "StrictPart", "check_multipart"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from doorward.cli.main import run
-from doorward.envoy.redirect import Redirect, read_networks, read_ports, to_rules
-from doorward.envoy.redirect_iptables import Iptables
-from doorward.envoy.redirect_nft import Nft
+from doorward.envoy.redirect.iptables import Iptables
+from doorward.envoy.redirect.nft import Nft
+from doorward.envoy.redirect.rules import Redirect, read_networks, read_ports, to_rules
 
 SIDECAR = Redirect(port=8000, user=1111, open_ports=(8282,))
 EVERYTHING = Redirect(

@@ -18,7 +18,7 @@ from envoy.type.v3 import http_status_pb2
 from google.protobuf import struct_pb2
 
 from doorward.envoy.errors import RequestError
-from doorward.envoy.requests import Version
+from doorward.envoy.request.input import Version
 from doorward.rego.golang.numbers import parse_int
 from doorward.rego.numbers import number_text
 from doorward.rego.values import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.envoy.namespaces import Namespace, doorward, make_namespace, need_namespaces, program
 
-from doorward.envoy.redirect_tracking import untracked_by_iptables, untracked_by_nft
+from doorward.envoy.redirect.tracking import untracked_by_iptables, untracked_by_nft
 
 BACK_ENDS = ("nft", "iptables-nft", "iptables-legacy", "iptables")
 SIDECAR = ("envoy", "redirect", "-p", "8000", "-u", "1111", "-w", "8282")

@@ -12,7 +12,7 @@ from tests.growth import grows
 from doorward.envoy.check import make_check
 from doorward.envoy.errors import RequestError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import to_input
+from doorward.envoy.request.input import to_input
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -6,12 +6,12 @@ from itertools import islice
 
 import pytest
 from tests.envoy.deciders import request
-from tests.envoy.forms import content_type, disagreeing, mutated
+from tests.envoy.request.forms import content_type, disagreeing, mutated
 
 from doorward.envoy.errors import AmbiguousRequestError, RequestError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import to_input
-from doorward.envoy.strict_multipart import StrictPart, check_multipart
+from doorward.envoy.request.input import to_input
+from doorward.envoy.request.strict_multipart import StrictPart, check_multipart
 
 STRICT = Options(strict=True)
 BODIES = 12_000

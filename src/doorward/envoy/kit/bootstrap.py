@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from doorward.envoy.explained_yaml import explain
+from doorward.envoy.kit.explained_yaml import explain
 
 __all__ = ["Bootstrap", "render", "to_document"]
 

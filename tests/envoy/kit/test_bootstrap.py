@@ -24,7 +24,7 @@ import pytest
 import yaml
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 
-from doorward.envoy.bootstrap import Bootstrap, render, to_document
+from doorward.envoy.kit.bootstrap import Bootstrap, render, to_document
 
 WITHIN = 20.0
 ENVOY = Path(sys.executable).with_name("envoy")

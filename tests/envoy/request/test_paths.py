@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doorward.envoy.errors import RequestParseError
-from doorward.envoy.paths import MAX_FIELDS, parse_query, parse_target
+from doorward.envoy.request.paths import MAX_FIELDS, parse_query, parse_target
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
 from envoy.service.auth.v3 import external_auth_pb2 as auth_v3
 from google.protobuf.descriptor import FieldDescriptor as Field
 
-from doorward.envoy import attributes, attributes_v2
-from doorward.envoy.messages import parse_check
+from doorward.envoy.request import attributes, attributes_v2
+from doorward.envoy.request.messages import parse_check
 
 SAMPLES: dict[int, Any] = {
     Field.CPPTYPE_STRING: "text",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from doorward.envoy.explained_yaml import explain
+from doorward.envoy.kit.explained_yaml import explain
 
 
 @pytest.mark.parametrize(

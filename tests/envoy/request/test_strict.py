@@ -14,13 +14,13 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.envoy.deciders import request
-from tests.envoy.test_strict_multipart import REFUSED as PARTS_REFUSED
+from tests.envoy.request.test_strict_multipart import REFUSED as PARTS_REFUSED
 
-from doorward.envoy import strict
-from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import AmbiguousRequestError, RequestError, RequestParseError
 from doorward.envoy.options import Options
-from doorward.envoy.requests import to_input
+from doorward.envoy.request import strict
+from doorward.envoy.request.descriptors import Services
+from doorward.envoy.request.input import to_input
 
 STRICT = Options(strict=True)
 JSON = "application/json"

@@ -14,10 +14,10 @@ from json import JSONDecodeError
 from json.scanner import make_scanner
 from typing import Final, Literal, NoReturn, TypeAlias, cast
 
-from doorward.envoy.descriptors import Services
 from doorward.envoy.errors import RequestParseError
-from doorward.envoy.multipart import parse_media_type, parse_parts
-from doorward.envoy.paths import parse_query
+from doorward.envoy.request.descriptors import Services
+from doorward.envoy.request.multipart import parse_media_type, parse_parts
+from doorward.envoy.request.paths import parse_query
 from doorward.rego.golang.json_decoder import JSONError, read_again
 from doorward.rego.golang.numbers import parse_int
 from doorward.rego.golang.octets import to_text

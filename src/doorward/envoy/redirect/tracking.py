@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from doorward.envoy.redirect import Family
-from doorward.envoy.redirect_programs import (
+from doorward.envoy.redirect.programs import (
     MissingCapability,
     RedirectError,
     find_program,
     run_program,
 )
+from doorward.envoy.redirect.rules import Family
 
 __all__ = ["untracked", "untracked_by_iptables", "untracked_by_nft"]
 

@@ -16,11 +16,11 @@ from decimal import Decimal
 from json.scanner import make_scanner
 from typing import Any, Final, NoReturn, cast
 
-from doorward.envoy import bodies
-from doorward.envoy.bodies import Kind, kind_of
 from doorward.envoy.errors import AmbiguousRequestError, shown
-from doorward.envoy.multipart import MAX_VALUE, parse_media_type
-from doorward.envoy.strict_multipart import CHARSETS, check_multipart
+from doorward.envoy.request import bodies
+from doorward.envoy.request.bodies import Kind, kind_of
+from doorward.envoy.request.multipart import MAX_VALUE, parse_media_type
+from doorward.envoy.request.strict_multipart import CHARSETS, check_multipart
 from doorward.rego.numbers import Number, parse_number
 from doorward.rego.values import Value
 
