@@ -6,13 +6,15 @@ Nothing here knows what the text means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from doorward.rego.records import record
 
 __all__ = ["NOWHERE", "Source", "Span"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """One text: `name` is what errors print (a file name, or "" for a query)."""
 
@@ -25,7 +27,7 @@ class Source:
         return lines[row - 1].rstrip("\r") if 0 < row <= len(lines) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A piece of a source: offsets in characters, `row` and `col` from 1 as OPA counts them."""
 

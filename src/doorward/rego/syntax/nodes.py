@@ -1,17 +1,18 @@
 """The syntax tree, in the order of the grammar: what the parser makes and every later stage reads.
 
-Nodes are frozen and know where they stand (`span`, left out of comparisons). Facts about nodes
-(what a name refers to, which type a term has) never go onto them. Sugar stays visible so that the
-tree can be printed again: infix operators are calls with `infix` set, a grouping is a term with
-`parens`-free shape because calls nest.
+Nodes are records (nothing changes them) and know where they stand (`span`, left out of
+comparisons). Facts about nodes (what a name refers to, which type a term has) never go onto them.
+Sugar stays visible so that the tree can be printed again: infix operators are calls with `infix`
+set, a grouping is a term with `parens`-free shape because calls nest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from doorward.rego.numbers import Number
+from doorward.rego.records import record
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import operand_text
 
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comment:
     """One `# …` comment; `text` is what follows the `#`."""
 
@@ -55,7 +56,7 @@ class Comment:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """null, true, false, a number or a string (raw strings too)."""
 
@@ -75,7 +76,7 @@ class Scalar:
         return hash((type(self.value) is bool, self.value))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Var:
     """A variable. A wildcard `_` gets a name of its own, `$0`, `$1`, …, as in OPA."""
 
@@ -87,7 +88,7 @@ class Var:
         return self.name.startswith("$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ref:
     """`head.a["b"][c]`: a head (variable, call or composite value) and at least one operand.
 
@@ -100,7 +101,7 @@ class Ref:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """A call of a function or built-in: `operator` is a `Ref`, `args` the operands.
 
@@ -127,13 +128,13 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Array:
     items: tuple[Term, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Object:
     """Key and value terms in the order written; a key may stand twice."""
 
@@ -141,7 +142,7 @@ class Object:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Set:
     """Member terms in the order written; `set()` has none."""
 
@@ -149,21 +150,21 @@ class Set:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayComprehension:
     term: Term
     body: Body
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SetComprehension:
     term: Term
     body: Body
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectComprehension:
     key: Term
     value: Term
@@ -171,7 +172,7 @@ class ObjectComprehension:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TemplateString:
     """`$"…{expr}…"`: text parts as `str`, expressions as `Expr` (they may have `with`)."""
 
@@ -195,7 +196,7 @@ Term: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class With:
     """`with target as value`; the target is a `Ref` or a lone `Var` (`input`, a function)."""
 
@@ -204,7 +205,7 @@ class With:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SomeDecl:
     """`some x, y`."""
 
@@ -212,7 +213,7 @@ class SomeDecl:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SomeIn:
     """`some x in xs`, `some k, v in xs`; key and value may be patterns."""
 
@@ -224,7 +225,7 @@ class SomeIn:
     """The `in`: internal.member_2 or internal.member_3, where it stands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Every:
     """`every x in xs { … }`, `every k, v in xs { … }`."""
 
@@ -235,7 +236,7 @@ class Every:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Not:
     """`not …` where `future.keywords.not` is imported: true if `body` as a whole is not.
 
@@ -248,7 +249,7 @@ class Not:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class And:
     """`left and right` (`future.keywords.and`); an operand is a body, `{ … }` or one expression."""
 
@@ -257,7 +258,7 @@ class And:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Or:
     """`left or right` (`future.keywords.or`), as `And`. The right one counts if the left fails."""
 
@@ -266,7 +267,7 @@ class Or:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expr:
     """One expression of a body: a term or declaration, perhaps negated, perhaps `with`.
 
@@ -284,7 +285,7 @@ class Expr:
 Body: TypeAlias = tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Package:
     """`package a.b["c"]`: the path below `data`; `terms` are its parts as written."""
 
@@ -293,7 +294,7 @@ class Package:
     terms: tuple[Term, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Import:
     """`import data.a.b as c`, `import rego.v1`, `import future.keywords.in`.
 
@@ -305,7 +306,7 @@ class Import:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Head:
     """What a rule defines.
 
@@ -325,7 +326,7 @@ class Head:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Annotations:
     """One METADATA block: its YAML as parsed data, and the scope it has."""
 
@@ -334,7 +335,7 @@ class Annotations:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule. `body` is () where none was written; `else_rule` continues the chain.
 
@@ -350,7 +351,7 @@ class Rule:
     annotations: tuple[Annotations, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """One policy file. `v1` says which syntax it was read as (`import rego.v1` makes it true)."""
 
