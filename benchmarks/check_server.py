@@ -71,8 +71,7 @@ def doorward_check(case: Case) -> Check:
     from doorward.envoy.options import Options
     from doorward.pdp.pdp import PDP
     from doorward.pdp.snapshot import Snapshot
-    from doorward.rego import Engine, Environment
-    from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+    from doorward.rego import Engine, Environment, VerifiedTokens
 
     engine = Engine(
         modules={"policy.rego": case.source},

@@ -22,8 +22,7 @@ class Missing(Exception):
 
 
 def doorward(case: Case, *, remember_tokens: bool = False) -> Decide:
-    from doorward.rego import CompileError, Engine, Environment
-    from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+    from doorward.rego import CompileError, Engine, Environment, VerifiedTokens
 
     environment = Environment(tokens=VerifiedTokens() if remember_tokens else None)
     modules = {f"{case.name}.rego": case.source}

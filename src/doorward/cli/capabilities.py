@@ -9,13 +9,13 @@ import click
 
 from doorward.cli import extensions
 from doorward.pdp.loader import LoadError
-from doorward.rego.builtins.registry.declarations import to_declaration
-from doorward.rego.capabilities import (
+from doorward.rego import Capabilities
+from doorward.rego.tools import (
     FEATURES,
     V0_FEATURES,
     WASM_ABI_VERSIONS,
-    Capabilities,
     future_keywords,
+    to_declaration,
 )
 
 __all__ = ["command", "option"]

@@ -21,15 +21,20 @@ from doorward.rego import (
     Registry,
     RegoError,
     Source,
+    gc_paused,
 )
-from doorward.rego.analysis.passes import CheckOptions, check, report
-from doorward.rego.analysis.tree import check_base_data
-from doorward.rego.collector import gc_paused
-from doorward.rego.golang.json import indent
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.survey import find_errors
-from doorward.rego.syntax.nodes import Module
-from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
+from doorward.rego.golang import indent, object_text
+from doorward.rego.tools import (
+    CheckOptions,
+    Module,
+    Parsed,
+    check,
+    check_base_data,
+    find_errors,
+    parse_module,
+    parse_what_can_be,
+    report,
+)
 
 __all__ = ["command"]
 

@@ -11,13 +11,9 @@ from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.results import table
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
-from doorward.rego import Engine, RegoError
-from doorward.rego.analysis.documents import Documents, Path
-from doorward.rego.analysis.tree import path_text
-from doorward.rego.collector import gc_paused
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.values import from_key, kind_name
+from doorward.rego import Engine, RegoError, from_key, gc_paused, kind_name
+from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.tools import Documents, Path, path_text
 
 __all__ = ["command"]
 

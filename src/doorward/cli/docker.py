@@ -26,7 +26,7 @@ from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind, comm
 from doorward.docker.watchdog import Watchdog
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
-from doorward.rego.errors import RegoError
+from doorward.rego import RegoError
 
 if TYPE_CHECKING:
     from doorward.docker.installer import Installation

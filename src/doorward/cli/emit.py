@@ -8,8 +8,7 @@ from doorward.cli import extensions
 from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
-from doorward.rego import Engine, RegoError
-from doorward.rego.collector import gc_paused
+from doorward.rego import Engine, RegoError, gc_paused
 
 __all__ = ["command"]
 

@@ -12,10 +12,8 @@ from typing import Any, Final
 import click
 
 from doorward.pdp.loader import LoadError
-from doorward.rego.errors import PARSE_ERROR, Diagnostic, RegoError, render_all
-from doorward.rego.golang.json import marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.source import Span
+from doorward.rego import PARSE_ERROR, Diagnostic, RegoError, Span, render_all
+from doorward.rego.golang import marshal, object_text
 
 __all__ = ["OneOf", "documents_text", "for_people", "warn"]
 

@@ -27,24 +27,22 @@ from doorward.rego import (
     Capabilities,
     CompileError,
     Environment,
+    EvalError,
     Options,
     Query,
     RegoError,
     Span,
+    Timers,
+    Undefined,
     Value,
+    VerifiedTokens,
     compile,
+    gc_paused,
 )
-from doorward.rego.builtins.jose.token_cache import VerifiedTokens
-from doorward.rego.collector import gc_paused
-from doorward.rego.errors import EvalError
-from doorward.rego.golang.json import indent
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.timers import Timers
-from doorward.rego.values import Undefined
+from doorward.rego.golang import indent, object_text
 
 if TYPE_CHECKING:
-    from doorward.rego.explanation import Explanation
-    from doorward.rego.explanation.profile import Entry
+    from doorward.rego import Entry, Explanation
 
 __all__ = ["command"]
 
@@ -310,8 +308,7 @@ def _plain(query: Query, asked: _Asked, timers: Timers) -> _Answer:
 
 def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
-    from doorward.rego.explanation import Explanation, Mask, Recorder
-    from doorward.rego.explanation.profile import Profile
+    from doorward.rego import Explanation, Mask, Profile, Recorder
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import Both
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from doorward import __version__
 from doorward.pdp.loader import LoadError
-from doorward.rego.errors import Diagnostic, RegoError, render
+from doorward.rego import Diagnostic, RegoError, render
 
 __all__ = ["findings_of", "github", "junit", "sarif"]
 

@@ -17,8 +17,7 @@ import click
 from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError, io_message
 from doorward.rego import REGISTRY, ParseError, RegoError, Source
-from doorward.rego.syntax.format import Target, format_source
-from doorward.rego.syntax.parser import parse_module
+from doorward.rego.tools import Target, format_source, parse_module
 
 __all__ = ["command"]
 

@@ -9,7 +9,7 @@ import click
 
 from doorward.cli.input_document import docker_inputs, envoy_input
 from doorward.pdp.loader import LoadError
-from doorward.rego.golang.json import indent, marshal
+from doorward.rego.golang import indent, marshal
 
 __all__ = ["command"]
 

@@ -10,9 +10,8 @@ from typing import Any, Final
 import click
 
 from doorward.pdp.loader import LoadError, io_message, read_document
-from doorward.rego.collector import gc_paused
-from doorward.rego.golang.json_documents import JSONError, read_json
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, Undefined, Value, gc_paused
+from doorward.rego.golang import JSONError, read_json
 
 __all__ = ["docker_inputs", "envoy_input", "read_input"]
 

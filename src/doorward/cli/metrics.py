@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from doorward.cli.results import table
-from doorward.rego.golang.json_documents import object_text
+from doorward.rego.golang import object_text
 
 __all__ = ["metrics_field", "metrics_table"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from doorward.rego.values import to_rego
+from doorward.rego import to_rego
 
 __all__ = ["tree_lines"]
 

@@ -11,12 +11,9 @@ import click
 from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
 from doorward.pdp.loader import Limits, LoadError, io_message, policy_text
-from doorward.rego import ParseError, Source, Span
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.numbers import Number
-from doorward.rego.syntax.opa_json import module_to_json
-from doorward.rego.syntax.parser import parse_module
+from doorward.rego import Number, ParseError, Source, Span
+from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.tools import module_to_json, parse_module
 
 __all__ = ["command", "json_text", "tree"]
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from doorward.cli.results import table
-from doorward.rego.golang.json import marshal
-from doorward.rego.golang.json_documents import object_text
+from doorward.rego.golang import marshal, object_text
 
 if TYPE_CHECKING:
-    from doorward.rego.explanation.profile import Entry
+    from doorward.rego import Entry
 
 __all__ = ["in_order", "profile_document", "profile_table"]
 

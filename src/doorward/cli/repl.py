@@ -26,12 +26,11 @@ from doorward.rego import (
     RegoError,
     Source,
     Span,
+    explain,
+    gc_paused,
 )
-from doorward.rego.collector import gc_paused
-from doorward.rego.explanation import explain
-from doorward.rego.golang.json import indent
-from doorward.rego.syntax.nodes import Rule, Var
-from doorward.rego.syntax.parser import parse_module
+from doorward.rego.golang import indent
+from doorward.rego.tools import Rule, Var, parse_module
 
 __all__ = ["Session", "interact"]
 

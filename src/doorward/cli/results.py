@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.rego.engine import Query
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.syntax.nodes import (
+from doorward.rego import Query, Value
+from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.tools import (
     ArrayComprehension,
     Call,
     Expr,
@@ -18,9 +17,8 @@ from doorward.rego.syntax.nodes import (
     SetComprehension,
     SomeDecl,
     Var,
+    children,
 )
-from doorward.rego.syntax.walk import children
-from doorward.rego.values import Value
 
 __all__ = ["FORMATS", "Result", "framed", "results_of", "table", "to_document"]
 

@@ -32,8 +32,7 @@ from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.yaml_block import Block
-from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span
-from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span, VerifiedTokens
 from doorward.rest.app import Api
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 

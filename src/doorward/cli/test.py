@@ -19,9 +19,7 @@ from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import LoadError
 from doorward.pdp.reload import changes, look
 from doorward.pdp.sources import Sources
-from doorward.rego import Diagnostic, RegoError
-from doorward.rego.collector import gc_paused
-from doorward.rego.errors import CALL_ERRORS
+from doorward.rego import CALL_ERRORS, Diagnostic, RegoError, gc_paused
 from doorward.testing import Coverage, Result, Suite, Test, why
 from doorward.testing.bench import (
     Measured,

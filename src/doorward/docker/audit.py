@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from doorward.docker.reply import Verdict, clean
 from doorward.docker.secrets import mask_env
-from doorward.rego.values import to_json
+from doorward.rego import to_json
 
 __all__ = ["AuditLog", "AuditLogError", "Entry"]
 

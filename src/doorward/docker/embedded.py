@@ -15,7 +15,7 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, read
 from doorward.pdp.sources import Sources
-from doorward.rego.errors import RegoError
+from doorward.rego import RegoError
 
 __all__ = ["DECISION", "PACK", "EmbeddedPdp"]
 

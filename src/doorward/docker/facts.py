@@ -22,7 +22,7 @@ from doorward.docker.mounts import Mount, Resolve, host_mount, volume_mounts
 from doorward.docker.requests import AuthzRequest
 from doorward.docker.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
-from doorward.rego.json_text import from_json
+from doorward.rego import from_json
 
 __all__ = ["ENTERING", "NO_CONTAINER", "ContainerFacts"]
 

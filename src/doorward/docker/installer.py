@@ -21,7 +21,7 @@ from doorward.docker.embedded import PACK, EmbeddedPdp
 from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
 from doorward.docker.units import Process, Supervisor, Systemd, has_systemd
 from doorward.pdp.loader import LoadError
-from doorward.rego.errors import RegoError
+from doorward.rego import RegoError
 
 __all__ = ["Installation", "check_name", "copy_pack", "install", "uninstall"]
 

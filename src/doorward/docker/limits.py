@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from doorward.rego.numbers import from_fraction
+from doorward.rego import from_fraction
 
 __all__ = [
     "NO_LOGGING",

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from doorward.rego.json_text import from_json
-from doorward.rego.values import UNDEFINED, Undefined, Value, to_json
+from doorward.rego import UNDEFINED, Undefined, Value, from_json, to_json
 
 __all__ = ["Answer", "PdpError", "RemotePdp", "UrlError", "check_url"]
 

@@ -19,8 +19,7 @@ from doorward.docker.plugin import Decider
 from doorward.docker.remote import PdpError
 from doorward.docker.reply import Verdict, to_verdict
 from doorward.docker.requests import parse_request
-from doorward.rego.json_text import from_json
-from doorward.rego.values import to_json
+from doorward.rego import from_json, to_json
 
 __all__ = ["ReplayError", "Replayed", "read_requests", "replay"]
 

@@ -10,7 +10,7 @@ import json
 import unicodedata
 from typing import Any, Final, NamedTuple
 
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, Undefined, Value
 
 __all__ = ["ALLOWED", "Verdict", "clean", "to_reply", "to_verdict"]
 

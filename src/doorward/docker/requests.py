@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
-from doorward.rego.json_text import from_json
+from doorward.rego import from_json
 
 __all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
-from doorward.rego.json_text import from_json
-from doorward.rego.values import Value
+from doorward.rego import Value, from_json
 
 __all__ = [
     "BOOLEAN",

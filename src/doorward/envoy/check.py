@@ -21,8 +21,7 @@ from doorward.envoy.request.input import Input, MalformedRequestError, Version, 
 from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.quiet import Quiet
-from doorward.rego.errors import RegoError
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, RegoError, Undefined, Value
 
 __all__ = ["Check", "Decider", "Observer", "make_check"]
 

@@ -19,18 +19,18 @@ from google.protobuf import struct_pb2
 
 from doorward.envoy.errors import RequestError
 from doorward.envoy.request.input import Version
-from doorward.rego.golang.numbers import parse_int
-from doorward.rego.numbers import number_text
-from doorward.rego.values import (
+from doorward.rego import (
     Key,
     Undefined,
     Value,
     from_key,
     kind_name,
+    number_text,
     sorted_keys,
     sorted_values,
     to_json,
 )
+from doorward.rego.golang import parse_int
 
 __all__ = ["ResultError", "to_denial", "to_refusal", "to_response"]
 

@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from doorward.rego.builtins.registry import Builtin
-from doorward.rego.builtins.registry.signature import type_text
-from doorward.rego.syntax.lexer import BRACKETS, IDENT, Token
+from doorward.rego import Builtin
+from doorward.rego.tools import BRACKETS, IDENT, Token, type_text
 
 __all__ = ["CallAt", "Signature", "builtin_signature", "call_at"]
 

@@ -13,19 +13,28 @@ from typing import Final, NamedTuple
 
 from doorward.lsp.calls import CallAt, Signature, builtin_signature, call_at
 from doorward.lsp.names import Occurrence, Symbol, occurrences, resolve_text, text_of
-from doorward.rego import REGISTRY, Diagnostic, Registry, RegoError, Source, Span
-from doorward.rego.analysis.hints import near_name
-from doorward.rego.analysis.passes import CheckOptions
-from doorward.rego.analysis.resolve import import_name
-from doorward.rego.builtins.registry.signature import signature_text
-from doorward.rego.errors import Fix
-from doorward.rego.survey import find_errors
-from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
-from doorward.rego.syntax.format import format_source
-from doorward.rego.syntax.lexer import EOF, IDENT, Lexer, Token, loose_tokens
-from doorward.rego.syntax.nodes import Module, Rule, Var
-from doorward.rego.syntax.parser import Parsed, parse_what_can_be
-from doorward.rego.values import operand_text
+from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, RegoError, Source, Span
+from doorward.rego.tools import (
+    EOF,
+    IDENT,
+    KEYWORDS,
+    V1_KEYWORDS,
+    CheckOptions,
+    Lexer,
+    Module,
+    Parsed,
+    Rule,
+    Token,
+    Var,
+    find_errors,
+    format_source,
+    import_name,
+    loose_tokens,
+    near_name,
+    operand_text,
+    parse_what_can_be,
+    signature_text,
+)
 
 __all__ = ["NEAR_NAME", "Completion", "Policies", "RenameError", "Signature"]
 

@@ -12,9 +12,21 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from doorward.rego import Span
-from doorward.rego.analysis.resolve import Resolver, import_name
-from doorward.rego.syntax.nodes import Call, Head, Import, Module, Package, Ref, Scalar, Var
-from doorward.rego.syntax.walk import Node, children, walk
+from doorward.rego.tools import (
+    Call,
+    Head,
+    Import,
+    Module,
+    Node,
+    Package,
+    Ref,
+    Resolver,
+    Scalar,
+    Var,
+    children,
+    import_name,
+    walk,
+)
 
 __all__ = ["Occurrence", "Symbol", "occurrences", "resolve_text", "text_of"]
 

@@ -22,9 +22,8 @@ from pygls.workspace import TextDocument
 from doorward import __version__
 from doorward.lsp.language import NEAR_NAME, Policies, RenameError
 from doorward.pdp.loader import LoadError, list_files
-from doorward.rego import REGISTRY, Diagnostic, Registry, Source, Span
-from doorward.rego.errors import Fix
-from doorward.rego.syntax.nodes import Rule
+from doorward.rego import REGISTRY, Diagnostic, Fix, Registry, Source, Span
+from doorward.rego.tools import Rule
 
 __all__ = ["make_server"]
 

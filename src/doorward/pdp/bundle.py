@@ -29,11 +29,8 @@ from doorward.pdp.loader import (
 )
 from doorward.pdp.manifest import Manifest, ManifestError, check_data, check_module
 from doorward.pdp.signatures import SignatureError, Verification, verify
-from doorward.rego.errors import ParseError, RegoError
-from doorward.rego.source import Source
-from doorward.rego.syntax.parser import parse_module
-from doorward.rego.timers import Timers
-from doorward.rego.values import Key, Value
+from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
+from doorward.rego.tools import parse_module
 
 __all__ = ["Bundle", "BundleError", "bundle_files", "read_bundle"]
 

@@ -11,11 +11,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego.errors import Diagnostic, RegoError
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, Diagnostic, RegoError, Undefined, Value
 
 if TYPE_CHECKING:
-    from doorward.rego.explanation import Explanation
+    from doorward.rego import Explanation
 
 __all__ = ["Decision", "DecisionError", "error_document", "new_decision_id"]
 
@@ -60,7 +59,7 @@ class Decision(NamedTuple):
         policies look at the clock. Credentials of the input are masked.
         """
         # No decision needs it, and every start would pay for it.
-        from doorward.rego.explanation import explain
+        from doorward.rego import explain
 
         query = self.query if self.query is not None else document_ref(self.path)
         return explain(snapshot.engine, query, input, now_ns=now_ns, deadline=snapshot.deadline)

@@ -26,8 +26,7 @@ from doorward.pdp.hiding import hide_credentials
 from doorward.pdp.log import Line, now, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego.errors import BuiltinError, HaltError, RegoError
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import UNDEFINED, BuiltinError, HaltError, RegoError, Undefined, Value
 
 __all__ = ["DecisionLog", "event_of"]
 

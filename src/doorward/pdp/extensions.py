@@ -22,8 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from doorward.pdp.loader import LoadError
-from doorward.rego import REGISTRY, Registry
-from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
+from doorward.rego import REGISTRY, ForeignError, Registry, foreign_code
 
 __all__ = ["ExtensionError", "Extensions", "project_extensions"]
 

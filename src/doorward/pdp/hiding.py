@@ -16,14 +16,15 @@ from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from doorward.rego.credentials import (
+from doorward.rego import (
     MASKED,
+    Boxed,
     has_credential_names,
     hide_looks,
     names_all_below,
     names_credential,
+    sorted_values,
 )
-from doorward.rego.values import Boxed, sorted_values
 
 __all__ = ["hide_credentials"]
 

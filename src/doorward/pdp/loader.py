@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from doorward.rego.errors import CALL_ERRORS
-from doorward.rego.golang.json_documents import JSONError, read_json
-from doorward.rego.timers import Timers
-from doorward.rego.values import Key, Value
+from doorward.rego import CALL_ERRORS, Key, Timers, Value
+from doorward.rego.golang import JSONError, read_json
 
 __all__ = [
     "Limits",
@@ -160,7 +158,7 @@ def read_document(path: str, text: str | bytes) -> Value:
 
 def _read_yaml(path: str, text: str | bytes) -> Value:
     # The built-in brings the YAML library, which a policy without YAML data need not pay for.
-    from doorward.rego.golang.yaml import unmarshal
+    from doorward.rego.golang import unmarshal
 
     if isinstance(text, bytes):
         text = text.decode("utf-8", errors="replace")

@@ -18,9 +18,8 @@ from typing import Any, Final, TextIO, TypeAlias
 import orjson
 
 from doorward.pdp.log_options import LEVELS
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.numbers import Number, number_text
-from doorward.rego.values import sorted_values, to_json
+from doorward.rego import Number, number_text, sorted_values, to_json
+from doorward.rego.golang import indent, marshal
 
 __all__ = ["Line", "configure", "line_for", "now", "second_text"]
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from doorward.rego.builtins import REGISTRY
-from doorward.rego.golang.json_documents import JSONError, read_json
-from doorward.rego.syntax.nodes import Module
-from doorward.rego.values import Key, Value
+from doorward.rego import REGISTRY, Key, Value
+from doorward.rego.golang import JSONError, read_json
+from doorward.rego.tools import Module
 
 __all__ = ["Manifest", "ManifestError", "check_data", "check_module", "check_roots"]
 

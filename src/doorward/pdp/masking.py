@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from doorward.rego.values import Key, Value, kind_name, sorted_values, to_rego
+from doorward.rego import Key, Value, kind_name, sorted_values, to_rego
 
 __all__ = ["Mask", "MaskError", "apply", "read_masks"]
 

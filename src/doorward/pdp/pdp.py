@@ -15,9 +15,7 @@ from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
 from doorward.pdp.turns import Turns
-from doorward.rego import Query
-from doorward.rego.errors import RegoError
-from doorward.rego.values import UNDEFINED, Undefined, Value, check_value
+from doorward.rego import UNDEFINED, Query, RegoError, Undefined, Value, check_value
 
 __all__ = ["PDP", "DecisionSink"]
 

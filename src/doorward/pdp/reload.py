@@ -25,7 +25,7 @@ from doorward.edge import FAULTS, Edge, Part, repeat
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego.errors import RegoError
+from doorward.rego import RegoError
 
 __all__ = ["Watcher", "changes", "look"]
 

@@ -19,11 +19,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from doorward.pdp.loader import read_document
-from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import CALL_ERRORS
-from doorward.rego.golang.json import marshal
-from doorward.rego.golang.json_documents import JSONError, read_json
-from doorward.rego.values import Value
+from doorward.rego import CALL_ERRORS, REGISTRY, Context, Environment, Value
+from doorward.rego.golang import JSONError, marshal, read_json
 
 __all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "verify"]
 

@@ -25,18 +25,26 @@ from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded
 from doorward.pdp.sources import Sources
 from doorward.rego import (
+    CANCEL_ERROR,
+    COMPILE_ERROR,
     REGISTRY,
+    UNDEFINED,
     Capabilities,
+    CompileError,
+    Diagnostic,
     Engine,
     Environment,
+    EvalError,
+    Key,
     Options,
     Query,
     Registry,
+    Undefined,
+    Value,
     compile,
+    gc_paused,
+    to_json,
 )
-from doorward.rego.collector import gc_paused
-from doorward.rego.errors import CANCEL_ERROR, COMPILE_ERROR, CompileError, Diagnostic, EvalError
-from doorward.rego.values import UNDEFINED, Key, Undefined, Value, to_json
 
 __all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
 

@@ -15,8 +15,7 @@ from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
 from doorward.pdp.manifest import ManifestError, check_roots
 from doorward.pdp.signatures import Verification
-from doorward.rego.collector import gc_paused
-from doorward.rego.timers import Timers
+from doorward.rego import Timers, gc_paused
 
 __all__ = ["Sources"]
 

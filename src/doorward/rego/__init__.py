@@ -5,35 +5,129 @@
 
 The same in steps, where policies outlive their data: `compile(modules, options).bind(data)`.
 
-Knows no socket and no file. Usable alone.
+It knows no socket and no file, and can be used alone.
+
+This is the façade. Other packages, and users, import from here, from `types` (types of built-ins),
+from `tools` (policies as text and trees) and from `golang` (texts as Go writes them), and from
+nothing below; the import contract refuses the rest. A name is loaded when it is first used.
 """
 
-from doorward.rego import types
-from doorward.rego.builtins import REGISTRY, Builtin, Context, Environment, Registry
-from doorward.rego.capabilities import Capabilities
-from doorward.rego.engine import Engine, Policies, Query, compile, parse_term
-from doorward.rego.errors import (
-    BuiltinError,
-    CompileError,
-    Diagnostic,
-    EvalError,
-    HaltError,
-    InputError,
-    InternalError,
-    OperandError,
-    ParseError,
-    RegoError,
-)
-from doorward.rego.json_text import from_json
-from doorward.rego.modules import parse_modules
-from doorward.rego.numbers import Number
-from doorward.rego.options import Options
-from doorward.rego.source import Source, Span
-from doorward.rego.values import UNDEFINED, Value, from_python, to_json, to_python, to_rego
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from doorward.rego.exporting import exporter as _exporter
+
+if TYPE_CHECKING:
+    from doorward.rego import golang, tools, types
+    from doorward.rego.analysis.schemas import Schemas
+    from doorward.rego.builtins import REGISTRY, Context, Environment
+    from doorward.rego.builtins.jose.token_cache import VerifiedTokens
+    from doorward.rego.builtins.registry import Builtin, Registry, builtin
+    from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
+    from doorward.rego.capabilities import Capabilities
+    from doorward.rego.collector import gc_paused
+    from doorward.rego.credentials import (
+        MASKED,
+        has_credential_names,
+        hide_looks,
+        names_all_below,
+        names_credential,
+    )
+    from doorward.rego.engine import Engine, Policies, Query, compile, parse_term
+    from doorward.rego.errors import (
+        CALL_ERRORS,
+        CANCEL_ERROR,
+        COMPILE_ERROR,
+        INTERNAL_ERROR,
+        PARSE_ERROR,
+        BuiltinError,
+        CompileError,
+        Diagnostic,
+        EvalError,
+        Fix,
+        HaltError,
+        InputError,
+        InternalError,
+        OperandError,
+        ParseError,
+        RegoError,
+        render,
+        render_all,
+    )
+    from doorward.rego.explanation import Explanation, Mask, Recorder, explain
+    from doorward.rego.explanation.profile import Entry, Profile
+    from doorward.rego.json_text import MUCH, from_json
+    from doorward.rego.modules import parse_modules
+    from doorward.rego.numbers import Number, from_fraction, number_text, parse_number
+    from doorward.rego.options import Options
+    from doorward.rego.runtime.evaluation import Evaluation, Tracer
+    from doorward.rego.source import Source, Span
+    from doorward.rego.timers import Timers
+    from doorward.rego.values import (
+        UNDEFINED,
+        Boxed,
+        Key,
+        Undefined,
+        Value,
+        check_value,
+        from_key,
+        from_python,
+        kind_name,
+        sorted_keys,
+        sorted_values,
+        to_json,
+        to_python,
+        to_rego,
+    )
+else:
+    __getattr__ = _exporter(
+        __name__,
+        {
+            "analysis.schemas": "Schemas",
+            "builtins": "REGISTRY Context Environment",
+            "builtins.jose.token_cache": "VerifiedTokens",
+            "builtins.registry": "Builtin Registry builtin",
+            "builtins.registry.foreign": "ForeignError foreign_code",
+            "capabilities": "Capabilities",
+            "collector": "gc_paused",
+            "credentials": (
+                "MASKED has_credential_names hide_looks names_all_below names_credential"
+            ),
+            "engine": "Engine Policies Query compile parse_term",
+            "errors": (
+                "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR INTERNAL_ERROR PARSE_ERROR BuiltinError "
+                "CompileError Diagnostic EvalError Fix HaltError InputError InternalError "
+                "OperandError ParseError RegoError render render_all"
+            ),
+            "explanation": "Explanation Mask Recorder explain",
+            "explanation.profile": "Entry Profile",
+            "json_text": "MUCH from_json",
+            "modules": "parse_modules",
+            "numbers": "Number from_fraction number_text parse_number",
+            "options": "Options",
+            "runtime.evaluation": "Evaluation Tracer",
+            "source": "Source Span",
+            "timers": "Timers",
+            "values": (
+                "UNDEFINED Boxed Key Undefined Value check_value from_key from_python kind_name "
+                "sorted_keys sorted_values to_json to_python to_rego"
+            ),
+        },
+        modules=("golang", "tools", "types"),
+    )
 
 __all__ = [
+    "CALL_ERRORS",
+    "CANCEL_ERROR",
+    "COMPILE_ERROR",
+    "INTERNAL_ERROR",
+    "MASKED",
+    "MUCH",
+    "PARSE_ERROR",
     "REGISTRY",
     "UNDEFINED",
+    "Boxed",
     "Builtin",
     "BuiltinError",
     "Capabilities",
@@ -41,29 +135,63 @@ __all__ = [
     "Context",
     "Diagnostic",
     "Engine",
+    "Entry",
     "Environment",
     "EvalError",
+    "Evaluation",
+    "Explanation",
+    "Fix",
+    "ForeignError",
     "HaltError",
     "InputError",
     "InternalError",
+    "Key",
+    "Mask",
     "Number",
     "OperandError",
     "Options",
     "ParseError",
     "Policies",
+    "Profile",
     "Query",
+    "Recorder",
     "Registry",
     "RegoError",
+    "Schemas",
     "Source",
     "Span",
+    "Timers",
+    "Tracer",
+    "Undefined",
     "Value",
+    "VerifiedTokens",
+    "builtin",
+    "check_value",
     "compile",
+    "explain",
+    "foreign_code",
+    "from_fraction",
     "from_json",
+    "from_key",
     "from_python",
+    "gc_paused",
+    "golang",
+    "has_credential_names",
+    "hide_looks",
+    "kind_name",
+    "names_all_below",
+    "names_credential",
+    "number_text",
     "parse_modules",
+    "parse_number",
     "parse_term",
+    "render",
+    "render_all",
+    "sorted_keys",
+    "sorted_values",
     "to_json",
     "to_python",
     "to_rego",
+    "tools",
     "types",
 ]

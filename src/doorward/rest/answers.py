@@ -14,9 +14,8 @@ from starlette.responses import Response
 
 from doorward.pdp.config import Server
 from doorward.pdp.decision import error_document
-from doorward.rego.errors import CompileError, ParseError, RegoError
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
+from doorward.rego import CompileError, ParseError, RegoError
+from doorward.rego.golang import indent, marshal, object_text
 
 __all__ = [
     "bad_request",

@@ -23,7 +23,7 @@ from doorward.pdp.config import Config, Server
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.rego.values import Key, Value
+from doorward.rego import Key, Value
 from doorward.rest import data, health
 from doorward.rest.answers import (
     bad_request,

@@ -13,10 +13,8 @@ from starlette.responses import Response
 from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
-from doorward.rego.errors import BuiltinError, HaltError
-from doorward.rego.golang.json import marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.values import UNDEFINED, Key, Undefined, Value
+from doorward.rego import UNDEFINED, BuiltinError, HaltError, Key, Undefined, Value
+from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, failed, json_answer, not_found
 from doorward.rest.requests import (
     BadRequest,

@@ -9,10 +9,8 @@ from starlette.responses import Response
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.rego.errors import EvalError
-from doorward.rego.golang.json import marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.values import Key, Undefined, Value
+from doorward.rego import EvalError, Key, Undefined, Value
+from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import json_answer
 from doorward.rest.requests import Parameters
 

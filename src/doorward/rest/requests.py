@@ -15,11 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from doorward.pdp.config import Server
 from doorward.pdp.loader import LoadError, read_document
-from doorward.rego.collector import gc_paused
-from doorward.rego.golang.json_decoder import MAX_EXPLAINED
-from doorward.rego.golang.json_documents import JSONError, read_json
-from doorward.rego.json_text import MUCH
-from doorward.rego.values import UNDEFINED, Undefined, Value
+from doorward.rego import MUCH, UNDEFINED, Undefined, Value, gc_paused
+from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_json
 from doorward.rest.memory import Room
 
 __all__ = [

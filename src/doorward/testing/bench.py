@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
+from doorward.rego.golang import indent, marshal, object_text
 from doorward.testing.runner import Result, Suite, Test, run_one
 
 __all__ = ["Measured", "bench_gobench", "bench_json", "bench_pretty", "measure"]

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from doorward.rego.golang.json import indent
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.syntax.nodes import Call, Expr, Module, Rule, SomeDecl
-from doorward.rego.syntax.walk import walk
+from doorward.rego import Evaluation
+from doorward.rego.golang import indent, object_text
+from doorward.rego.tools import Call, Expr, Module, Rule, SomeDecl, walk
 from doorward.testing.finding import TELL_CASE
 
 __all__ = ["Coverage", "lines_of"]

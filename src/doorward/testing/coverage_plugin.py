@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from coverage import CoveragePlugin, FileReporter, FileTracer
 from coverage.plugin_support import Plugins
 
-from doorward.rego.source import Source
-from doorward.rego.syntax.parser import parse_module
+from doorward.rego import Source
+from doorward.rego.tools import parse_module
 from doorward.testing.coverage import lines_of
 
 __all__ = ["PolicyPlugin", "coverage_init"]

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from doorward.rego.analysis.tree import path_text
-from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import (
+from doorward.rego import Key, Span
+from doorward.rego.tools import (
     Array,
     Body,
     Call,
     Expr,
     Module,
+    Node,
     Object,
     Ref,
     Rule,
@@ -29,10 +29,10 @@ from doorward.rego.syntax.nodes import (
     SomeIn,
     Term,
     Var,
+    head_key,
+    path_text,
+    walk,
 )
-from doorward.rego.syntax.opa_json import head_key
-from doorward.rego.syntax.walk import Node, walk
-from doorward.rego.values import Key
 
 __all__ = ["TELL_CASE", "Test", "find_tests"]
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
-from doorward.rego.errors import EvalError
-from doorward.rego.source import Span
+from doorward.rego import EvalError, Span
 from doorward.testing.cases import Case
 from doorward.testing.coverage import Coverage
 from doorward.testing.runner import TIMEOUT, Result, Suite, Test, run, run_one

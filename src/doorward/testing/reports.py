@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from doorward.rego.errors import EvalError, render
-from doorward.rego.golang.json import indent, marshal
-from doorward.rego.golang.json_documents import object_text
-from doorward.rego.source import Span
+from doorward.rego import EvalError, Span, render
+from doorward.rego.golang import indent, marshal, object_text
 from doorward.testing.cases import Case
 from doorward.testing.runner import Result
 from doorward.testing.xml_text import attribute, text

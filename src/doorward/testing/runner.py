@@ -15,25 +15,28 @@ from typing import Any, Final
 
 from doorward.pdp.loader import Loaded
 from doorward.rego import (
+    INTERNAL_ERROR,
     REGISTRY,
+    UNDEFINED,
     Capabilities,
+    CompileError,
     Engine,
     Environment,
+    EvalError,
+    Mask,
     Options,
     Query,
     Registry,
+    Schemas,
+    Span,
+    Tracer,
+    Value,
+    VerifiedTokens,
     compile,
+    explain,
     parse_modules,
 )
-from doorward.rego.analysis.schemas import Schemas
-from doorward.rego.analysis.tree import path_text
-from doorward.rego.builtins.jose.token_cache import VerifiedTokens
-from doorward.rego.errors import INTERNAL_ERROR, CompileError, EvalError
-from doorward.rego.explanation import Mask, explain
-from doorward.rego.runtime.evaluation import Tracer
-from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Module
-from doorward.rego.values import UNDEFINED, Value
+from doorward.rego.tools import Module, path_text
 from doorward.testing.cases import Case, case_name, cases_of
 from doorward.testing.finding import Test, find_tests
 

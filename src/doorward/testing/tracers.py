@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doorward.rego.runtime.evaluation import Evaluation, Tracer
-from doorward.rego.syntax.nodes import Expr, Rule
+from doorward.rego import Evaluation, Tracer
+from doorward.rego.tools import Expr, Rule
 
 __all__ = ["Both"]
 

@@ -10,11 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from doorward.envoy.lint.finding import Finding
-from doorward.rego.errors import RegoError
-from doorward.rego.source import Source, Span
-from doorward.rego.syntax.nodes import Call, Expr, Module, Not, Object, Ref, Scalar, Var
-from doorward.rego.syntax.parser import parse_module
-from doorward.rego.syntax.walk import Node, walk
+from doorward.rego import RegoError, Source, Span
+from doorward.rego.tools import (
+    Call,
+    Expr,
+    Module,
+    Node,
+    Not,
+    Object,
+    Ref,
+    Scalar,
+    Var,
+    parse_module,
+    walk,
+)
 
 __all__ = ["check_policies"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from doorward.rego.golang.numbers import json_float
-from doorward.rego.values import Key, Value
+from doorward.rego import Key, Value
+from doorward.rego.golang import json_float
 
 __all__ = ["to_attributes"]
 

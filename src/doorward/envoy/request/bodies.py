@@ -18,12 +18,8 @@ from doorward.envoy.errors import RequestParseError
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.multipart import parse_media_type, parse_parts
 from doorward.envoy.request.paths import parse_query
-from doorward.rego.golang.json_decoder import JSONError, read_again
-from doorward.rego.golang.numbers import parse_int
-from doorward.rego.golang.octets import to_text
-from doorward.rego.json_text import from_json
-from doorward.rego.numbers import parse_number
-from doorward.rego.values import Key, Value
+from doorward.rego import Key, Value, from_json, parse_number
+from doorward.rego.golang import JSONError, parse_int, read_again, to_text
 
 __all__ = [
     "MAX_DEPTH",

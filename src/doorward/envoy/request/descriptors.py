@@ -14,8 +14,8 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
 
 from doorward.envoy.errors import RequestParseError
-from doorward.rego.golang.numbers import json_float
-from doorward.rego.values import Value
+from doorward.rego import Value
+from doorward.rego.golang import json_float
 
 __all__ = ["MAX_DESCRIPTOR_SIZE", "Services", "load_services"]
 

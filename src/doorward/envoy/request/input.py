@@ -19,7 +19,7 @@ from doorward.envoy.request.bodies import parse_body
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.messages import parse_check
 from doorward.envoy.request.paths import parse_target
-from doorward.rego.values import Key, Value
+from doorward.rego import Key, Value
 
 __all__ = ["Input", "MalformedRequestError", "Version", "to_input"]
 

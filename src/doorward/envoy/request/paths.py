@@ -12,8 +12,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from doorward.envoy.errors import RequestParseError
-from doorward.rego.golang.octets import to_text
-from doorward.rego.golang.strings import quote
+from doorward.rego.golang import quote, to_text
 
 __all__ = ["MAX_FIELDS", "parse_query", "parse_target"]
 

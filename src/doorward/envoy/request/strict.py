@@ -21,8 +21,7 @@ from doorward.envoy.request import bodies
 from doorward.envoy.request.bodies import Kind, kind_of
 from doorward.envoy.request.multipart import MAX_VALUE, parse_media_type
 from doorward.envoy.request.strict_multipart import CHARSETS, check_multipart
-from doorward.rego.numbers import Number, parse_number
-from doorward.rego.values import Value
+from doorward.rego import Number, Value, parse_number
 
 __all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_json"]
 

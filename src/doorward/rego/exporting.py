@@ -1,0 +1,34 @@
+"""Names of a package that are loaded when they are first used.
+
+A program that needs one name of a façade does not pay for the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+
+__all__ = ["exporter"]
+
+
+def exporter(
+    package: str, homes: Mapping[str, str], *, modules: Collection[str] = ()
+) -> Callable[[str], object]:
+    """A `__getattr__` for the module `package`.
+
+    `homes`: names by the module below `doorward.rego` that has them. `modules`: those of `package`
+    that are exported themselves.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    def load(name: str) -> object:
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"doorward.rego.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, value)  # the next use does not come here
+        return value
+
+    return load

@@ -1,0 +1,137 @@
+"""Policies as text and trees: for those who check, format, lint, cover or edit them.
+
+Part of the façade, see `doorward.rego`. What evaluates policies needs nothing of this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from doorward.rego.exporting import exporter as _exporter
+
+if TYPE_CHECKING:
+    from doorward.rego.analysis.documents import Documents, Path
+    from doorward.rego.analysis.hints import near_name
+    from doorward.rego.analysis.passes import CheckOptions, check, report
+    from doorward.rego.analysis.resolve import Resolver, import_name
+    from doorward.rego.analysis.tree import check_base_data, path_text
+    from doorward.rego.builtins.registry.declarations import to_declaration
+    from doorward.rego.builtins.registry.signature import signature_text, type_text
+    from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
+    from doorward.rego.survey import find_errors
+    from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
+    from doorward.rego.syntax.format import Target, format_source
+    from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
+    from doorward.rego.syntax.nodes import (
+        Array,
+        ArrayComprehension,
+        Body,
+        Call,
+        Expr,
+        Head,
+        Import,
+        Module,
+        Not,
+        Object,
+        ObjectComprehension,
+        Package,
+        Ref,
+        Rule,
+        Scalar,
+        SetComprehension,
+        SomeDecl,
+        SomeIn,
+        Term,
+        Var,
+    )
+    from doorward.rego.syntax.opa_json import head_key, module_to_json
+    from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
+    from doorward.rego.syntax.walk import Node, children, walk
+    from doorward.rego.values import operand_text
+else:
+    __getattr__ = _exporter(
+        __name__,
+        {
+            "analysis.documents": "Documents Path",
+            "analysis.hints": "near_name",
+            "analysis.passes": "CheckOptions check report",
+            "analysis.resolve": "Resolver import_name",
+            "analysis.tree": "check_base_data path_text",
+            "builtins.registry.declarations": "to_declaration",
+            "builtins.registry.signature": "signature_text type_text",
+            "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
+            "survey": "find_errors",
+            "syntax.cursor": "KEYWORDS V1_KEYWORDS",
+            "syntax.format": "Target format_source",
+            "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
+            "syntax.nodes": (
+                "Array ArrayComprehension Body Call Expr Head Import Module Not Object "
+                "ObjectComprehension Package Ref Rule Scalar SetComprehension SomeDecl SomeIn "
+                "Term Var"
+            ),
+            "syntax.opa_json": "head_key module_to_json",
+            "syntax.parser": "Parsed parse_module parse_what_can_be",
+            "syntax.walk": "Node children walk",
+            "values": "operand_text",
+        },
+    )
+
+__all__ = [
+    "BRACKETS",
+    "EOF",
+    "FEATURES",
+    "IDENT",
+    "KEYWORDS",
+    "V0_FEATURES",
+    "V1_KEYWORDS",
+    "WASM_ABI_VERSIONS",
+    "Array",
+    "ArrayComprehension",
+    "Body",
+    "Call",
+    "CheckOptions",
+    "Documents",
+    "Expr",
+    "Head",
+    "Import",
+    "Lexer",
+    "Module",
+    "Node",
+    "Not",
+    "Object",
+    "ObjectComprehension",
+    "Package",
+    "Parsed",
+    "Path",
+    "Ref",
+    "Resolver",
+    "Rule",
+    "Scalar",
+    "SetComprehension",
+    "SomeDecl",
+    "SomeIn",
+    "Target",
+    "Term",
+    "Token",
+    "Var",
+    "check",
+    "check_base_data",
+    "children",
+    "find_errors",
+    "format_source",
+    "future_keywords",
+    "head_key",
+    "import_name",
+    "loose_tokens",
+    "module_to_json",
+    "near_name",
+    "operand_text",
+    "parse_module",
+    "parse_what_can_be",
+    "path_text",
+    "report",
+    "signature_text",
+    "to_declaration",
+    "type_text",
+    "walk",
+]
