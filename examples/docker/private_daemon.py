@@ -132,7 +132,12 @@ class PrivateDaemon:
         ]
         with (self.folder / "d.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Where a service runs: the kernel resolves relative devices against it.
+                cwd="/",
             )
         until = time.monotonic() + wait
         while time.monotonic() < until and self.alive:

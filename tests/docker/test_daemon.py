@@ -475,7 +475,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         JSON,
         "API version is below the minimum of 1.24",
     ),
-    ("session", "POST", "/v1.41/session", b"", [], "a local user may not build.hijack"),
+    ("buildkit", "POST", "/v1.41/grpc", b"", [], "a local user may not build.grpc"),
     ("debug", "GET", "/debug/vars", b"", [], "a local user may not system.debug"),
     ("options", "OPTIONS", "/v1.41/x", b"", [], "a local user may not unknown"),
     (

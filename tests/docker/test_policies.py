@@ -37,7 +37,7 @@ def test_every_action_of_the_routes_is_known_to_a_role_or_kept_for_admins() -> N
     roles = SNAPSHOT.document("policy/docker/roles/operator_actions").value()
     kept = {route.action for route in ROUTES} - set(roles)
     assert kept == {
-        "build.hijack",
+        "build.grpc",
         "checkpoint.create",
         "checkpoint.delete",
         "checkpoint.list",

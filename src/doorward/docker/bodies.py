@@ -1,8 +1,8 @@
 """What each route of the engine API takes as its JSON body: Go's structs, field by field.
 
 The names are those of the API's JSON, of all versions from 20.10 on, and the few of the
-specification that the daemon itself does not know. Parts in which no policy is known to look
-(placement, update order, certificates of a swarm) are `LOOSE`.
+specification that the daemon itself does not know. What only an admin may send (the settings of a
+swarm, of a node, of a plugin) is `LOOSE`.
 """
 
 from __future__ import annotations
@@ -228,7 +228,26 @@ AUTH: Final = struct(
     strings="username password auth email serveraddress identitytoken registrytoken",
 )
 
-_LIMITS: Final = struct("Limit", integers="NanoCPUs MemoryBytes Pids", GenericResources=LOOSE)
+_LIMITS: Final = struct(
+    "Limit",
+    integers="NanoCPUs MemoryBytes Pids",
+    GenericResources=Array(
+        struct(
+            "GenericResource",
+            NamedResourceSpec=struct("NamedGenericResource", strings="Kind Value"),
+            DiscreteResourceSpec=struct(
+                "DiscreteGenericResource", strings="Kind", integers="Value"
+            ),
+        )
+    ),
+)
+_FILE: Final = struct("File", strings="Name UID GID", integers="Mode")
+_UPDATE: Final = struct(
+    "UpdateConfig",
+    strings="FailureAction Order",
+    integers="Parallelism Delay Monitor",
+    MaxFailureRatio=LOOSE,
+)
 _CONTAINER_SPEC: Final = struct(
     "ContainerSpec",
     strings="Image Hostname Dir User StopSignal Isolation",
@@ -239,7 +258,7 @@ _CONTAINER_SPEC: Final = struct(
     Privileges=struct(
         "Privileges",
         booleans="NoNewPrivileges",
-        CredentialSpec=LOOSE,
+        CredentialSpec=struct("CredentialSpec", strings="Config File Registry"),
         SELinuxContext=struct("SELinuxContext", booleans="Disable", strings="User Role Type Level"),
         Seccomp=struct("SeccompOpts", strings="Mode Profile"),
         AppArmor=struct("AppArmorOpts", strings="Mode"),
@@ -247,8 +266,15 @@ _CONTAINER_SPEC: Final = struct(
     Mounts=_MOUNTS,
     Healthcheck=_HEALTHCHECK,
     DNSConfig=struct("DNSConfig", lists="Nameservers Search Options"),
-    Secrets=LOOSE,
-    Configs=LOOSE,
+    Secrets=Array(struct("SecretReference", strings="SecretID SecretName", File=_FILE)),
+    Configs=Array(
+        struct(
+            "ConfigReference",
+            strings="ConfigID ConfigName",
+            File=_FILE,
+            Runtime=struct("ConfigReferenceRuntimeTarget"),
+        )
+    ),
     Ulimits=_ULIMITS,
 )
 _NETWORKS: Final = Array(
@@ -272,14 +298,33 @@ SERVICE: Final = struct(
             SwapBytes=INTEGER,
             MemorySwappiness=INTEGER,
         ),
-        RestartPolicy=LOOSE,
-        Placement=LOOSE,
+        RestartPolicy=struct(
+            "RestartPolicy", strings="Condition", integers="Delay MaxAttempts Window"
+        ),
+        Placement=struct(
+            "Placement",
+            lists="Constraints",
+            integers="MaxReplicas",
+            Preferences=Array(
+                struct(
+                    "PlacementPreference",
+                    Spread=struct("SpreadOver", strings="SpreadDescriptor"),
+                )
+            ),
+            Platforms=Array(struct("Platform", strings="Architecture OS")),
+        ),
         Networks=_NETWORKS,
         LogDriver=struct("Driver", strings="Name", maps="Options"),
     ),
-    Mode=LOOSE,
-    UpdateConfig=LOOSE,
-    RollbackConfig=LOOSE,
+    Mode=struct(
+        "ServiceMode",
+        Replicated=struct("ReplicatedService", integers="Replicas"),
+        Global=struct("GlobalService"),
+        ReplicatedJob=struct("ReplicatedJob", integers="MaxConcurrent TotalCompletions"),
+        GlobalJob=struct("GlobalJob"),
+    ),
+    UpdateConfig=_UPDATE,
+    RollbackConfig=_UPDATE,
     Networks=_NETWORKS,
     EndpointSpec=struct(
         "EndpointSpec",

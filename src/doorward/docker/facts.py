@@ -3,8 +3,9 @@
 A user who may start a program in a container has the power that the container was given when it was
 created, by any user. A named volume may be a folder of the host, and a part of an identifier may be
 the host's network. With this, a policy sees them. The daemon asks the plugin about each question
-too: a header that nobody else can guess identifies it, and it is allowed. Questions have a deadline
-and a number; what they do not answer stays unknown.
+too: a header that nobody else can guess identifies it, and it is allowed. All questions about one
+request share a deadline; what is not answered by then is in the input as not known, and the shipped
+policies deny it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import hmac
 import http.client
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from doorward.docker.images import parse_image
 from doorward.docker.limits import after_update, create_resources
-from doorward.docker.mounts import Mount, Resolve, host_mount, volume_mounts
+from doorward.docker.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
 from doorward.docker.requests import AuthzRequest
 from doorward.docker.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
@@ -43,18 +45,20 @@ ENTERING: Final = frozenset(
 NO_CONTAINER: Final[dict[str, Any]] = {"asked": False, "known": False, "missing": False}
 _CREATING: Final = frozenset({"container.create", "service.create", "service.update"})
 _MAX_QUESTIONS: Final = 32
-"""Volumes and networks asked about for one request; what is beyond them stays unresolved."""
+"""Volumes and networks asked about for one request; what is beyond them is not known."""
 _HEADER: Final = "X-Doorward-Self"
-_TIMEOUT: Final = 2.0
+_DEADLINE: Final = 2.0
+"""Seconds for all questions about one request together."""
 _MAX_ANSWER: Final = 4 << 20
 
 
 class ContainerFacts:
     """Asks the daemon at a Unix socket. Safe in any number of threads."""
 
-    def __init__(self, socket: str, resolve: Resolve) -> None:
+    def __init__(self, socket: str, resolve: Resolve, *, deadline: float = _DEADLINE) -> None:
         self._socket = socket
         self._resolve = resolve
+        self._deadline = deadline
         self._nonce = secrets.token_hex(32)
         self._root = ""
 
@@ -68,81 +72,107 @@ class ContainerFacts:
     def join(self, view: dict[str, Any]) -> None:
         """Put what the daemon says about the subjects of a request into its input."""
         action = view["action"]
+        questions = self._questions()
         if action in ENTERING:
-            container = self.container(view["target"])
+            container = self._container(view["target"], questions)
             view["container"] = container
             if action == "container.update" and container["known"]:
                 view["resources"] = after_update(container["resources"], view["resources"])
         elif action in _CREATING or action == "volume.create":
             # Before the first container the daemon may still be starting, and not answer.
-            self._root = self._root or self._data_root()
+            self._root = self._root or _data_root(questions)
             if self._root:
                 view["protected"] = [*view["protected"], self._root]
-            view["mounts"] = self._with_volumes(view["mounts"])
-            view["network"] = self._with_networks(view["network"])
+            view["mounts"] = self._with_volumes(view["mounts"], questions)
+            view["network"] = _with_networks(view["network"], questions)
             shared = view["security"]["host_namespaces"]
             if "host" in view["network"]["names"] and "network" not in shared:
                 view["security"] = {**view["security"], "host_namespaces": [*shared, "network"]}
 
     def container(self, name: str) -> dict[str, Any]:
         """The container `name` as a policy sees it."""
+        return self._container(name, self._questions())
+
+    def _questions(self) -> _Questions:
+        return _Questions(self._socket, self._nonce, time.monotonic() + self._deadline)
+
+    def _container(self, name: str, questions: _Questions) -> dict[str, Any]:
         view: dict[str, Any] = {**NO_CONTAINER, "asked": True}
-        answer = self._question("containers", name, "/json")
+        answer = questions.ask("containers", name, "/json")
         if answer is None or answer is _MISSING:
             return {**view, "missing": answer is _MISSING}
         try:
             view |= _view(answer, self._resolve)
         except (LookupError, TypeError, AttributeError):
             return view
-        return {**view, "known": True, "mounts": self._with_volumes(view["mounts"])}
+        mounts = self._with_volumes(view["mounts"], questions)
+        return {**view, "known": True, "mounts": mounts}
 
-    def _with_volumes(self, mounts: list[Mount]) -> list[Mount]:
+    def _with_volumes(self, mounts: list[Mount], questions: _Questions) -> list[Mount]:
         """The mounts, and what the named volumes among them are made of."""
-        joined: list[Mount] = []
-        names: set[str] = set()
-        for mount in mounts:
-            joined.append(mount)
-            if mount["type"] == "volume" and mount["source"] and mount["origin"] != "VolumesFrom":
-                names.add(mount["source"])
-        for name in sorted(names)[:_MAX_QUESTIONS]:
-            answer = self._question("volumes", name)
-            if answer is None or answer is _MISSING:
-                continue
-            options = answer.get("Options") or {}
-            joined += volume_mounts(answer.get("Driver") or "", options, "", self._resolve)
-        return joined
+        joined = list(mounts)
+        names = sorted(
+            {
+                mount["source"]
+                for mount in mounts
+                if mount["type"] == "volume"
+                and mount["source"]
+                and mount["origin"] != "VolumesFrom"
+            }
+        )
+        for name in names[:_MAX_QUESTIONS]:
+            answer = questions.ask("volumes", name)
+            if answer is None:
+                joined.append(unknown_volume(name))
+            elif answer is not _MISSING:
+                options = answer.get("Options") or {}
+                joined += volume_mounts(answer.get("Driver") or "", options, "", self._resolve)
+        return joined + [unknown_volume(name) for name in names[_MAX_QUESTIONS:]]
 
-    def _with_networks(self, network: dict[str, Any]) -> dict[str, Any]:
-        """The networks by the names that the daemon has for what may be their identifiers."""
-        names, unknown = set(network["names"]), []
-        for name in network["identifiers"][:_MAX_QUESTIONS]:
-            answer = self._question("networks", name)
-            if answer is None or answer is _MISSING or not answer.get("Name"):
-                unknown.append(name)
-                continue
-            names.discard(name)
-            names.add(answer["Name"])
-        unknown += network["identifiers"][_MAX_QUESTIONS:]
-        return {
-            **network,
-            "names": sorted(names),
-            "mode": "host" if "host" in names else network["mode"],
-            "identifiers": unknown,
-            "unresolved": bool(unknown) or bool(network["container"]),
-        }
 
-    def _data_root(self) -> str:
-        """The folder in which the daemon keeps everything; "" while it does not say."""
-        answer = self._question("info", "")
-        root = answer.get("DockerRootDir") if type(answer) is dict else None
-        return root if type(root) is str and root.startswith("/") and root != "/" else ""
+def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, Any]:
+    """The networks by the names that the daemon has for what may be their identifiers."""
+    names, unknown = set(network["names"]), []
+    for name in network["identifiers"][:_MAX_QUESTIONS]:
+        answer = questions.ask("networks", name)
+        if answer is None or answer is _MISSING or not answer.get("Name"):
+            unknown.append(name)
+            continue
+        names.discard(name)
+        names.add(answer["Name"])
+    unknown += network["identifiers"][_MAX_QUESTIONS:]
+    return {
+        **network,
+        "names": sorted(names),
+        "mode": "host" if "host" in names else network["mode"],
+        "identifiers": unknown,
+        "unresolved": bool(unknown) or bool(network["container"]),
+    }
 
-    def _question(self, kind: str, name: str, rest: str = "") -> Any:
+
+def _data_root(questions: _Questions) -> str:
+    """The folder in which the daemon keeps everything; "" while it does not say."""
+    answer = questions.ask("info", "")
+    root = answer.get("DockerRootDir") if type(answer) is dict else None
+    return root if type(root) is str and root.startswith("/") and root != "/" else ""
+
+
+class _Questions:
+    """The questions about one request, until `deadline`."""
+
+    def __init__(self, socket: str, nonce: str, deadline: float) -> None:
+        self._socket = socket
+        self._nonce = nonce
+        self._deadline = deadline
+
+    def ask(self, kind: str, name: str, rest: str = "") -> Any:
         """The daemon's JSON object about `name`; _MISSING, or None where there is no answer."""
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            return None
+        target = f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
         try:
-            status, content = self._ask(
-                f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
-            )
+            status, content = self._get(target, remaining)
             if status == 404:
                 return _MISSING
             answer = from_json(content) if status == 200 else None
@@ -150,8 +180,8 @@ class ContainerFacts:
             return None
         return answer if type(answer) is dict else None
 
-    def _ask(self, target: str) -> tuple[int, bytes]:
-        connection = UnixConnection(self._socket, _TIMEOUT)
+    def _get(self, target: str, timeout: float) -> tuple[int, bytes]:
+        connection = UnixConnection(self._socket, timeout)
         try:
             connection.request("GET", target, headers={"Host": "docker", _HEADER: self._nonce})
             response = connection.getresponse()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from doorward.docker import limits, mounts, networks, secrets, security
+from doorward.docker import builds, limits, mounts, networks, secrets, security
 from doorward.docker.errors import (
     AmbiguousRequestError,
     InvisibleBodyError,
@@ -103,7 +103,7 @@ def to_input(
         route = IMPORT
     _check_version(target.version, options.minimum_version)
     visible, trusted = _check_body(request, route)
-    unknown: list[str] = []
+    unknown = _unknown_parameters(route, target)
     body = None
     if request.body is not None:
         body = canonical(parse_json(request.body), route.schema, unknown)
@@ -134,6 +134,12 @@ def to_input(
         "unknown_fields": unknown,
         **views,
     }
+
+
+def _unknown_parameters(route: Route, target: Target) -> list[str]:
+    """Parameters that the daemon may read in a way that is not known here."""
+    known = target.query if route.query is None else route.query
+    return [f"query.{name[:80]}" for name in target.query if name not in known]
 
 
 def _is_import(query: Mapping[str, list[str]]) -> bool:
@@ -216,6 +222,7 @@ _NO_VIEWS: Final[_Views] = {
     "logging": limits.NO_LOGGING,
     "checkpoint": {"directory": ""},
     "remote": "",
+    "build": builds.NO_BUILD,
     "container": NO_CONTAINER,
     "unresolved": [],
 }
@@ -233,6 +240,8 @@ def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) 
 def _unresolved(views: _Views) -> list[str]:
     """Which views hold something that only the daemon knows."""
     found = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
+    if any(image["unresolved"] for image in views["build"]["cache_from"]):
+        found.append("build")
     if any(mount["unresolved"] for mount in views["mounts"]):
         found.append("mounts")
     if any(image["unresolved"] for image in views["images"]):
@@ -332,20 +341,20 @@ def _of_name(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _View
 def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
     query = target.query
     images = [parse_image(name) for name in query.get("t", [])]
+    build = builds.build_view(query)
+    remote = query.get("remote", [""])[0]
     mode = query.get("networkmode", [""])[0] or "default"
     container = mode.removeprefix("container:") if mode.startswith("container:") else ""
     return {
         "images": images,
         "target": query.get("t", [""])[0],
-        "remote": query.get("remote", [""])[0],
+        "remote": "" if build["buildkit"] and remote in builds.OF_THE_CLIENT else remote,
+        "build": build,
         "resources": limits.build_resources(query),
         "cgroup": security.cgroup_view({"CgroupParent": query.get("cgroupparent", [""])[0]}),
-        "security": {
-            **security.NO_SECURITY,
-            "host_namespaces": ["network"] if mode == "host" else [],
-            "joined_containers": [container] if container else [],
-            "options": _words(query.get("securityopt", [""])[0]),
-        },
+        "security": security.create_security(
+            {"NetworkMode": mode, "SecurityOpt": query.get("securityopt")}, {}
+        ),
         "network": {
             **networks.NO_NETWORK,
             "mode": mode,
@@ -353,10 +362,6 @@ def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
             "unresolved": bool(container),
         },
     }
-
-
-def _words(text: str) -> list[str]:
-    return [text] if text else []
 
 
 def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:

@@ -21,16 +21,12 @@ __all__ = [
     "create_mounts",
     "host_mount",
     "mount_list",
+    "unknown_volume",
     "volume_mounts",
 ]
 
 Resolve: TypeAlias = Callable[[str], str | None]
 """A host path with its links followed; None where that cannot be known."""
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 _MODES: Final = re.compile(r"(?:[a-zA-Z-]+)(?:,[a-zA-Z-]+)*")
 _PROPAGATION: Final = ("shared", "slave", "private")
@@ -38,11 +34,12 @@ _OVERLAY: Final = ("lowerdir", "upperdir", "workdir")
 _BIND: Final = frozenset({"bind", "rbind"})
 _VOLUME_OPTIONS: Final = frozenset({"type", "o", "device", "size"})
 """What the local driver reads; newer drivers may read more, and then it is not known what."""
-_TMPFS_FLAGS: Final = _words("""
-    async atime defaults dev diratime dirsync exec mand noatime nodev nodiratime noexec nomand
-    norelatime nostrictatime nosuid relatime ro rw strictatime suid sync
-""")
-_TMPFS_VALUES: Final = _words("size mode uid gid nr_inodes nr_blocks mpol")
+_TMPFS_FLAGS: Final = frozenset({
+    "async", "atime", "defaults", "dev", "diratime", "dirsync", "exec", "mand", "noatime", "nodev",
+    "nodiratime", "noexec", "nomand", "norelatime", "nostrictatime", "nosuid", "relatime", "ro",
+    "rw", "strictatime", "suid", "sync",
+})  # fmt: skip
+_TMPFS_VALUES: Final = frozenset({"size", "mode", "uid", "gid", "nr_inodes", "nr_blocks", "mpol"})
 """Options of a tmpfs that cannot reach anything on the host. A list of what is harmless, because
 mount(2) obeys flags before it looks at the type: `bind` with `type=tmpfs` mounts the device."""
 
@@ -260,6 +257,11 @@ def volume_mounts(
         return [*layers, Mount(**{**node, "unresolved": True})]
     unknown = _mount("DriverOpts", "filesystem", device, target, driver="local", unresolved=True)
     return [*layers, unknown]
+
+
+def unknown_volume(name: str) -> Mount:
+    """A named volume about which the daemon was asked and did not answer."""
+    return _mount("Volume", "other", name, "", unresolved=True)
 
 
 def _is_harmless(flags: Sequence[str]) -> bool:

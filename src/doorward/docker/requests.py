@@ -22,7 +22,7 @@ __all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?")
 _VERSION: Final = re.compile(r"/v([0-9.]+)(?=/)")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "cachefrom"})
+_REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "securityopt"})
 """Parameters that the daemon reads as lists; of any other it reads the first."""
 
 MAX_TARGET: Final = 64 * 1024

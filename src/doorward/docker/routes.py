@@ -34,16 +34,33 @@ class Route:
     action: str
     kind: Kind
     schema: Type
+    query: frozenset[str] | None = None
+    """The parameters that the daemon reads, where they change what a request does."""
 
 
 UNKNOWN: Final = Route("", re.compile(""), "unknown", "stream", bodies.ANY)
 
 
 def _route(
-    method: str, path: str, action: str, kind: Kind = "none", schema: Type = bodies.ANY
+    method: str,
+    path: str,
+    action: str,
+    kind: Kind = "none",
+    schema: Type = bodies.ANY,
+    *,
+    query: str | None = None,
 ) -> Route:
     pattern = path.replace("{name}", "(?P<name>.+)").replace("{other}", "(?P<other>.+)")
-    return Route(method, re.compile(pattern), action, kind, schema)
+    names = None if query is None else frozenset(query.split())
+    return Route(method, re.compile(pattern), action, kind, schema, names)
+
+
+_BUILD: Final = """
+    buildargs buildid cachefrom cgroupparent cpuperiod cpuquota cpusetcpus cpusetmems cpushares
+    dockerfile extrahosts forcerm isolation labels memory memswap networkmode nocache outputs
+    platform pull q remote rm securityopt session shmsize squash t target ulimits version
+"""
+_CREATE_IMAGE: Final = "changes fromImage fromSrc message platform repo tag"
 
 
 # In the order of the daemon's router where two patterns could match the same path.
@@ -55,8 +72,8 @@ ROUTES: Final = (
     _route("GET", "/events", "system.events"),
     _route("GET", "/system/df", "system.df"),
     _route("POST", "/auth", "system.auth", "json", bodies.AUTH),
-    _route("POST", "/session", "build.hijack", "stream"),
-    _route("POST", "/grpc", "build.hijack", "stream"),
+    _route("POST", "/session", "build.session", "stream"),
+    _route("POST", "/grpc", "build.grpc", "stream"),
     _route("GET", "/debug/.+", "system.debug"),
     # containers
     _route("GET", "/containers/{name}/checkpoints", "checkpoint.list"),
@@ -77,27 +94,55 @@ ROUTES: Final = (
     _route("GET", "/containers/{name}/logs", "container.logs"),
     _route("GET", "/containers/{name}/stats", "container.stats"),
     _route("GET", "/containers/{name}/attach/ws", "container.attach"),
-    _route("POST", "/containers/create", "container.create", "json", bodies.CONTAINER_CREATE),
+    _route(
+        "POST",
+        "/containers/create",
+        "container.create",
+        "json",
+        bodies.CONTAINER_CREATE,
+        query="name platform",
+    ),
     _route("POST", "/containers/prune", "container.prune"),
     _route("POST", "/containers/{name}/kill", "container.kill"),
     _route("POST", "/containers/{name}/pause", "container.pause"),
     _route("POST", "/containers/{name}/unpause", "container.unpause"),
     _route("POST", "/containers/{name}/restart", "container.restart"),
-    _route("POST", "/containers/{name}/start", "container.start", "optional", bodies.HOST_CONFIG),
+    _route(
+        "POST",
+        "/containers/{name}/start",
+        "container.start",
+        "optional",
+        bodies.HOST_CONFIG,
+        query="checkpoint checkpoint-dir detachKeys",
+    ),
     _route("POST", "/containers/{name}/stop", "container.stop"),
     _route("POST", "/containers/{name}/wait", "container.wait"),
     _route("POST", "/containers/{name}/resize", "container.resize"),
     _route("POST", "/containers/{name}/attach", "container.attach"),
-    _route("POST", "/containers/{name}/exec", "container.exec", "json", bodies.EXEC_CREATE),
+    _route(
+        "POST", "/containers/{name}/exec", "container.exec", "json", bodies.EXEC_CREATE, query=""
+    ),
     _route("POST", "/containers/{name}/rename", "container.rename"),
     _route(
-        "POST", "/containers/{name}/update", "container.update", "json", bodies.CONTAINER_UPDATE
+        "POST",
+        "/containers/{name}/update",
+        "container.update",
+        "json",
+        bodies.CONTAINER_UPDATE,
+        query="",
     ),
     _route("DELETE", "/containers/{name}", "container.delete"),
     _route("GET", "/exec/{name}/json", "exec.inspect"),
     _route("POST", "/exec/{name}/start", "exec.start", "json", bodies.EXEC_START),
     _route("POST", "/exec/{name}/resize", "exec.resize"),
-    _route("POST", "/commit", "container.commit", "optional", bodies.CONFIG),
+    _route(
+        "POST",
+        "/commit",
+        "container.commit",
+        "optional",
+        bodies.CONFIG,
+        query="author changes comment container pause repo tag",
+    ),
     # images
     _route("GET", "/images/json", "image.list"),
     _route("GET", "/images/search", "image.search"),
@@ -105,20 +150,20 @@ ROUTES: Final = (
     _route("GET", "/images/{name}/get", "image.save"),
     _route("GET", "/images/{name}/history", "image.history"),
     _route("GET", "/images/{name}/json", "image.inspect"),
-    _route("POST", "/images/load", "image.load", "stream"),
-    _route("POST", "/images/create", "image.pull"),
+    _route("POST", "/images/load", "image.load", "stream", query="platform quiet"),
+    _route("POST", "/images/create", "image.pull", query=_CREATE_IMAGE),
     _route("POST", "/images/prune", "image.prune"),
     _route("POST", "/images/{name}/push", "image.push", "optional", bodies.AUTH),
     _route("POST", "/images/{name}/tag", "image.tag"),
     _route("DELETE", "/images/{name}", "image.delete"),
     _route("GET", "/distribution/{name}/json", "image.distribution"),
-    _route("POST", "/build", "image.build", "stream"),
+    _route("POST", "/build", "image.build", "stream", query=_BUILD),
     _route("POST", "/build/prune", "build.prune"),
     _route("POST", "/build/cancel", "build.cancel"),
     # volumes and networks
     _route("GET", "/volumes", "volume.list"),
     _route("GET", "/volumes/{name}", "volume.inspect"),
-    _route("POST", "/volumes/create", "volume.create", "json", bodies.VOLUME_CREATE),
+    _route("POST", "/volumes/create", "volume.create", "json", bodies.VOLUME_CREATE, query=""),
     _route("POST", "/volumes/prune", "volume.prune"),
     _route("PUT", "/volumes/{name}", "volume.update", "json"),
     _route("DELETE", "/volumes/{name}", "volume.delete"),
@@ -146,8 +191,15 @@ ROUTES: Final = (
     _route("GET", "/services", "service.list"),
     _route("GET", "/services/{name}/logs", "service.logs"),
     _route("GET", "/services/{name}", "service.inspect"),
-    _route("POST", "/services/create", "service.create", "json", bodies.SERVICE),
-    _route("POST", "/services/{name}/update", "service.update", "json", bodies.SERVICE),
+    _route("POST", "/services/create", "service.create", "json", bodies.SERVICE, query=""),
+    _route(
+        "POST",
+        "/services/{name}/update",
+        "service.update",
+        "json",
+        bodies.SERVICE,
+        query="registryAuthFrom rollback version",
+    ),
     _route("DELETE", "/services/{name}", "service.delete"),
     _route("GET", "/tasks", "task.list"),
     _route("GET", "/tasks/{name}/logs", "task.logs"),
@@ -170,7 +222,7 @@ ROUTES: Final = (
     _route("GET", "/plugins", "plugin.list"),
     _route("GET", "/plugins/privileges", "plugin.privileges"),
     _route("GET", "/plugins/{name}/json", "plugin.inspect"),
-    _route("POST", "/plugins/pull", "plugin.pull", "json", bodies.PRIVILEGES),
+    _route("POST", "/plugins/pull", "plugin.pull", "json", bodies.PRIVILEGES, query="name remote"),
     _route("POST", "/plugins/create", "plugin.create", "stream"),
     _route("POST", "/plugins/{name}/enable", "plugin.enable"),
     _route("POST", "/plugins/{name}/disable", "plugin.disable"),
@@ -180,7 +232,7 @@ ROUTES: Final = (
     _route("DELETE", "/plugins/{name}", "plugin.delete"),
 )
 
-IMPORT: Final = _route("POST", "/images/create", "image.import", "stream")
+IMPORT: Final = _route("POST", "/images/create", "image.import", "stream", query=_CREATE_IMAGE)
 """A creation of an image whose query says that it comes from an archive."""
 
 _BY_METHOD: Final = {

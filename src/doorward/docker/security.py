@@ -21,17 +21,14 @@ __all__ = [
 
 Security: TypeAlias = dict[str, Any]
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # What the daemon hides and protects by itself, in every version from 20.10 on.
-_MASKED: Final = _words("""
-    /proc/acpi /proc/asound /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug
-    /proc/scsi /proc/timer_list /proc/timer_stats /sys/firmware
-""")
-_READONLY: Final = _words("/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger")
+_MASKED: Final = frozenset({
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
+})  # fmt: skip
+_READONLY: Final = frozenset(
+    {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
 _LABEL: Final = ("User", "Role", "Type", "Level")
 _NAMESPACES: Final = {
     "NetworkMode": "network",

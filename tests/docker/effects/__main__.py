@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -23,28 +24,35 @@ def main() -> int:
     if reason:
         sys.stderr.write(f"no daemon of our own: {reason}\n")
         return 2
+    # Whoever ends the check ends it with everything that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="dwe-"))
     Path("/run/docker/plugins").mkdir(parents=True, exist_ok=True)
     daemon = PrivateDaemon(folder)
     daemon.prepare()
+    check: Check | None = None
     try:
         daemon.start()
         daemon.import_image("img:1")
         check = Check(daemon, f"dwe{os.getpid()}", folder / "packs", seed=options.seed)
-        started = time.monotonic()
+        if check.world.swarm:
+            sys.stdout.write(f"no swarm, so no services: {check.world.swarm}\n")
         reported = 0
-        while time.monotonic() < started + options.minutes * 60:
+        while time.monotonic() < check.started + options.minutes * 60:
             check.step()
-            for violation in check.violations[reported:]:
-                seconds = time.monotonic() - started
-                effects = ", ".join(violation.effects)
-                said = f"{seconds:.0f} s: {violation.kind}: {violation.request}\n    {effects}\n"
-                sys.stdout.write(said)
+            for each in check.violations[reported:]:
+                effects = ", ".join(each.effects)
+                sys.stdout.write(
+                    f"{each.seconds:.0f} s, {each.number} requests: {each.kind}: {each.request}\n"
+                    f"    {effects}\n"
+                )
                 sys.stdout.flush()
             reported = len(check.violations)
-        sys.stdout.write(check.table() + "\n")
+        sys.stdout.write(f"{check.table()}\n\n{check.coverage()}\n")
         return 1 if check.violations else 0
     finally:
+        if check is not None:
+            check.close()
         daemon.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,7 +3,10 @@
 # field that `not` needs has a default, since `not f(field)` says nothing where the field is missing.
 package policy.docker.guards
 
+import data.policy.docker.roles
+
 defaults := {
+	"builds": {"outputs": [], "unlimited": false},
 	"capabilities": {"allow": []},
 	"images": {"allow": [], "require_digest": true},
 	"limits": {"memory": 0, "cpus": 0, "pids": 0},
@@ -35,7 +38,7 @@ protected := array.concat(
 # Every view has to be there: what is missing could not be judged.
 objections contains {"rule": "input", "message": message} if {
 	some view in [
-		"cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
+		"build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
 		"network", "ports", "query_trusted", "remote", "resources", "security", "unknown_fields",
 	]
 	object.get(input, view, null) == null
@@ -299,6 +302,26 @@ objections contains {"rule": "services", "message": "network of a service cannot
 	not setting("networks", "services_by_identifier") == true
 }
 
+# builds
+
+objections contains {"rule": "builds", "message": "files of a build cannot be judged"} if {
+	input.action == "image.build"
+	not roles.grants("build.files")
+}
+
+objections contains {"rule": "builds", "message": message} if {
+	some output in input.build.outputs
+	not output in setting("builds", "outputs")
+	message := sprintf("output %s of a build is not allowed", [output])
+}
+
+# BuildKit takes no limits.
+objections contains {"rule": "builds", "message": "BuildKit does not apply the limits"} if {
+	input.build.buildkit == true
+	limited("memory")
+	count({"cpus", "memory"} & object.keys(ceilings)) > 0
+}
+
 # images
 
 objections contains {"rule": "images", "message": message} if {
@@ -323,7 +346,7 @@ asked_images contains input.image if {
 
 asked_images contains image if {
 	input.action == "image.build"
-	some image in input.images
+	some image in array.concat(input.images, input.build.cache_from)
 }
 
 allowed_image(_) if "**" in setting("images", "allow")
@@ -364,6 +387,12 @@ limited(_) if input.action in {"container.create", "service.create", "service.up
 limited(name) if {
 	input.action == "image.build"
 	name in {"cpus", "memory"}
+	not unlimited_build
+}
+
+unlimited_build if {
+	input.build.buildkit == true
+	setting("builds", "unlimited") == true
 }
 
 # An update is judged by what it makes of the container; where the plugin does not ask the daemon,

@@ -27,6 +27,7 @@ plain := {
 	"logging": {"driver": "", "options": []},
 	"query_trusted": true,
 	"remote": "",
+	"build": {"buildkit": false, "session": false, "outputs": [], "cache_from": []},
 	"container": {"asked": false, "known": false, "missing": false},
 }
 
@@ -342,4 +343,36 @@ test_missing_field_is_an_objection if {
 	config := {"memory": 1000, "cpus": 0, "pids": 0}
 	without := json.remove(plain, ["resources/memory"])
 	count(guards.objections) == 1 with input as without with data.docker.limits as config
+}
+
+building(build) := object.union(plain, {"action": "image.build", "build": build})
+
+test_build_of_an_operator if objected(building({"buildkit": true})) == set()
+
+test_build_without_the_permission_for_its_files if {
+	objected(building({})) == {"builds"} with data.docker.local_roles as ["developer"]
+	objected(building({})) == set() with data.docker.local_roles as ["developer", "builder"]
+}
+
+test_output_of_a_build if {
+	objected(building({"outputs": ["local", "tar"]})) == set()
+	objected(building({"outputs": ["registry"]})) == {"builds"}
+}
+
+test_cache_of_a_build_is_an_image if {
+	allowed := {"allow": ["docker.io/library/*"], "require_digest": false}
+	objected(building({"cache_from": [image("evil.io/x")]})) == {"images"} with data.docker.images as allowed
+	objected(building({"cache_from": [image("docker.io/library/x")]})) == set() with data.docker.images as allowed
+}
+
+test_buildkit_applies_no_limits if {
+	ceilings := {"memory": 64, "cpus": 0, "pids": 0}
+	limited := object.union(building({"buildkit": true}), {"resources": {"memory": 32}})
+	objected(limited) == {"builds"} with data.docker.limits as ceilings
+	unlimited := {"outputs": [], "unlimited": true}
+	objected(building({"buildkit": true})) == set() with data.docker.limits as ceilings
+		with data.docker.builds as unlimited
+	objected(building({})) == {"limits"} with data.docker.limits as ceilings
+		with data.docker.builds as unlimited
+	objected(object.union(limited, {"build": {"buildkit": false}})) == set() with data.docker.limits as ceilings
 }

@@ -21,16 +21,32 @@ developer_actions := viewer_actions | {
 	"volume.create", "volume.delete",
 }
 
-operator_actions := developer_actions | {
-	"build.cancel", "build.prune", "config.create", "config.delete", "config.inspect",
+# Building is a role of its own, beside others. `build.files` is no action but the permission for what
+# no request shows: the images that a Dockerfile starts from, and the URLs that it adds, which the
+# daemon fetches from the network of the host.
+builder_actions := {"build.cancel", "build.files", "build.session", "image.build"}
+
+# BuildKit's whole interface, of which the daemon shows no call: the network of the host (unless
+# daemon.json says `"builder": {"Entitlements": {"network-host": false}}`), no limits, the caches of
+# other users. Clients with buildx need it.
+buildkit_actions := builder_actions | {"build.grpc"}
+
+operator_actions := developer_actions | builder_actions | {
+	"build.prune", "config.create", "config.delete", "config.inspect",
 	"config.list", "config.update", "container.archive.get", "container.archive.put",
-	"container.commit", "container.export", "container.prune", "image.build", "image.delete",
+	"container.commit", "container.export", "container.prune", "image.delete",
 	"image.import", "image.load", "image.prune", "image.push", "image.save", "image.tag",
 	"network.prune", "secret.create", "secret.delete", "secret.inspect", "secret.list",
 	"secret.update", "service.create", "service.delete", "service.update", "volume.prune",
 }
 
-actions := {"viewer": viewer_actions, "developer": developer_actions, "operator": operator_actions}
+actions := {
+	"viewer": viewer_actions,
+	"developer": developer_actions,
+	"builder": builder_actions,
+	"buildkit": buildkit_actions,
+	"operator": operator_actions,
+}
 
 held contains role if {
 	input.identified == true
@@ -56,9 +72,12 @@ permitted if {
 	input.action != "unknown"
 }
 
-permitted if {
+permitted if grants(input.action)
+
+# Whether a role of the user gives a permission.
+grants(permission) if {
 	some role in held
-	input.action in actions[role]
+	permission in actions[role]
 }
 
 default name := "a client without a name"

@@ -52,8 +52,22 @@ test_only_admins_see_tokens_of_the_swarm if {
 }
 
 test_only_admins_get_a_connection_that_nobody_watches if {
-	not allowed("olga", "build.hijack")
-	allowed("carol", "build.hijack")
+	not allowed("olga", "build.grpc")
+	allowed("carol", "build.grpc")
+}
+
+asks(user, action) := {"identified": true, "User": user, "AuthMethod": "TLS", "action": action}
+
+test_builders_build_and_do_nothing_else if {
+	builders := {"dora": ["developer", "builder"], "bert": ["builder"], "kit": ["buildkit"]}
+	every action in ["image.build", "build.session"] {
+		roles.grants(action) with input as asks("dora", action) with data.docker.users as builders
+		not roles.grants(action) with input as asks("dave", action)
+	}
+	not roles.grants("build.grpc") with input as asks("dora", "build.grpc") with data.docker.users as builders
+	roles.grants("build.grpc") with input as asks("kit", "build.grpc") with data.docker.users as builders
+	not roles.grants("container.create") with input as asks("bert", "container.create")
+		with data.docker.users as builders
 }
 
 test_unknown_route_is_nobodys if not allowed("carol", "unknown")
