@@ -14,6 +14,7 @@ from examples.docker.private_daemon import PrivateDaemon
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.docker.installer import Installation, install, uninstall
+from doorward.docker.status import read_status
 from doorward.docker.units import Process
 
 
@@ -122,7 +123,8 @@ def test_policy_server_that_hangs_denies_at_the_deadline(
     ended = threading.Event()
     monkeypatch.setattr(Slow, "let_go", staticmethod(lambda: ended.wait(PATIENCE)))
     arguments = ("--timeout", "0.5")
-    install(replace(wanted, policies=(), url=slow_url, extra=arguments), nothing)
+    hanging = replace(wanted, policies=(), url=slow_url, extra=arguments, may_be_undecided=True)
+    install(hanging, nothing)
     answer = daemon.raw("GET", "/v1.41/containers/json")
     ended.set()
     assert answer.message.endswith(": policy server did not answer in time")
@@ -179,7 +181,7 @@ def test_policies_reload_by_themselves(daemon: PrivateDaemon, wanted: Installati
     policy.write_text("package policy.docker.authz\n\nallow := false\n")
     wait_until(lambda: daemon.raw("GET", "/v1.41/info").status == 403)
     policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
-    time.sleep(1.5)
+    wait_until(lambda: (status := read_status(wanted.listens)) and status.broken)
     assert daemon.raw("GET", "/v1.41/info").status == 403
 
 

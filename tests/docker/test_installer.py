@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from examples.docker.private_daemon import PrivateDaemon, missing
+from examples.docker.private_daemon import PrivateDaemon, free_port, missing
 from tests.docker.test_chain import Other, Says
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command
 from doorward.docker.daemon import ConfigFile, Daemon, DaemonError, call_plugin
@@ -22,6 +26,7 @@ from doorward.docker.installer import Installation, install, uninstall
 from doorward.docker.plugin import Plugin
 from doorward.docker.server import PluginServer, bind_unix
 from doorward.docker.units import Process, service_unit, socket_unit
+from doorward.docker.unix_http import listener_pid
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `container.delete`\n"
 
@@ -309,20 +314,167 @@ def test_daemon_starts_with_the_plugin_that_its_file_names(
         subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def test_unreachable_policy_server_is_a_warning_and_denies(
+def test_unreachable_policy_server_is_refused_unless_that_is_wanted(
     daemon: PrivateDaemon, wanted: Installation
 ) -> None:
-    said: list[str] = []
     remote = replace(wanted, policies=(), url="http://127.0.0.1:9/v1/data/policy/docker/authz")
-    install(remote, said.append)
+    refused(remote, daemon, "policy server cannot be reached, and everyone would be locked out")
+    said: list[str] = []
+    install(replace(remote, may_be_undecided=True), said.append)
     assert any("WARNING: policy server cannot be reached" in line for line in said)
     answer = daemon.raw("GET", "/v1.41/containers/json")
     assert (answer.status, answer.message) == (
         403,
         f"authorization denied by plugin {wanted.name}: policy server cannot be reached",
     )
+    findings = {finding.what: finding.level for finding in diagnose(replace(wanted, url=""))}
+    # By the running plugin's own configuration, and not by ours.
+    assert findings[f"decided by {remote.url}"] == "ok"
+    assert findings["usual requests are not decided: policy server cannot be reached"] == "fail"
     uninstall(remote, said.append)
     assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+
+
+@pytest.fixture
+def decision_point(wanted: Installation) -> Iterator[str]:
+    port = free_port()
+    command = [sys.executable, "-c", "from doorward.cli.main import main; main()", "run"]
+    command += ["--server", f"--addr=127.0.0.1:{port}", *wanted.policies]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: listens(port), "the decision point does not listen")
+        yield f"http://127.0.0.1:{port}/v1/data"
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_wrong_path_of_a_decision_is_refused(
+    daemon: PrivateDaemon, wanted: Installation, decision_point: str
+) -> None:
+    remote = replace(wanted, policies=(), extra=("--timeout", "60"))
+    wrong = replace(remote, url=f"{decision_point}/policy/docker/author")
+    refused(wrong, daemon, "author: policy decision is undefined, and everyone")
+    install(replace(remote, url=f"{decision_point}/policy/docker/authz"), nothing)
+    assert is_in_force(wanted)
+    # What decides stays in force.
+    with pytest.raises(DaemonError, match="policy decision is undefined"):
+        install(wrong, nothing)
+    assert is_in_force(wanted)
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+
+
+def test_policies_that_decide_nothing_are_refused(
+    daemon: PrivateDaemon, wanted: Installation, tmp_path: Path
+) -> None:
+    refused(replace(wanted, extra=("--decision=policy/docker/other",)), daemon, "is undefined")
+    (tmp_path / "policy.rego").write_text("package policy.dokcer.authz\n\nallow := true\n")
+    refused(wanted, daemon, "policy decision is undefined")
+    (tmp_path / "policy.rego").write_text("package policy.docker.authz\n\nallow := `yes`\n")
+    refused(wanted, daemon, "`allow` of the policy decision is")
+    # One usual request that is decided is enough: a policy may leave the rest undefined.
+    policy = "package policy.docker\n\nauthz.allow if input.action == `container.create`\n"
+    (tmp_path / "policy.rego").write_text(policy)
+    install(wanted, nothing)
+
+
+def test_plugin_that_decides_nothing_is_taken_back(
+    daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process may see other files and servers than the installer does."""
+    monkeypatch.setattr("doorward.docker.installer._check_given", lambda _wanted: None)
+    refused(replace(wanted, extra=("--decision", "other")), daemon, "is undefined")
+    assert not Path(wanted.listens).exists()
+    install(wanted, nothing)
+    with pytest.raises(DaemonError, match="is undefined"):
+        install(replace(wanted, extra=("--decision", "other")), nothing)
+    assert is_in_force(wanted)
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+
+
+def status_of(wanted: Installation) -> tuple[int, list[str]]:
+    """Exit code and lines of `doorward docker status`."""
+    arguments = ["--name", wanted.name, "--daemon-json", str(wanted.daemon_json), "--no-systemd"]
+    arguments += ["--pidfile", str(wanted.pidfile), "--docker-socket", wanted.socket]
+    result = CliRunner().invoke(command, ["status", *arguments], standalone_mode=False)
+    return result.return_value, result.output.splitlines()
+
+
+def test_status_tells_in_force_from_open_and_locked_out(
+    daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, lines = status_of(wanted)
+    assert (code, lines[0][:5]) == (1, "OPEN:")
+    assert lines[1] == f"the plugin at {wanted.listens} does not answer"
+    install(wanted, nothing)
+    code, lines = status_of(wanted)
+    assert (code, lines[0][:9]) == (0, "in force:")
+    assert any(line.startswith(f"decided by {wanted.policies[0]} (") for line in lines)
+    assert f"audit log: {wanted.audit_log}" in lines
+    assert "watchdog restarts the plugin if it stops answering" in lines
+    watchdog = listener_pid(wanted.listens)
+    assert watchdog is not None
+    plugin = int(Path(f"/proc/{watchdog}/task/{watchdog}/children").read_text())
+    # Only a stopped plugin is waited for in vain.
+    monkeypatch.setattr("doorward.docker.daemon.PROBE_TIMEOUT", 5.0)
+    os.kill(watchdog, signal.SIGSTOP)
+    os.kill(plugin, signal.SIGSTOP)
+    try:
+        code, lines = status_of(wanted)
+        assert (code, lines[0][:11]) == (2, "LOCKED OUT:")
+        levels = {each.what.partition(":")[0]: each.level for each in diagnose(wanted)}
+        assert levels["LOCKED OUT"] == "fail"
+    finally:
+        os.kill(plugin, signal.SIGCONT)
+        os.kill(watchdog, signal.SIGCONT)
+    monkeypatch.undo()
+    assert wait_until(lambda: is_in_force(wanted))
+
+
+def test_broken_policies_are_shown_until_they_are_right(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    policy = Path(wanted.policies[0])
+    policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
+
+    def broken() -> list[str]:
+        return [line for line in status_of(wanted)[1] if line.startswith("BROKEN for ")]
+
+    wait_until(broken)
+    assert "rego_parse_error" in broken()[0]
+    assert any(each.level == "fail" and "BROKEN" in each.what for each in diagnose(wanted))
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+    policy.write_text(ALLOW)
+    wait_until(lambda: not broken())
+
+
+def test_dry_run_shows_the_steps_on_any_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("doorward.docker.units.has_systemd", lambda: False)
+    where = ["--daemon-json", str(tmp_path / "daemon.json"), "--pidfile", str(tmp_path / "pid")]
+    where += ["--docker-socket", str(tmp_path / "d.sock"), "--pack-folder", str(tmp_path / "pack")]
+    result = CliRunner().invoke(command, ["install", "--dry-run", *where])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == (
+        f"would put usual requests to {tmp_path}/pack, and go on only if one is decided"
+    )
+    assert f"would copy the shipped policies to {tmp_path}/pack" in lines
+    assert any("doorward-doorward.socket and .service" in line for line in lines)
+    assert "but: only root may install a plugin" in lines
+    assert list(tmp_path.iterdir()) == []
+    url = ["-p", "http://127.0.0.1:9/v1/data/policy/docker/authz"]
+    result = CliRunner().invoke(command, ["install", "--dry-run", *where, *url])
+    assert result.exit_code == 0
+    assert "but: http://127.0.0.1:9/v1/data/policy/docker/authz: policy server" in result.output
 
 
 def test_shipped_policies_decide_by_default(daemon: PrivateDaemon, wanted: Installation) -> None:

@@ -248,7 +248,7 @@ def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
     assert result.return_value == 1
     assert "warn  dockerd does not run" in result.output
     assert "names a plugin twice" in result.output
-    assert "fail  policy server cannot be reached" in result.output
+    assert "fail  usual requests are not decided: policy server cannot be reached" in result.output
     assert result.output.count("->") >= 4
 
 

@@ -166,6 +166,7 @@ def _installation(given: dict[str, Any]) -> Installation:
         systemd=not given["no_systemd"],
         audit_log=given.get("audit_log", ""),
         state=given["state"],
+        may_be_undecided=given.get("undecided", False),
         pack_folder=given.get("pack_folder", Path("/etc/doorward/docker")),
         extra=[*_inspect(given), *given.get("serve", ())],
     )
@@ -190,7 +191,10 @@ Examples:
 @click.option("--pack-folder", default="/etc/doorward/docker", type=Path, metavar="FOLDER")
 @click.option("--inspect", is_flag=True, help="Let policies see the container of an exec.")
 @click.option("--serve", multiple=True, metavar="OPTION", help="Handed on to `docker serve`.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.option(
+    "--undecided", is_flag=True, help="Although nothing decides yet: all requests are denied."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 def install_(**given: Any) -> int:
     """Put the plugin into force, without a restart of the daemon."""
     from doorward.docker.daemon import DaemonError
@@ -223,14 +227,26 @@ def uninstall_(**given: Any) -> int:
 @command.command("status")
 @_where
 def status(**given: Any) -> int:
-    """Say whether the plugin is in force: 0 if it is, 1 if not."""
-    from doorward.docker.doctor import diagnose, is_in_force
+    """Say whether the plugin is in force, and what decides.
+
+    The exit code is 0 where requests to the daemon reach the plugin; 1 where the daemon answers
+    them without it, or does not run; 2 where everyone is locked out.
+    """
+    from doorward.docker.daemon import Reach
+    from doorward.docker.doctor import REACHED, state_findings
+    from doorward.docker.status import read_status
 
     installed = _installation(given)
-    for finding in diagnose(installed):
-        if finding.level == "ok" or "in force" in finding.what:
+    reach = installed.daemon.reach(installed.listens)
+    click.echo(REACHED[reach].what)
+    plugin = read_status(installed.listens)
+    if plugin is None:
+        click.echo(f"the plugin at {installed.listens} does not answer")
+    else:
+        click.echo(f"process {plugin.pid}, version {plugin.version}, at {installed.listens}")
+        for finding in state_findings(plugin):
             click.echo(finding.what)
-    return 0 if is_in_force(installed) else 1
+    return {Reach.IN_FORCE: 0, Reach.LOCKED_OUT: 2}.get(reach, 1)
 
 
 @command.command("doctor")

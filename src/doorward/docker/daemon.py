@@ -15,22 +15,37 @@ import signal
 import tempfile
 import time
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from doorward.docker.plugin import PROBE_HEADER
 from doorward.docker.unix_http import UnixConnection, listener_pid
 
-__all__ = ["ConfigFile", "Daemon", "DaemonError", "call_plugin"]
+__all__ = ["ConfigFile", "Daemon", "DaemonError", "Reach", "call_plugin"]
 
 KEY: Final = "authorization-plugins"
 FLAG: Final = "--authorization-plugin"
+PROBE_TIMEOUT: Final = 20.0
+"""Seconds for the daemon to answer a ping; a plugin that is stopped holds it up for ever."""
 _MAX_CONFIG: Final = 1 << 20
 _MAX_ANSWER: Final = 1 << 20
 
 
 class DaemonError(Exception):
     """What keeps the installer from going on, in words for whoever started it."""
+
+
+class Reach(Enum):
+    """How far a request to the daemon comes."""
+
+    IN_FORCE = "in force"
+    """To the plugin."""
+    OPEN = "open"
+    """The daemon does what it is told without asking the plugin."""
+    LOCKED_OUT = "locked out"
+    """The daemon refuses the request, or gives no answer, before the plugin was asked."""
+    NO_DAEMON = "no daemon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +206,7 @@ class Daemon:
 
     def probe(self, nonce: str) -> int | None:
         """Send a request that the plugin remembers; the answer's status, None without an answer."""
-        connection = UnixConnection(self.socket, 20.0)
+        connection = UnixConnection(self.socket, PROBE_TIMEOUT)
         try:
             connection.request("GET", "/_ping", headers={"Host": "docker", PROBE_HEADER: nonce})
             return connection.getresponse().status
@@ -202,10 +217,18 @@ class Daemon:
 
     def asks(self, plugin_socket: str) -> bool:
         """Whether a request to the daemon reaches the plugin at `plugin_socket`, right now."""
+        return self.reach(plugin_socket) is Reach.IN_FORCE
+
+    def reach(self, plugin_socket: str) -> Reach:
+        """How far a request comes that is sent now."""
         nonce = secrets.token_hex(16)
-        self.probe(nonce)
+        status = self.probe(nonce)
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
-        return bool(answer == {"Seen": True})
+        if answer == {"Seen": True}:
+            return Reach.IN_FORCE
+        if status is not None and status < 400:
+            return Reach.OPEN
+        return Reach.NO_DAEMON if status is None and self.pid() is None else Reach.LOCKED_OUT
 
     def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 60.0) -> bool:
         """Wait until requests reach the plugin (or do not any more); whether that came true."""

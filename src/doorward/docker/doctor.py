@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from doorward.docker.daemon import DaemonError, call_plugin
+from doorward.docker.daemon import DaemonError, Reach, call_plugin
 from doorward.docker.installer import Installation
-from doorward.docker.remote import PdpError, RemotePdp, UrlError
+from doorward.docker.remote import RemotePdp, UrlError
+from doorward.docker.status import TRIAL, PluginStatus, read_status
+from doorward.docker.trial import why_undecided
 from doorward.docker.units import has_systemd
 
-__all__ = ["Finding", "Level", "diagnose", "is_in_force"]
+__all__ = ["REACHED", "Finding", "Level", "diagnose", "is_in_force", "state_findings"]
 
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 _ACTIVE: Final = {"Implements": ["authz"]}
+_TRIAL: Final = 300.0
+"""Seconds for the plugin to put usual requests to the decision point."""
 
 
 class Finding(NamedTuple):
@@ -32,15 +36,18 @@ class Finding(NamedTuple):
 
 def is_in_force(installed: Installation) -> bool:
     """Whether requests to the daemon reach the plugin now: by trying it."""
-    return installed.daemon.pid() is not None and installed.daemon.asks(installed.listens)
+    return installed.daemon.asks(installed.listens)
 
 
 def diagnose(installed: Installation) -> Iterator[Finding]:
     """Every finding, the basic ones first."""
+    status = read_status(installed.listens)
     yield from _process(installed)
     yield from _config(installed)
-    yield from _plugin(installed)
-    yield from _decision(installed)
+    yield from _plugin(installed, status)
+    if status is not None:
+        yield from state_findings(status)
+    yield from _decision(installed, status)
     yield from _surroundings(installed)
 
 
@@ -73,7 +80,7 @@ def _config(installed: Installation) -> Iterator[Finding]:
     try:
         chain = installed.config.plugins()
     except DaemonError as error:
-        yield Finding("fail", str(error), "dockerd refuses to reload and to start with it: mend it")
+        yield Finding("fail", str(error), "dockerd refuses to reload and to start with it: fix it")
         return
     if installed.name not in chain:
         yield Finding("warn", f"{path} does not name {installed.name}", "doorward docker install")
@@ -89,9 +96,10 @@ def _config(installed: Installation) -> Iterator[Finding]:
         yield Finding("fail", f"dockerd reads {started_with}", f"use --daemon-json {started_with}")
 
 
-def _plugin(installed: Installation) -> Iterator[Finding]:
+def _plugin(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
     socket = Path(installed.listens)
-    if call_plugin(str(socket), "/Plugin.Activate") == _ACTIVE:
+    answers = status is not None or call_plugin(str(socket), "/Plugin.Activate") == _ACTIVE
+    if answers:
         yield Finding("ok", f"the plugin answers at {socket}")
         mode = socket.stat().st_mode & 0o777
         if mode & 0o077:
@@ -99,46 +107,95 @@ def _plugin(installed: Installation) -> Iterator[Finding]:
     elif socket.exists():
         yield Finding(
             "fail",
-            f"nobody answers at {socket}",
-            "every request to the daemon fails after 15 seconds: start the service "
-            f"(systemctl start doorward-{installed.name}) or, to get back in, take the name out "
-            "of daemon.json and send SIGHUP to dockerd",
+            f"the plugin at {socket} does not answer",
+            "doorward docker install starts it again; to get back in without it, take the name "
+            "out of daemon.json and send SIGHUP to dockerd",
         )
     else:
         yield Finding("warn", f"there is no plugin at {socket}", "doorward docker install")
-    if installed.daemon.pid() is None:
-        return
-    if is_in_force(installed):
-        yield Finding("ok", "a request to the daemon reached the plugin: it is in force")
+    yield REACHED[installed.daemon.reach(installed.listens)]
+
+
+REACHED: Final = {
+    Reach.IN_FORCE: Finding("ok", "in force: a request to the daemon reached the plugin"),
+    Reach.OPEN: Finding(
+        "fail",
+        "OPEN: the daemon answered a request that did not reach the plugin",
+        "doorward docker install; `docker info` does not say who is asked",
+    ),
+    Reach.LOCKED_OUT: Finding(
+        "fail",
+        "LOCKED OUT: the daemon does not answer, and the request did not reach the plugin",
+        "a plugin that daemon.json names does not answer, or refuses: start it, or take its name "
+        "out of daemon.json and send SIGHUP to dockerd",
+    ),
+    Reach.NO_DAEMON: Finding("warn", "dockerd does not run: nobody is asked"),
+}
+
+
+def state_findings(status: PluginStatus) -> Iterator[Finding]:
+    """What a running plugin says of itself."""
+    yield Finding("ok", status.decides_by)
+    if status.audit_log:
+        where = "standard output" if status.audit_log == "-" else status.audit_log
+        yield Finding("ok", f"audit log: {where}")
+    if status.watched_by:
+        yield Finding("ok", f"{status.watched_by} restarts the plugin if it stops answering")
     else:
         yield Finding(
-            "fail",
-            "a request to the daemon did not reach the plugin: it is not in force",
-            "doorward docker install; `docker info` does not say who is asked",
+            "warn", "nobody restarts the plugin if it stops answering", "doorward docker install"
         )
+    if status.broken:
+        yield Finding(
+            "fail",
+            f"BROKEN for {status.broken_for:.0f} s: {status.broken}",
+            "older policies and data decide until the files are right",
+        )
+    for stopped in status.stopped:
+        yield Finding("fail", stopped, "restart the plugin: it does not see changes any more")
+    if status.allow_on_failure:
+        yield Finding(
+            "warn", "--allow-on-failure allows what is not decided", "install it without that"
+        )
+    if status.lost:
+        yield Finding("fail", f"{status.lost} lines of the audit log are lost", "is its disk full?")
+    if status.faults:
+        yield Finding("warn", f"{status.faults} internal errors, each a denial", "see its log")
 
 
-def _decision(installed: Installation) -> Iterator[Finding]:
-    if not installed.url:
+def _decision(installed: Installation, status: PluginStatus | None) -> Iterator[Finding]:
+    """What decides: by the running plugin's own configuration, which may differ from ours."""
+    url = status.url if status is not None else installed.url
+    if status is not None:
+        answer = call_plugin(installed.listens, TRIAL, timeout=_TRIAL)
+        reason = answer["Undecided"] if answer else "the plugin does not answer"
+    elif url:
+        reason = _try(url)
+    else:
         return
-    try:
-        pdp = RemotePdp(installed.url)
-    except UrlError as error:
-        yield Finding("fail", f"{installed.url}: {error}", "give the URL of a decision")
-        return
-    try:
-        pdp.decide({"action": "doorward.probe", "User": "", "identified": False})
-        yield Finding("ok", "the policy server answers")
-    except PdpError as error:
-        yield Finding("fail", str(error), "until it answers, every request is denied")
-    finally:
-        pdp.close()
-    if installed.url.startswith("http://") and not any(
-        f"://{host}" in installed.url for host in ("127.", "localhost", "[::1]")
+    if reason:
+        yield Finding("fail", f"usual requests are not decided: {reason}", "all are denied")
+    else:
+        yield Finding("ok", "usual requests are decided")
+    if url.startswith("http://") and not any(
+        f"://{host}" in url for host in ("127.", "localhost", "[::1]")
     ):
         yield Finding(
-            "warn", "the policy server is asked without TLS", "whoever is on the way may decide"
+            "warn",
+            "the policy server is asked without TLS",
+            "anyone on the network path may decide: use https",
         )
+
+
+def _try(url: str) -> str:
+    try:
+        pdp = RemotePdp(url)
+    except UrlError as error:
+        return f"{url}: {error}"
+    try:
+        return why_undecided(pdp)
+    finally:
+        pdp.close()
 
 
 def _surroundings(installed: Installation) -> Iterator[Finding]:
@@ -161,7 +218,7 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
     if not (installed.systemd and has_systemd()):
         yield Finding(
             "warn",
-            "systemd does not keep the plugin running",
+            "systemd does not start the plugin at boot",
             "start the plugin before dockerd at boot: dockerd does not start without it",
         )
     group = _docker_group()

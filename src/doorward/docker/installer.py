@@ -11,14 +11,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.daemon import KEY, ConfigFile, Daemon, DaemonError
-from doorward.docker.embedded import PACK, EmbeddedPdp
-from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
+from doorward.docker.daemon import KEY, ConfigFile, Daemon, DaemonError, call_plugin
+from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.remote import DEADLINE, RemotePdp, UrlError
+from doorward.docker.status import TRIAL
+from doorward.docker.trial import why_undecided
 from doorward.docker.units import Process, Supervisor, Systemd, has_systemd
 from doorward.pdp.loader import LoadError
 from doorward.rego import RegoError
@@ -28,6 +30,10 @@ __all__ = ["Installation", "check_name", "copy_pack", "install", "uninstall"]
 Say = Callable[[str], None]
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _PLUGINS: Final = Path("/run/docker/plugins")
+_TRIAL: Final = 300.0
+"""Seconds for the plugin to put a few requests to the decision point."""
+_TRIALS: Final = 5
+"""How often that is tried: a decision point on a busy machine may miss its deadline once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Installation:
     state: Path = Path("/run/doorward")
     pack_folder: Path = Path("/etc/doorward/docker")
     """Where the shipped policies are put, to be edited, when nothing else decides."""
+    may_be_undecided: bool = False
+    """Whether to install although nothing is decided yet, and every request denied."""
     extra: Sequence[str] = ()
     """Further options of `doorward docker serve`."""
 
@@ -91,12 +99,11 @@ def check_name(name: str) -> None:
 def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Install, or bring up to date. DaemonError with everything as it was where that fails."""
     config = wanted.config
+    if dry_run:
+        _show_plan(wanted, say)
+        return
     document = _check(wanted)
     named = wanted.name in document.get(KEY, [])
-    if dry_run:
-        for step in _plan(wanted, named=named):
-            say(f"would {step}" if not step.startswith(("its", "the")) else f"  {step}")
-        return
     running = wanted.daemon.check_process()
     if not wanted.url and not wanted.policies:
         copy_pack(wanted.pack_folder, say)
@@ -128,32 +135,78 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
 
 def _check(wanted: Installation) -> dict[str, Any]:
     """Everything that can be known beforehand; the configuration as it is."""
+    _check_given(wanted)
+    for reason in _obstacles(wanted):
+        raise DaemonError(reason)
+    return wanted.config.read()
+
+
+def _check_given(wanted: Installation) -> None:
+    """What can be known anywhere: that the name is one, and that something decides."""
     check_name(wanted.name)
+    decider: RemotePdp | EmbeddedPdp
+    try:
+        if wanted.url:
+            deadline = float(_option(wanted.extra, "--timeout", str(DEADLINE)))
+            decider = RemotePdp(wanted.url, deadline=deadline)
+        else:
+            folder = wanted.pack_folder if wanted.pack_folder.exists() else PACK
+            policies = wanted.policies or [str(folder)]
+            decider = EmbeddedPdp(
+                policies, path=_option(wanted.extra, "--decision", DECISION), watch=False
+            )
+    except UrlError as error:
+        raise DaemonError(f"{wanted.url}: {error}") from None
+    except (LoadError, RegoError) as error:
+        raise DaemonError(f"the policies cannot be used: {error}") from None
+    try:
+        if not wanted.may_be_undecided:
+            _try(wanted, lambda: why_undecided(decider))
+    finally:
+        decider.close()
+
+
+def _try(wanted: Installation, ask: Callable[[], str]) -> None:
+    """DaemonError where usual requests are not decided."""
+    for _ in range(_TRIALS):
+        reason = ask()
+        if not reason:
+            return
+    where = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
+    raise DaemonError(
+        f"{where}: {reason}, and everyone would be locked out: is that the path of a decision? "
+        "(--undecided installs it all the same)"
+    )
+
+
+def _obstacles(wanted: Installation) -> Iterator[str]:
+    """Why the plugin cannot be installed on this machine, as it is now."""
     if os.geteuid() != 0:
-        raise DaemonError("only root may install a plugin")
-    if wanted.url:
-        try:
-            check_url(wanted.url)
-        except UrlError as error:
-            raise DaemonError(f"{wanted.url}: {error}") from None
-    elif wanted.policies:
-        try:
-            EmbeddedPdp(wanted.policies, watch=False)
-        except (LoadError, RegoError) as error:
-            raise DaemonError(f"the policies cannot be used: {error}") from None
+        yield "only root may install a plugin"
     if wanted.systemd and not has_systemd():
-        raise DaemonError("systemd does not run here: use --no-systemd")
-    document = wanted.config.read()
+        yield "systemd does not run here: use --no-systemd"
+    try:
+        wanted.config.read()
+    except DaemonError as error:
+        yield str(error)
     daemon = wanted.daemon
     if daemon.has_plugin_flag():
-        raise DaemonError(
+        yield (
             "dockerd was started with --authorization-plugin: move that into "
             f"{wanted.daemon_json}, since a reload drops it, and start dockerd without it"
         )
     started_with = daemon.config_file()
     if started_with and Path(started_with).resolve() != wanted.daemon_json.resolve():
-        raise DaemonError(f"dockerd reads {started_with}: use --daemon-json {started_with}")
-    return document
+        yield f"dockerd reads {started_with}: use --daemon-json {started_with}"
+
+
+def _option(options: Sequence[str], name: str, default: str) -> str:
+    """The value of an option among those of `doorward docker serve`."""
+    for number, each in enumerate(options):
+        key, equals, value = each.partition("=")
+        if key == name:
+            default = value if equals else (*options, "")[number + 1]
+    return default
 
 
 def copy_pack(folder: Path, say: Say) -> None:
@@ -168,30 +221,50 @@ def copy_pack(folder: Path, say: Say) -> None:
     say(f"the policies are in {folder}; who may do what stands in its data.json")
 
 
-def _plan(wanted: Installation, *, named: bool) -> list[str]:
-    steps = wanted.supervisor.describe(wanted.arguments)
-    steps.append(f"ask {wanted.listens} whether it is an authorization plugin")
+def _show_plan(wanted: Installation, say: Say) -> None:
+    """Say each step, and what would keep it from being done on this machine."""
+    check_name(wanted.name)
+    try:
+        named = wanted.name in wanted.config.plugins()
+    except DaemonError:
+        named = False  # it is among the obstacles
+    for step in _plan(wanted, named=named):
+        say(step if step.startswith(" ") else f"would {step}")
+    try:
+        _check_given(wanted)
+    except DaemonError as error:
+        say(f"but: {error}")
+    for reason in _obstacles(wanted):
+        say(f"but: {reason}")
+
+
+def _plan(wanted: Installation, *, named: bool) -> Iterator[str]:
+    decider = wanted.url or ", ".join(wanted.policies) or str(wanted.pack_folder)
+    yield f"put usual requests to {decider}, and go on only if one is decided"
+    if not wanted.url and not wanted.policies and not wanted.pack_folder.exists():
+        yield f"copy the shipped policies to {wanted.pack_folder}"
+    yield from wanted.supervisor.describe(wanted.arguments)
+    yield f"ask {wanted.listens} whether it is the plugin that was started, and whether it decides"
     if not named:
-        steps.append(f'append "{wanted.name}" to {KEY} in {wanted.daemon_json}')
-    steps.append("send SIGHUP to dockerd, and check that a request reaches the plugin")
-    return steps
+        yield f'append "{wanted.name}" to {KEY} in {wanted.daemon_json}'
+    yield "send SIGHUP to dockerd, and check that a request reaches the plugin"
 
 
 def _take_service(wanted: Installation, say: Say) -> None:
-    wanted.supervisor.start(wanted.arguments)
+    def ask() -> str:
+        answer = call_plugin(wanted.listens, TRIAL, timeout=_TRIAL)
+        return str(answer["Undecided"]) if answer else "the plugin does not answer"
+
+    def check() -> None:
+        try:
+            _try(wanted, ask)
+        except DaemonError:
+            if not wanted.may_be_undecided:
+                raise
+            say(f"WARNING: {ask()}: until that changes, every request is denied")
+
+    wanted.supervisor.start(wanted.arguments, check)
     say(f"the plugin answers at {wanted.listens}")
-    if wanted.url:
-        _warn_unreachable(wanted.url, say)
-
-
-def _warn_unreachable(url: str, say: Say) -> None:
-    pdp = RemotePdp(url)
-    try:
-        pdp.decide({"action": "doorward.probe", "User": "", "identified": False})
-    except PdpError as error:
-        say(f"WARNING: {error}: until it answers, every request is denied")
-    finally:
-        pdp.close()
 
 
 def _undo(wanted: Installation, before: bytes | None, *, named: bool) -> None:

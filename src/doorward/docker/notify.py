@@ -42,6 +42,13 @@ class Notifier:
             self._socket.set_inheritable(False)
             self._socket.settimeout(1.0)
 
+    @property
+    def watcher(self) -> str:
+        """Who restarts this process when it gives no sign of life; "" for nobody."""
+        if self.watched:
+            return "" if self.orphaned else "watchdog"
+        return "systemd" if self._socket is not None and watchdog_seconds() is not None else ""
+
     def send(self, *states: str) -> bool:
         """Whether the states were sent: False where nobody receives them."""
         if self._socket is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import signal
@@ -15,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from doorward import __version__
 from doorward.docker.audit import AuditLog
 from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.facts import ContainerFacts
 from doorward.docker.inputs import resolve_path, resolver
 from doorward.docker.notify import NOTIFY_FD, READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
-from doorward.docker.plugin import Plugin, PluginOptions
+from doorward.docker.plugin import Plugin, PluginOptions, Response
 from doorward.docker.protected import daemon_paths, protected_paths
 from doorward.docker.remote import DEADLINE, RemotePdp
 from doorward.docker.server import (
@@ -32,8 +34,10 @@ from doorward.docker.server import (
     inherited,
     tls_context,
 )
+from doorward.docker.status import CALL, TRIAL, PluginStatus, to_document
+from doorward.docker.trial import why_undecided
 from doorward.docker.units import INSTANCE
-from doorward.edge import Edge, repeat
+from doorward.edge import Edge, counts, repeat
 
 __all__ = ["SIGNALS", "Service", "ServiceOptions", "bind", "command_line"]
 
@@ -76,6 +80,7 @@ class Service:
     """One plugin. Everything that can fail does so when it is made or started."""
 
     def __init__(self, options: ServiceOptions) -> None:
+        self._options = options
         self._decider: RemotePdp | EmbeddedPdp
         if options.url:
             self._decider = RemotePdp(options.url, deadline=options.deadline)
@@ -96,7 +101,7 @@ class Service:
         self._listener, ours = bind(options)
         self._server = PluginServer(
             self._listener,
-            self.plugin.answer,
+            self.answer,
             context=_context(options),
             threads=options.threads,
             unlink=ours,
@@ -109,6 +114,42 @@ class Service:
         gc.freeze()
         self._server.start()
         _log.info("Docker plugin serves.")
+
+    def answer(self, path: str, body: bytes) -> Response:
+        """The answer to a call of the daemon, or of our own commands."""
+        if path == CALL:
+            return Response(200, json.dumps(to_document(self.status())).encode())
+        if path == TRIAL:
+            reason = why_undecided(self._decider, self._options.plugin.inputs)
+            return Response(200, json.dumps({"Undecided": reason}).encode())
+        return self.plugin.answer(path, body)
+
+    def status(self) -> PluginStatus:
+        """How this plugin was started, and what is wrong with it."""
+        options = self._options
+        given = PluginStatus(
+            pid=os.getpid(),
+            version=__version__,
+            watched_by=self._notifier.watcher,
+            url=options.url,
+            policies=() if options.url else tuple(options.policies),
+            decision="" if options.url else options.decision,
+            audit_log=options.audit_log,
+            inspect=options.inspect,
+            allow_on_failure=options.plugin.allow_on_failure,
+            lost=self._audit.lost,
+            faults=sum(counts().values()),
+        )
+        if isinstance(self._decider, RemotePdp):
+            return given
+        health = self._decider.health
+        return replace(
+            given,
+            revision=self._decider.revision,
+            broken=health.reload_error or "",
+            broken_for=health.failing_for,
+            stopped=tuple(f"{name} is {problem}" for name, problem in health.stopped),
+        )
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then let what is under way end; SIGHUP reopens the log.

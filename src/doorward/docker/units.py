@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from doorward.docker.daemon import DaemonError, call_plugin
 from doorward.docker.unix_http import listener_pid
@@ -33,19 +33,27 @@ __all__ = [
 ]
 
 _ACTIVE: Final = {"Implements": ["authz"]}
-_START: Final = 60.0
-_END: Final = 60.0
-"""Seconds for a process to begin and to end, on a machine that has other things to do."""
+_START: Final = 300.0
+_END: Final = 300.0
+"""Seconds after which a process is taken to hang that begins or ends, on a busy machine. One that
+ends instead of beginning is noticed at once."""
 INSTANCE: Final = "DOORWARD_INSTANCE"
 """The variable by which the installer gives the process its name."""
 _START_CODE: Final = "from doorward.cli.main import main; main()"
 UNITS: Final = Path("/etc/systemd/system")
 
+Check: TypeAlias = Callable[[], None]
+"""Raises DaemonError where the plugin that answers now is not to stay."""
+
+
+def no_check() -> None:
+    """Whatever answers may stay."""
+
 
 class Supervisor(Protocol):
     """Starts the plugin's service and ends it."""
 
-    def start(self, arguments: Sequence[str]) -> None: ...
+    def start(self, arguments: Sequence[str], check: Check = ...) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -157,10 +165,10 @@ class Systemd:
             f"write {self.folder}/{self._stem}.socket and .service",
             "systemctl daemon-reload",
             f"systemctl enable --now {self._stem}.socket {self._stem}.service",
-            f"the service runs: {shlex.join(_program(arguments))}",
+            f"  the service runs: {shlex.join(_program(arguments))}",
         ]
 
-    def start(self, arguments: Sequence[str]) -> None:
+    def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
         """Write the units and start anew what they name; the old ones come back if that fails."""
         old = self._texts()
         instance = secrets.token_hex(16)
@@ -172,6 +180,7 @@ class Systemd:
             self._put(new)
             if not wait_for(self.socket, instance):
                 raise DaemonError(f"the plugin does not answer: journalctl -u {self._stem}.service")
+            check()
         except DaemonError:
             if old:
                 self._put(old)
@@ -235,17 +244,20 @@ class Process:
     def describe(self, arguments: Sequence[str]) -> list[str]:
         return [
             f"start in the background: {shlex.join(_program([*arguments, '--watchdog']))}",
-            f"its log goes to {self.log}; starting it at boot, before dockerd, is up to you",
+            f"  its log goes to {self.log}; starting it at boot, before dockerd, is up to you",
         ]
 
-    def start(self, arguments: Sequence[str]) -> None:
+    def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
         """Start anew; the process that ran before comes back if that fails."""
         old = self._running()
         if old:
             self.stop()
         try:
             self._start(_program([*arguments, "--watchdog"]))
+            check()
         except DaemonError:
+            if self.pid() is not None:
+                self.stop()
             if old:
                 self._start(old)
             raise

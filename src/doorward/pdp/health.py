@@ -77,6 +77,12 @@ class Health:
         since = self._failing_since
         return since is not None and monotonic() - since > self._patience
 
+    @property
+    def failing_for(self) -> float:
+        """Seconds since the newest policies could not be read; 0 when they are in force."""
+        since = self._failing_since
+        return 0.0 if since is None else monotonic() - since
+
     def reloaded(self, error: str | None) -> None:
         """Say how the last attempt to read the policies ended."""
         with self._lock:

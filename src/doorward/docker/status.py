@@ -1,0 +1,67 @@
+"""What a running plugin says of itself: how it was started, what decides, and what is wrong.
+
+The plugin answers `CALL` on its own socket, which only its owner can open; `read_status` asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from doorward.docker.daemon import call_plugin
+
+__all__ = ["CALL", "TRIAL", "PluginStatus", "read_status", "to_document"]
+
+CALL: Final = "/Doorward.Status"
+TRIAL: Final = "/Doorward.Trial"
+"""The call that puts usual requests to the decision point (`trial`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStatus:
+    """The plugin's own configuration and state."""
+
+    pid: int = 0
+    version: str = ""
+    watched_by: str = ""
+    """`systemd`, `watchdog`, or "" where nothing restarts it."""
+    url: str = ""
+    policies: tuple[str, ...] = ()
+    decision: str = ""
+    audit_log: str = ""
+    inspect: str = ""
+    allow_on_failure: bool = False
+    revision: str = ""
+    """The policies and data in force."""
+    broken: str = ""
+    """Why the files as they are now are not in force, or ""."""
+    broken_for: float = 0.0
+    """Seconds since they could not be read."""
+    stopped: tuple[str, ...] = ()
+    """Threads that are not at work, each with what is wrong."""
+    lost: int = 0
+    """Lines that the audit log could not take."""
+    faults: int = 0
+    """Errors of the plugin's own, each of which denied a request."""
+
+    @property
+    def decides_by(self) -> str:
+        if self.url:
+            return f"decided by {self.url}"
+        return f"decided by {', '.join(self.policies)} ({self.decision}), revision {self.revision}"
+
+
+def to_document(status: PluginStatus) -> dict[str, Any]:
+    return asdict(status)
+
+
+def read_status(socket: str) -> PluginStatus | None:
+    """The status of the plugin at `socket`; None where none answers, or one that says nothing."""
+    document = call_plugin(socket, CALL)
+    if type(document) is not dict:
+        return None
+    known = {each.name: each for each in fields(PluginStatus)}
+    given = {name: value for name, value in document.items() if name in known}
+    for name in ("policies", "stopped"):
+        given[name] = tuple(given.get(name) or ())
+    return PluginStatus(**given)

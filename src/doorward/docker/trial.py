@@ -1,0 +1,44 @@
+"""Usual requests are put to a decision point, to know whether it decides anything at all.
+
+A wrong path in its URL, or a folder of policies with another package, gives no error: every
+decision is undefined, and everyone is locked out. Policies need not decide all of these requests,
+but one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.docker.inputs import InputOptions, to_input
+from doorward.docker.plugin import Decider
+from doorward.docker.remote import PdpError
+from doorward.docker.reply import to_verdict
+from doorward.docker.requests import AuthzRequest
+
+__all__ = ["why_undecided"]
+
+USER: Final = "doorward-trial"
+"""The common name in the requests of a user with a certificate."""
+_BODY: Final = b'{"Image":"busybox","Cmd":["true"],"HostConfig":{}}'
+_JSON: Final = {"Content-Type": "application/json"}
+_UNDECIDED: Final = frozenset({"doorward:undefined", "doorward:result"})
+_REQUESTS: Final = (
+    AuthzRequest("GET", "/v1.41/containers/json"),
+    AuthzRequest("POST", "/v1.41/containers/create", headers=_JSON, body=_BODY),
+    AuthzRequest("GET", "/v1.41/containers/json", USER, "TLS"),
+    AuthzRequest("POST", "/v1.41/containers/create", USER, "TLS", _JSON, _BODY),
+)
+
+
+def why_undecided(decider: Decider, options: InputOptions | None = None) -> str:
+    """Why none of the requests is decided, or "" where one is: allowed or denied."""
+    reason = ""
+    for request in _REQUESTS:
+        try:
+            verdict = to_verdict(decider.decide(to_input(request, options)).result)
+        except PdpError as error:
+            return str(error)
+        if verdict.rule not in _UNDECIDED:
+            return ""
+        reason = verdict.reason
+    return reason
