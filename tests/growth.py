@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-__all__ = ["cost", "grows"]
+__all__ = ["cost", "grows", "slowness"]
 
 T = TypeVar("T")
 
@@ -38,3 +38,16 @@ def grows(call: Callable[[T], object], make: Callable[[int], T], length: int) ->
         if after < 0.001 or after / before < TOO_FAST:
             return False
     return True
+
+
+_ROUNDS: Final = 200_000
+_USUAL: Final = 0.01
+"""Seconds that the rounds take where the bounds of the tests were written."""
+
+
+def slowness() -> float:
+    """How many times slower than there this machine computes now; at least 1.
+
+    For bounds that are a number of seconds by their nature: how late a deadline may be noticed.
+    """
+    return max(1.0, cost(lambda rounds: [n + 1 for n in range(rounds)], _ROUNDS) / _USUAL)

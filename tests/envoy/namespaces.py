@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.waiting import PATIENCE
 
 _PROGRAMS: Final = ("ip", "iptables", "nft")
 _NUMBERS: Final = count()
@@ -40,7 +41,7 @@ class Namespace:
             input=input,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
             env={**os.environ, "PATH": PATH},
         )

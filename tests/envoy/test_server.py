@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from envoy.service.auth.v3 import external_auth_pb2 as auth
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.envoy.deciders import Fixed, request
+from tests.waiting import PATIENCE, wait_until
 
+from doorward.envoy import server as served
 from doorward.envoy.addresses import parse_address
 from doorward.envoy.options import Options
 from doorward.envoy.server import Server, StartError, make_server
@@ -25,9 +26,6 @@ from doorward.pdp.decision import Decision
 from doorward.rego.values import UNDEFINED, Undefined, Value
 
 CHECK = "/envoy.service.auth.{}.Authorization/Check"
-TIMEOUT = 10
-GIVEN_UP = 1.0
-"""Seconds after which the server, too, knows that a call was given up: it learns it by message."""
 
 
 @contextmanager
@@ -43,7 +41,7 @@ def serving(options: Options, pdp: Fixed | None = None) -> Iterator[tuple[Server
 
 
 def call(
-    channel: grpc.Channel, raw: bytes, version: str = "v3", timeout: float = TIMEOUT
+    channel: grpc.Channel, raw: bytes, version: str = "v3", timeout: float = PATIENCE
 ) -> auth.CheckResponse:
     method = channel.unary_unary(CHECK.format(version), bytes, auth.CheckResponse.FromString)
     return method(raw, timeout=timeout)
@@ -118,23 +116,37 @@ class Held(Fixed):
         self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
     ) -> Decision:
         decision = super().decide(path, input, is_parsed=is_parsed)
-        self.let_go.wait(TIMEOUT)
+        self.let_go.wait(PATIENCE)
         return decision
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_not_decided(tmp_path: Path) -> None:
+def test_a_call_that_nobody_waits_for_any_more_is_not_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts: list[grpc.ServicerContext] = []
+    receive = served._SilentStreams.receive
+
+    def noted(
+        self: served._SilentStreams, messages: Iterator[bytes], context: grpc.ServicerContext
+    ) -> bytes | None:
+        message = receive(self, messages, context)
+        contexts.append(context)
+        return message
+
+    monkeypatch.setattr(served._SilentStreams, "receive", noted)
     pdp = Held(True)
     options = Options(addr=f"unix://{tmp_path}/check.sock", threads=1)
     with serving(options, pdp) as (_, channel), ThreadPoolExecutor(1) as caller:
         first = caller.submit(call, channel, request())
-        while not pdp.asked:
-            time.sleep(0.01)
-        with pytest.raises(grpc.RpcError) as raised:
-            call(channel, request(), timeout=0.1)
-        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        time.sleep(GIVEN_UP)
+        wait_until(lambda: pdp.asked)
+        method = channel.unary_unary(CHECK.format("v3"), bytes, auth.CheckResponse.FromString)
+        given_up = method.future(request())
+        wait_until(lambda: len(contexts) == 2)
+        given_up.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+        # The server learns it by a message.
+        wait_until(lambda: not contexts[1].is_active())
         pdp.let_go.set()
-        assert first.result(TIMEOUT).status.code == 0
+        assert first.result(PATIENCE).status.code == 0
         assert call(channel, request()).status.code == 0
     assert len(pdp.asked) == 2
 
@@ -144,7 +156,7 @@ def test_health_is_served(tmp_path: Path) -> None:
         stub = health_pb2_grpc.HealthStub(channel)
         for name in ("", "envoy.service.auth.v3.Authorization"):
             asked = health_pb2.HealthCheckRequest(service=name)
-            answer = stub.Check(asked, timeout=TIMEOUT)
+            answer = stub.Check(asked, timeout=PATIENCE)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -154,7 +166,7 @@ def test_reflection_is_served_when_asked_for(tmp_path: Path, *, enabled: bool) -
     with serving(options) as (_, channel):
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
-        answers = stub.ServerReflectionInfo(asked, timeout=TIMEOUT)
+        answers = stub.ServerReflectionInfo(asked, timeout=PATIENCE)
         if not enabled:
             with pytest.raises(grpc.RpcError):
                 next(answers)
@@ -234,7 +246,7 @@ def test_state_follows_the_server(tmp_path: Path) -> None:
     server.start()
     server.stop(grace=0)
     assert states == ["NOT_READY", "OK", "NOT_READY"]
-    assert server.wait(TIMEOUT)
+    assert server.wait(PATIENCE)
 
 
 def test_a_server_that_did_not_start_can_be_stopped(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -14,19 +13,19 @@ import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 from tests.envoy.deciders import Fixed, request
 from tests.envoy.streams import Connection
+from tests.waiting import PATIENCE, wait_until
 
 from doorward.envoy import server as served
 from doorward.envoy.options import Options
 from doorward.envoy.server import make_server
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
-TIMEOUT = 30
 
 
 def is_answered(path: Path) -> bool:
     with grpc.insecure_channel(f"unix:{path}") as channel:
         method = channel.unary_unary(METHOD, bytes, auth.CheckResponse.FromString)
-        response: auth.CheckResponse = method(request(), timeout=TIMEOUT)
+        response: auth.CheckResponse = method(request(), timeout=PATIENCE)
     return bool(response.status.code == 0)
 
 
@@ -61,10 +60,7 @@ def test_a_stream_without_a_message_ends(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "s"
     with serving(path), closing(Connection(path, METHOD)) as silent:
         silent.begin(3)
-        ends = time.monotonic() + TIMEOUT
-        while silent.answers() < 3:
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        wait_until(lambda: silent.answers() == 3)
 
 
 SERVER = """

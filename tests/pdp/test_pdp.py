@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from doorward.edge import counts
 from doorward.pdp.decision import Decision, DecisionError
@@ -152,7 +153,7 @@ def test_whatever_a_builtin_raises_is_a_decision_with_an_error(
 def test_a_builtin_cannot_end_a_worker_and_a_signal_can_end_the_process() -> None:
     pdp = raising(SystemExit())
     with ThreadPoolExecutor(1) as workers:
-        decision = workers.submit(pdp.decide, "a/allow", 1).result(10)
+        decision = workers.submit(pdp.decide, "a/allow", 1).result(PATIENCE)
     assert str(decision.error) == "internal error (SystemExit)"
     with pytest.raises(SystemExit):
         pdp.decide("a/allow", 1)

@@ -6,20 +6,18 @@ import asyncio
 import io
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.ports import free_port
+from tests.waiting import PATIENCE, wait_until
 
 from people.app import create_app
 from people.store import PeopleStore
-
-STARTED_WITHIN = 30.0
 
 
 class Client:
@@ -95,9 +93,9 @@ def postgresql() -> Iterator[str]:
         subprocess.run(
             [*user, programs / "initdb", "-D", data, "-U", "people", "-A", "trust", "--no-sync",
              "-E", "UTF8", "--no-locale"],
-            check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=60,
+            check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=PATIENCE,
         )  # fmt: skip
-        port = _free_port()
+        port = free_port()
         server = subprocess.Popen(
             [*user, programs / "postgres", "-D", data, "-p", str(port), "-k", "",
              "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "shared_buffers=16MB"],
@@ -108,7 +106,7 @@ def postgresql() -> Iterator[str]:
             yield f"postgresql://people@127.0.0.1:{port}/postgres"
         finally:
             server.terminate()
-            server.wait(timeout=STARTED_WITHIN)
+            server.wait(timeout=PATIENCE)
 
 
 def _find_programs() -> Path:
@@ -133,23 +131,17 @@ def _give_away(folder: str, data: Path) -> list[str]:
     return [setpriv, f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--"]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     import psycopg
 
-    until = time.monotonic() + STARTED_WITHIN
-    while True:
+    def answers() -> bool:
+        assert server.poll() is None
         try:
             psycopg.connect(
-                f"postgresql://people@127.0.0.1:{port}/postgres", connect_timeout=1
+                f"postgresql://people@127.0.0.1:{port}/postgres", connect_timeout=10
             ).close()
-            return
         except psycopg.OperationalError:
-            if server.poll() is not None or time.monotonic() > until:
-                raise
-            time.sleep(0.1)
+            return False
+        return True
+
+    wait_until(answers)

@@ -11,6 +11,7 @@ from tests.envoy.namespaces import need_namespaces, program
 from tests.redirect.connection import connect, converse, read_statuses
 from tests.redirect.pod import Network, Pod
 from tests.redirect.ways import Way
+from tests.waiting import wait_until
 
 from acceptance.tokens import make_tokens
 
@@ -30,6 +31,8 @@ class Run:
         before = len(self.pod.arrivals())
         with connect(self.pod.network, way.place, way.port) as connection:
             received = converse(connection, way, self.tokens)
+        # The application writes its log once it has answered.
+        wait_until(lambda: len(self.pod.arrivals()) - before >= len(way.arrives))
         return read_statuses(way, received), tuple(self.pod.arrivals()[before:])
 
 

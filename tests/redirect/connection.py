@@ -12,9 +12,9 @@ from typing import Final
 from tests.redirect.frames import read_status, write_http2
 from tests.redirect.pod import ADDRESSES, Network, Place, entered
 from tests.redirect.ways import Way
+from tests.waiting import PATIENCE
 
-_PATIENCE: Final = 5.0  # seconds for the first byte
-_QUIET: Final = 0.4  # seconds without a byte, after which no more are expected
+_QUIET: Final = 0.4  # seconds without a byte, after which no more than was expected will come
 _PAUSE: Final = 0.2
 
 
@@ -22,7 +22,7 @@ _PAUSE: Final = 0.2
 def connect(network: Network, place: Place, port: int) -> Iterator[socket.socket]:
     """A connection that somebody in that place makes to the pod."""
     with entered(network.place(place)):
-        connection = socket.create_connection((ADDRESSES[place], port), timeout=_PATIENCE)
+        connection = socket.create_connection((ADDRESSES[place], port), timeout=PATIENCE)
     with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield connection
@@ -38,11 +38,12 @@ def converse(connection: socket.socket, way: Way, tokens: Mapping[str, str]) -> 
         except (BrokenPipeError, ConnectionResetError):
             break  # it was answered before it was whole
     received = b""
-    connection.settimeout(_PATIENCE if way.statuses else 1.5)
     try:
+        connection.settimeout(PATIENCE if way.statuses else 1.5)
         while chunk := connection.recv(65536):
             received += chunk
-            connection.settimeout(_QUIET)
+            is_due = len(read_statuses(way, received)) < len(way.statuses)
+            connection.settimeout(PATIENCE if is_due else _QUIET)
     except (TimeoutError, ConnectionResetError):
         pass
     return received

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tests.envoy.namespaces import Namespace, make_namespace, program
+from tests.waiting import PATIENCE
 
 from acceptance.ports import Ports
 from acceptance.stack import EXAMPLE, Stack
@@ -147,7 +148,11 @@ class Pod(Stack):
         ]
 
     def _write_envoy_yaml(self) -> Path:
-        options = Bootstrap(listen="[::]:8000", admin="127.0.0.1:8001", pdp=("127.0.0.1:9191",))
+        # How long a decision may take is no matter here: a busy machine must not make a denial.
+        options = Bootstrap(
+            listen="[::]:8000", admin="127.0.0.1:8001", pdp=("127.0.0.1:9191",),
+            timeout=PATIENCE, upstream_timeout=PATIENCE,
+        )  # fmt: skip
         file = self.folder / "envoy.yaml"
         file.write_text(render(options))
         return file

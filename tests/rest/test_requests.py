@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.rest.asgi import Answer, ask
+from tests.waiting import PATIENCE
 
 from doorward.edge import Part
 from doorward.pdp.config import Config, Server
@@ -169,7 +170,7 @@ def test_a_request_that_fails_gets_an_answer_without_the_reason(
 
     monkeypatch.setattr(PDP, "decide", fail)
     with ThreadPoolExecutor(1) as thread:  # as the server does: not in the main thread
-        answer = thread.submit(ask, api(), method, path).result(20)
+        answer = thread.submit(ask, api(), method, path).result(PATIENCE)
     if (method, path) in {("GET", "/"), ("GET", "/v0/data/a"), ("POST", "/health/x")}:
         assert answer.status in (200, 405)
         return

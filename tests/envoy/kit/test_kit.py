@@ -15,6 +15,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from tests.waiting import PATIENCE
 
 from doorward.cli.main import run
 from doorward.envoy.kit import Description, Policy, to_files
@@ -164,7 +165,7 @@ def test_envoy_accepts_its_configuration(target: str, tmp_path: Path) -> None:
     (tmp_path / "envoy.yaml").write_text(text)
     done = subprocess.run(
         [ENVOY, "--mode", "validate", "-c", tmp_path / "envoy.yaml"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -193,7 +194,7 @@ def test_units_are_valid(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     done = subprocess.run(
         [program, "verify", "--man=no", *units],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     complaints = [line for line in done.stderr.splitlines() if "doorward-people" in line]
     assert complaints == []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.envoy.namespaces import Namespace, doorward, make_namespace, need_namespaces, program
+from tests.waiting import PATIENCE
 
 from doorward.envoy.redirect.tracking import untracked_by_iptables, untracked_by_nft
 
@@ -179,7 +180,7 @@ def test_who_stays_repairs_and_ends_when_told(inside: Namespace) -> None:
             assert staying.stdout.readline() == "in force (nft)\n"
         finally:
             staying.terminate()
-        assert staying.wait(10) == 0
+        assert staying.wait(PATIENCE) == 0
     inside.doorward(*SIDECAR, "--verify")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.growth import slowness
 from tests.rego.builtins.calls import asked
 
 from doorward.rego import Engine, EvalError
@@ -18,7 +19,7 @@ from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import UNDEFINED, Key, Value, make_set
 
 SOON = 5 if sys.gettrace() is None else 60
-"""Seconds; who measures coverage waits longer."""
+"""Seconds of the processor's time; who measures coverage waits longer."""
 
 LONG = "a" * (1 << 20)
 NESTED_BRACES = "{" * 500
@@ -106,10 +107,10 @@ def test_too_much_for_opa_makes_a_call_undefined(
 
 @pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH, ids=lambda v: str(v)[:20])
 def test_too_much_ends_the_evaluation_and_soon(name: str, operands: list[Value], said: str) -> None:
-    start = time.monotonic()
+    start = time.thread_time()
     with pytest.raises(LimitError, match=said):
         asked(name, *operands)
-    assert time.monotonic() - start < SOON
+    assert time.thread_time() - start < SOON * slowness()
 
 
 def test_long_patterns_are_replaced_as_short_ones_are() -> None:
@@ -140,9 +141,9 @@ HARD: list[tuple[str, list[Any], Value]] = [
 
 @pytest.mark.parametrize(("name", "operands", "want"), HARD, ids=lambda v: str(v)[:20])
 def test_hard_cases_take_no_time(name: str, operands: list[Value], want: Value) -> None:
-    start = time.monotonic()
+    start = time.thread_time()
     assert asked(name, *operands) == want
-    assert time.monotonic() - start < SOON
+    assert time.thread_time() - start < SOON * slowness()
 
 
 def test_a_long_replacement_is_read_each_time() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -142,15 +141,13 @@ def test_failed_builtin_is_undefined_unless_errors_are_strict() -> None:
 
 
 def test_deadline_ends_an_evaluation() -> None:
-    digits = list(range(60))
+    digits = list(range(10_000))
     query = Engine().prepare(
         "count([1 | input[_] >= 0; input[_] >= 0; input[_] >= 0; input[_] < 0])", deadline=0.05
     )
-    start = time.monotonic()
     with pytest.raises(EvalError) as caught:
         query.value(digits)
     assert caught.value.code == "eval_cancel_error"
-    assert time.monotonic() - start < 5
 
 
 def test_one_time_in_one_decision() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from doorward.rego import Engine, EvalError
 
 DEADLINE = 0.1
-SLACK = 2
-"""Seconds of CPU time past the deadline; what does not look at the clock takes hours."""
+"""Seconds; what does not look at the clock takes hours."""
 
 
 def doubled(name: str) -> str:
@@ -40,8 +37,6 @@ POLICY = f"package p\nf(x) := [x, x]\n{doubled('a')}\n{doubled('b')}\n"
 )
 def test_a_deadline_stops_it(query: str) -> None:
     prepared = Engine({"p.rego": POLICY}).prepare(query, deadline=DEADLINE)
-    began = time.thread_time()
     with pytest.raises(EvalError) as raised:
         prepared.results({"x": 1})
     assert raised.value.code == "eval_cancel_error"
-    assert time.thread_time() - began < DEADLINE + SLACK

@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from tests.waiting import PATIENCE
 
 from doorward.rego.builtins.http_client import sender as http_sender
 from doorward.rego.builtins.http_client.message import Certificates, HTTPRequest, SendError, Source
@@ -146,11 +147,9 @@ def test_redirects_end(base: str, sender: HTTPXSender) -> None:
 
 
 def test_a_slow_server_is_not_waited_for(base: str, sender: HTTPXSender) -> None:
-    start = time.monotonic()
     with pytest.raises(SendError, match="request timed out") as caught:
         sender.send(HTTPRequest("GET", f"{base}/slow", timeout=0.1), None)
     assert caught.value.timed_out
-    assert time.monotonic() - start < SLOW
 
 
 def test_a_server_that_never_ends_is_not_waited_for(base: str, sender: HTTPXSender) -> None:
@@ -158,7 +157,7 @@ def test_a_server_that_never_ends_is_not_waited_for(base: str, sender: HTTPXSend
         sender.send(HTTPRequest("GET", f"{base}/drip", timeout=0.1), None)
     under_way = [thread for thread in enumerate_threads() if thread.name == "http.send"]
     for thread in under_way:
-        thread.join(2)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in under_way)
 
 
@@ -229,10 +228,9 @@ def test_a_unix_socket_is_asked_for_the_rest_of_its_url(
 
 
 def test_retries_end_with_the_deadline(sender: HTTPXSender) -> None:
-    start = time.monotonic()
+    retries = 1_000_000  # which take more than an hour
     with pytest.raises(SendError):
-        sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", retries=20, timeout=0.3), None)
-    assert time.monotonic() - start < 3
+        sender.send(HTTPRequest("GET", "http://127.0.0.1:1/", retries=retries, timeout=0.3), None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.rego.builtins.calls import asked
+from tests.waiting import PATIENCE
 
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.json_schema.formats import FORMATS
@@ -246,7 +247,7 @@ def test_the_deadline_is_no_answer() -> None:
 
 
 def test_what_is_wrong_is_said_within_the_deadline() -> None:
-    later = Context(Environment(), deadline=time.monotonic() + 60)
+    later = Context(Environment(), deadline=time.monotonic() + PATIENCE)
     schema: Any = {"properties": {f"wrong{n}": {"pattern": "("} for n in range(500)}}
     assert asked("json.verify_schema", schema, context=later) == [
         False,
@@ -263,9 +264,8 @@ def test_a_schema_that_nests_too_deeply_is_refused() -> None:
 
 
 def test_a_pattern_takes_linear_time() -> None:
-    start = time.monotonic()
+    # With a pattern that is matched by trying this does not end.
     assert findings(f'"{"a" * 5000}!"', {"pattern": "^(a+)+$"}) == [("(Root)", "pattern")]
-    assert time.monotonic() - start < 1
 
 
 def test_a_pattern_that_re2_does_not_know_is_no_pattern() -> None:
@@ -377,18 +377,14 @@ def test_formats(name: str, good: str, bad: str) -> None:
 
 def test_patterns_of_names_take_linear_time_where_no_others_may_be() -> None:
     schema: Value = {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
-    start = time.monotonic()
     assert findings({"a" * 40 + "!": 1, "aa": 1}, schema) == [
         ("(Root)", "additional_property_not_allowed")
     ]
-    assert time.monotonic() - start < 5
 
 
 def test_a_part_that_names_a_draft_keeps_to_the_same_rules() -> None:
     part: Value = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}
-    start = time.monotonic()
     assert findings({"a": "a" * 40 + "!"}, {"properties": {"a": part}}) == [("a", "pattern")]
-    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize(
