@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 from tests.acceptance.conftest import Run
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 from acceptance.check import run_row
 from acceptance.matrix import ROWS
@@ -35,6 +36,19 @@ def test_no_log_holds_a_secret(run: Run) -> None:
         for use, token in run.tokens.items():
             # One row sends a token in a header of its own making, which nobody can know of.
             assert use == "elsewhere" or len(token) < 20 or token not in log
+
+
+@pytest.mark.parametrize("path", ["", "/secrets", "/secrets/jwt", "/envoy", "/envoy/authz"])
+def test_the_api_serves_the_decision_and_no_secret(run: Run, path: str) -> None:
+    assert _ask_api(run, f"/v1/data{path}")[0] == 403
+    status, body = _ask_api(run, "/v1/data/envoy/authz/allow")
+    assert (status, run.stack.secret in body) == (200, False)
+
+
+def _ask_api(run: Run, target: str) -> tuple[int, str]:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(run.stack.folder / "api.sock"))) as api:
+        answer = api.get(f"http://doorward{target}", timeout=PATIENCE)
+    return answer.status_code, answer.text
 
 
 def test_every_request_that_arrived_was_decided_and_logged(run: Run) -> None:

@@ -40,6 +40,7 @@ class Fixed:
         /,
         *,
         handler_ns: int | None = None,
+        size: int = 0,
     ) -> None:
         assert handler_ns is not None
         self.logged.append((decision, input))

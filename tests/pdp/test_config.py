@@ -91,6 +91,22 @@ def test_limits_that_are_none_are_errors(text: str, message: str) -> None:
     assert str(raised.value) == f"c.yaml:2: evaluation.{key} {message}"
 
 
+def test_what_the_api_serves_is_read() -> None:
+    assert parse("").server.decision_paths is None
+    config = parse("server: {decision_paths: [/a/b/, c]}")
+    assert (config.server.decision_paths, config.warnings) == (("a/b", "c"), ())
+    assert parse("server: {decision_paths: []}").server.decision_paths == ()
+    with pytest.raises(ConfigError, match=r"^c.yaml:1: server.decision_paths must not"):
+        parse("server: {decision_paths: [a, /]}")
+
+
+def test_limits_of_the_decision_log_are_read() -> None:
+    reporting = "{buffer_size_limit_bytes: 7, buffer_size_limit_events: 8}"
+    config = parse(f"decision_logs: {{reporting: {reporting}}}")
+    assert (config.decision_logs.buffer_bytes, config.decision_logs.buffer_size) == (7, 8)
+    assert config.warnings == ()
+
+
 def test_what_comes_later_is_a_warning_and_what_would_be_missed_an_error() -> None:
     assert parse("status:\n  console: true\n").warnings == (
         "c.yaml:1: status: not supported yet, ignored",

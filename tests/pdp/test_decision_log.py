@@ -206,6 +206,37 @@ def test_a_full_queue_counts_what_it_loses_and_keeps_the_rest() -> None:
     assert len(lines.events) + len(reasons) == 20
 
 
+def test_events_that_wait_are_bounded_in_bytes_too() -> None:
+    lines = Lines()
+    lines.open.clear()
+    log = log_to(lines, buffer_bytes=100_000)
+    snapshot, large = snapshot_of(), "x" * 40_000
+    log.record(Decision("first", "a"), UNDEFINED, snapshot)
+    wait_until(lambda: log._open == 1)  # the writer has it, and is stopped
+    for number in range(5):
+        log.record(Decision(str(number), "a"), large, snapshot, size=len(large))
+    assert log.lost == {"queue_bytes": 3}
+    lines.open.set()
+    wait_until(lambda: len(lines.events) == 3)
+    log.record(Decision("after", "a"), large, snapshot, size=len(large))
+    log.close()
+    assert [event["decision_id"] for event in lines.events] == ["first", "0", "1", "after"]
+
+
+def test_an_event_that_is_larger_than_the_limit_waits_alone() -> None:
+    lines = Lines()
+    lines.open.clear()
+    log = log_to(lines, buffer_bytes=1)
+    log.record(Decision("first", "a"), UNDEFINED, snapshot_of())
+    wait_until(lambda: log._open == 1)
+    for number in range(2):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+    lines.open.set()
+    log.close()
+    assert [event["decision_id"] for event in lines.events] == ["first", "0"]
+    assert log.lost == {"queue_bytes": 1}
+
+
 def test_what_cannot_be_written_is_lost_and_counted() -> None:
     lines = Lines()
     lines.fails = True

@@ -30,11 +30,12 @@ from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.quiet import Quiet
+from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import build
 from doorward.rest import bounded, memory, workers
 from doorward.rest import server as server_module
 from doorward.rest.app import Api
-from doorward.rest.memory import Memory, NoRoomError, price
+from doorward.rest.memory import Memory, NoRoomError
 from doorward.rest.server import HttpServer, Listener, bind
 
 POLICY = "package a\n\nallow := input\n\nparsed := json.unmarshal(input.text)\n"

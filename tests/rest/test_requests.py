@@ -45,6 +45,42 @@ def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not() -> None:
     assert post(app, b'{"input": {"x": 1}}').body == '{"result":1}\n'
 
 
+SECRETS = {"a/x.rego": POLICY, "b.rego": "package b\n\nopen := data.secrets.jwt\n"}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "/", "/secrets", "/secrets/jwt", "/b/open", "/a", "/a/allowed", "/allow"),
+        *("/a%2fallow", "/%73ecrets", "/a/../secrets", "//secrets", "/secrets/"),
+        "/a/allow/../../secrets",
+    ],
+)
+def test_only_the_paths_of_decisions_are_served_where_they_are_named(
+    method: str, path: str
+) -> None:
+    pdp = PDP(build(Loaded(SECRETS, {"secrets": {"jwt": "S3CRET"}})))
+    config = Config(server=Server(decision_paths=("a/allow",)), default_decision="secrets")
+    app = Api(pdp, config, Health(), Metrics("1"))
+    for prefix in ("/v1/data", "/v0/data"):
+        answer = ask(app, method, prefix + path, b'{"input": {"x": 1}}')
+        assert answer.status in (301, 307, 403)
+        assert "S3CRET" not in answer.body
+        if answer.status == 403:
+            assert '"code": "unauthorized"' in answer.body
+    assert ask(app, "POST", "/", b"{}").status == 403
+    assert ask(app, "GET", "/health").status == 200
+
+
+def test_the_path_of_a_decision_is_served_with_what_is_below_it() -> None:
+    app = api(decision_paths=("a/allow",))
+    assert post(app, b'{"input": {"x": {"y": 1}}}').body == '{"result":{"y":1}}\n'
+    answer = ask(app, "POST", "/v1/data/a/allow/y", b'{"input": {"x": {"y": 1}}}')
+    assert answer.body == '{"result":1}\n'
+    assert ask(api(decision_paths=()), "POST", "/v1/data/a/allow").status == 403
+
+
 def test_a_zipped_body_cannot_grow_over_the_limit() -> None:
     bomb = gzip.compress(b'{"input": "' + b"x" * 1_000_000 + b'"}')
     answer = post(api(gzip_max_length=1000), bomb, content_encoding="gzip")

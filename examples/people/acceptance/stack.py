@@ -163,7 +163,7 @@ class Stack:
 
     def _pdp_options(self) -> list[str]:
         return [
-            # Its API shows the data, the secret of the tokens included: a socket of this folder.
+            # A socket of this folder: whoever can reach the API may ask for decisions.
             "--addr=unix://api.sock",
             "--unix-socket-perm=700",
             f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",

@@ -21,6 +21,7 @@ from doorward.envoy.request.input import Input, MalformedRequestError, Version, 
 from doorward.envoy.response import ResultError, to_denial, to_refusal, to_response
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.quiet import Quiet
+from doorward.pdp.sizes import price
 from doorward.rego import UNDEFINED, RegoError, Undefined, Value
 
 __all__ = ["Check", "Decider", "Observer", "make_check"]
@@ -55,6 +56,7 @@ class Decider(Protocol):
         /,
         *,
         handler_ns: int | None = ...,
+        size: int = ...,
     ) -> None: ...
 
 
@@ -151,7 +153,7 @@ class _Checker:
         if self._is_timed:
             elapsed = perf_counter_ns() - started
             if self._pdp.logs_decisions:
-                self._pdp.record(decision, found, handler_ns=elapsed)
+                self._pdp.record(decision, found, handler_ns=elapsed, size=price(request))
             if self._observer is not None:
                 self._observer.observe(elapsed / 1e9)
         return response

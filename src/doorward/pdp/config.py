@@ -56,16 +56,21 @@ class DecisionLogs:
     them); `mask_authorization` is an older name."""
     buffer_size: int = 10_000
     """`reporting.buffer_size_limit_events`: events that may wait to be written."""
+    buffer_bytes: int = 64 << 20
+    """`reporting.buffer_size_limit_bytes`: what the events that wait may take, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`server`: limits of the HTTP API, in bytes."""
+    """`server`: limits of the HTTP API, in bytes, and what it serves."""
 
     max_length: int = 256 << 20
     gzip_max_length: int = 512 << 20
     gzip_min_length: int = 1024
     gzip_level: int = 9
+    decision_paths: tuple[str, ...] | None = None
+    """Documents that the API serves, with what is below them (not OPA's); None: everything in
+    `data`, secrets included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +199,7 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "request_context",
         ]
     )
-    warnings += reporting.unknown(["buffer_size_limit_events"])
+    warnings += reporting.unknown(["buffer_size_limit_bytes", "buffer_size_limit_events"])
     warnings += context.unknown(["http"]) + http.unknown(["headers"])
     default = DecisionLogs()
     return DecisionLogs(
@@ -206,13 +211,14 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "mask_credentials", bool, block.get("mask_authorization", bool, True)
         ),
         buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
+        buffer_bytes=_positive(reporting, "buffer_size_limit_bytes", default.buffer_bytes),
     )
 
 
 def _server(block: Block, warnings: list[str]) -> Server:
     decoding, encoding = block.block("decoding"), block.block("encoding")
     unzip, zip_ = decoding.block("gzip"), encoding.block("gzip")
-    warnings += block.unknown(["decoding", "encoding"])
+    warnings += block.unknown(["decision_paths", "decoding", "encoding"])
     warnings += decoding.unknown(["gzip", "max_length"]) + encoding.unknown(["gzip"])
     warnings += unzip.unknown(["max_length"]) + zip_.unknown(["compression_level", "min_length"])
     default = Server()
@@ -221,7 +227,17 @@ def _server(block: Block, warnings: list[str]) -> Server:
         gzip_max_length=_positive(unzip, "max_length", default.gzip_max_length),
         gzip_min_length=_positive(zip_, "min_length", default.gzip_min_length),
         gzip_level=_positive(zip_, "compression_level", default.gzip_level),
+        decision_paths=_decision_paths(block),
     )
+
+
+def _decision_paths(block: Block) -> tuple[str, ...] | None:
+    if block.values.get("decision_paths") is None:
+        return None
+    paths = tuple(path.strip("/") for path in block.strings("decision_paths"))
+    if not all(paths):
+        raise ConfigError(f"{block.place('decision_paths')} must not hold the root")
+    return paths
 
 
 def _evaluation(block: Block, warnings: list[str]) -> Evaluation:

@@ -1,9 +1,9 @@
 """Answered decisions become events, one line each, in OPA's shape and off the request's path.
 
-A request's thread only puts what it knows into a bounded queue; a thread of the log's own builds
-the event, asks the policies what to drop and mask, and writes. When the queue is full the request
-waits for a moment; what then still finds no place, and every event that could not be masked or
-written, is counted by its reason and reported: nothing is lost in silence.
+A request's thread only puts what it knows into a queue, which is bounded in number and in bytes; a
+thread of the log's own builds the event, asks the policies what to drop and mask, and writes. When
+the queue is full the request waits for a moment. An event that still has no space, and each that
+could not be masked or written, is counted by its reason and reported: nothing is lost in silence.
 
 Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
 own rules, so that a rule may put something in their place.
@@ -37,6 +37,10 @@ STUCK_AFTER: Final = 60.0
 """Seconds, and eight deadlines of the policies that mask and drop, in which a line is written."""
 
 _BATCH: Final = 200
+_BATCH_BYTES: Final = 1 << 20
+"""Lines are written together up to so many of them, or up to so many bytes."""
+_ENTRY: Final = 1024
+"""Bytes that a decision takes besides its input and result."""
 _REPORT_EVERY: Final = 1.0
 _TYPE: Final = "openpolicyagent.org/decision_logs"
 _log: Final = logging.getLogger(__name__)
@@ -55,6 +59,7 @@ class _Entry(NamedTuple):
     handler_ns: int | None
     request_context: Value | None
     time_ns: int
+    size: int
 
 
 class DecisionLog:
@@ -77,6 +82,10 @@ class DecisionLog:
         self._on_lost = on_lost
         self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
         self._limit = options.buffer_size
+        self._limit_bytes = options.buffer_bytes
+        self._put_bytes = 0
+        """Of all entries so far; `_taken_bytes`: of those that are not queued any more."""
+        self._taken_bytes = 0
         self._lost: Counter[str] = Counter()
         self._unreported: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -112,23 +121,37 @@ class DecisionLog:
         *,
         handler_ns: int | None = None,
         request_context: Value | None = None,
+        size: int = 0,
     ) -> None:
-        """Queue one answered decision."""
-        entry = _Entry(decision, input, snapshot, handler_ns, request_context, time.time_ns())
+        """Queue one answered decision, whose input and result take `size` bytes."""
+        entry = _Entry(
+            decision, input, snapshot, handler_ns, request_context, time.time_ns(), size + _ENTRY
+        )
         if self._closed:
             self._lose("closed")
-        elif self._queue.qsize() < self._limit or self._wait():
-            self._queue.put(entry)
-        else:
-            self._lose("queue_full")
+        elif reason := self._refusal(entry) and self._refusal_after_a_while(entry):
+            self._lose(reason)
 
-    def _wait(self) -> bool:
+    def _refusal(self, entry: _Entry) -> str:
+        """Queue `entry`, or say why there is no room for it."""
+        with self._lock:
+            if self._queue.qsize() >= self._limit:
+                return "queue_full"
+            waiting = self._put_bytes - self._taken_bytes
+            # One that is larger than the limit waits alone.
+            if waiting and waiting + entry.size > self._limit_bytes:
+                return "queue_bytes"
+            self._put_bytes += entry.size
+            self._queue.put(entry)
+        return ""
+
+    def _refusal_after_a_while(self, entry: _Entry) -> str:
         until = time.monotonic() + WAIT
-        while time.monotonic() < until:
+        while True:
             time.sleep(WAIT / 20)
-            if self._queue.qsize() < self._limit:
-                return True
-        return False
+            reason = self._refusal(entry)
+            if not reason or time.monotonic() >= until:
+                return reason
 
     def close(self, timeout: float = 5.0) -> None:
         """Write what is queued, for `timeout` seconds at most; the rest is counted as lost."""
@@ -182,13 +205,16 @@ class DecisionLog:
     def _write_from(self, entry: _Entry | None) -> bool:
         """Write the events from `entry` on; whether there will be more."""
         lines: list[bytes] = []
+        size = 0
         while entry is not None:
             self._part.beat()
             self._open += 1
+            self._taken_bytes += entry.size
             line = self._line_of(entry)
             if line is not None:
                 lines.append(line)
-            if len(lines) >= _BATCH or self._queue.empty():
+                size += len(line)
+            if len(lines) >= _BATCH or size >= _BATCH_BYTES or self._queue.empty():
                 break
             entry = self._queue.get()
         self._put_out(lines)

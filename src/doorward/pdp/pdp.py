@@ -37,6 +37,7 @@ class DecisionSink(Protocol):
         *,
         handler_ns: int | None = None,
         request_context: Value | None = None,
+        size: int = 0,
     ) -> None: ...
 
     def close(self) -> None: ...
@@ -136,11 +137,13 @@ class PDP:
         *,
         handler_ns: int | None = None,
         request_context: Value | None = None,
+        size: int = 0,
     ) -> None:
         """Put an answered decision into the decision log, where there is one.
 
         For the adapter to call, once for each answer, when it knows what it answered and how long
-        that took. Returns at once: everything costly happens elsewhere.
+        that took. Returns at once: everything costly happens elsewhere. `size` is what input and
+        result take in memory, in bytes and about; it bounds what waits to be logged.
         """
         if self._sink is not None:
             self._sink.record(
@@ -149,6 +152,7 @@ class PDP:
                 self._snapshot,
                 handler_ns=handler_ns,
                 request_context=request_context,
+                size=size,
             )
 
     def close(self) -> None:

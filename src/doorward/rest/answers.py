@@ -21,6 +21,7 @@ __all__ = [
     "bad_request",
     "busy",
     "failed",
+    "forbidden",
     "internal_error",
     "json_answer",
     "no_content",
@@ -80,6 +81,12 @@ def internal_error(message: str) -> Response:
 def busy() -> Response:
     """503: others take so much that there is no room for this request."""
     return _error(503, "unavailable", "too many large requests at the same time")
+
+
+def forbidden() -> Response:
+    """403 in OPA's words, whose system policy refuses what is none of a client's business."""
+    message = "request rejected by administrative policy"
+    return _error(403, "unauthorized", message)
 
 
 def no_content(status: int) -> Response:

@@ -23,11 +23,13 @@ from doorward.pdp.config import Config, Server
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
 from doorward.rego import Key, Value
 from doorward.rest import data, health
 from doorward.rest.answers import (
     bad_request,
     busy,
+    forbidden,
     internal_error,
     no_content,
     not_allowed,
@@ -35,7 +37,7 @@ from doorward.rest.answers import (
     unknown_path,
     zipped,
 )
-from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError, price
+from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
@@ -84,6 +86,8 @@ class Api:
         self._health = health
         self._metrics = metrics
         self._diagnostic = diagnostic
+        served = config.server.decision_paths
+        self._served = None if served is None else [tuple(path.split("/")) for path in served]
         self._memory = Memory(MEMORY * config.server.max_length)
         deadline = config.evaluation.deadline
         self._workers = Workers("http-workers", THREADS, deadline=deadline)
@@ -127,10 +131,12 @@ class Api:
                 return "catchall", unknown_path()
             case ("",):
                 return "index", await self._answer_index(request)
-            case ("v1", "data", *rest):
-                return "v1/data", await self._answer_v1(request, tuple(rest))
-            case ("v0", "data", *rest):
-                return "v0/data", await self._answer_v0(request, tuple(rest))
+            case ("v0" | "v1" as version, "data", *rest):
+                name = f"{version}/data"
+                if not self._serves(tuple(rest)):
+                    return name, forbidden()
+                answer = self._answer_v1 if version == "v1" else self._answer_v0
+                return name, await answer(request, tuple(rest))
         return "catchall", unknown_path()
 
     def _redirect(self, request: Request, status: int, clean: bytes) -> Response:
@@ -169,7 +175,14 @@ class Api:
         if request.method != "POST":
             return not_allowed("GET, HEAD, POST")
         path = tuple(self._config.default_decision.split("/"))
+        if not self._serves(path):
+            return forbidden()
         return await self._decide_v0(request, path, accept=None)
+
+    def _serves(self, path: tuple[str, ...]) -> bool:
+        """Whether the document at `path` is one that the configuration lets clients ask for."""
+        served = self._served
+        return served is None or any(path[: len(each)] == each for each in served)
 
     async def _answer_v0(self, request: Request, path: tuple[str, ...]) -> Response:
         if request.method == "POST":

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
 from doorward.rego import UNDEFINED, BuiltinError, HaltError, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, failed, json_answer, not_found
@@ -44,6 +45,8 @@ class _Call:
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
         self.started = perf_counter_ns()
         self.parse_ns = 0
+        self.size = 0
+        """Bytes that the input and the result take in memory, about."""
         self.pdp = pdp
         self.path = path
         self.context = context
@@ -59,13 +62,17 @@ class _Call:
         if decision.error is not None or isinstance(decision.result, Undefined):
             return decision, ""
         try:
-            return decision, marshal(decision.result)
+            result = marshal(decision.result)
         except (BuiltinError, HaltError) as error:
             return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
+        self.size += len(result)
+        return decision, result
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
         elapsed = perf_counter_ns() - self.started
-        self.pdp.record(decision, input, handler_ns=elapsed, request_context=self.context)
+        self.pdp.record(
+            decision, input, handler_ns=elapsed, request_context=self.context, size=self.size
+        )
 
     def provenance(self) -> dict[str, str]:
         bundles = self.pdp.snapshot.bundles
@@ -87,6 +94,7 @@ def get_v1(
 ) -> Response:
     """GET /v1/data/PATH?input=…"""
     call = _Call(pdp, path, context)
+    call.size = sum(price(text.encode()) for text in asked.values("input"))
     try:
         input = input_of_parameter(asked.values("input"))
     except BadRequest as error:
@@ -104,6 +112,7 @@ def post_v1(
 ) -> Response:
     """POST /v1/data/PATH with {"input": …}"""
     call = _Call(pdp, path, context)
+    call.size = price(body)
     try:
         input = data_input(body, content_type)
     except BadRequest as error:
@@ -150,6 +159,7 @@ def post_v0(
 ) -> Response:
     """POST /v0/data/PATH: the body is the input, the answer the document."""
     call = _Call(pdp, path, context)
+    call.size = price(body)
     try:
         input = raw_input(body, content_type)
     except BadRequest as error:

@@ -1,8 +1,7 @@
 """How much the bodies of requests may take together, as they are sent and as values.
 
-JSON of many small values takes thirty times its text: a list takes 88 bytes, an object 240. So a
-body is priced before it is read, by its brackets and commas, and what is worked on at the same time
-has a limit. Small bodies are not counted: there are at most as many of them as connections.
+A body is priced before it is read (`pdp/sizes.py`), and what is worked on at the same time has a
+limit. Small bodies are not counted: there are at most as many of them as connections.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-__all__ = ["Memory", "NoRoomError", "Room", "price"]
+__all__ = ["Memory", "NoRoomError", "Room"]
 
 UNCOUNTED: Final = 64 * 1024
 """Bytes of a body that nobody counts."""
@@ -21,17 +20,9 @@ WAIT: Final = 5.0
 """Seconds that a request waits for others to end."""
 _LOOK: Final = 0.02
 
-_LIST, _OBJECT, _MEMBER = 88, 240, 60
-
 
 class NoRoomError(Exception):
     """Others take so much that there is no room for this; later there may be."""
-
-
-def price(text: bytes) -> int:
-    """Bytes that the values of a JSON text may take, seldom less than they do."""
-    members = _LIST * text.count(b"[") + _OBJECT * text.count(b"{") + _MEMBER * text.count(b",")
-    return len(text) + members
 
 
 class Memory:

@@ -127,6 +127,7 @@ class Description:
                     "strict": True,
                 }
             },
+            "server": {"decision_paths": [self.decision]},
             "decision_logs": {"console": True},
         }
         return "\n".join([*explain(document, _WHY), ""])
@@ -144,6 +145,7 @@ _WHY: Final = {
         "What the policy and the application could read in two ways is answered with 400: "
         "duplicate keys, truncated bodies, a content type that lies."
     ),
+    "decision_paths": "All that its HTTP API serves: not the data, nor the secrets in it.",
     "decision_logs": "Every decision is a line on standard output; `authorization` is masked.",
 }
 

@@ -1,0 +1,24 @@
+"""How much memory the values of a text take, before they are made.
+
+JSON of many small values takes thirty times its text: a list takes 88 bytes, an object 240. Its
+brackets and commas tell how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["price"]
+
+_LIST: Final = 88
+_OBJECT: Final = 240
+_MEMBER: Final = 60
+
+
+def price(text: bytes) -> int:
+    """Bytes that the values of a JSON text may take, seldom less than they do.
+
+    Of a message that holds JSON as well: its other fields cost their length.
+    """
+    members = _LIST * text.count(b"[") + _OBJECT * text.count(b"{") + _MEMBER * text.count(b",")
+    return len(text) + members
