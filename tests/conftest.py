@@ -1,17 +1,14 @@
-"""What every test may ask for: where the shared data lies, and whether it is there.
-
-OPA's conformance suite and the recorded answers belong to other projects: they are read by path,
-never copied. Tests that need them skip with the reason where they are missing.
-"""
+"""Fixtures for every test, and one line at the end about the data that is not here."""
 
 from __future__ import annotations
 
-import os
 import signal
+import tarfile
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.corpora import DATA, MISSING
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,18 +30,21 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of shared data (`DOORWARD_SHARED`, default `../shared`)."""
-    folder = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
-    if not folder.is_dir():
-        pytest.skip(f"no shared data at `{folder}`: set DOORWARD_SHARED")
+def docker_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of recorded calls of a Docker daemon."""
+    folder = tmp_path_factory.mktemp("docker-captures")
+    with tarfile.open(DATA / "docker-captures.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
     return folder
 
 
-@pytest.fixture(scope="session")
-def opa_cases() -> Path:
-    """OPA's conformance suite (`OPA_CASES`, default `../shared/data/rego-v1.jsonl.gz`)."""
-    file = ROOT / os.environ.get("OPA_CASES", "../shared/data/rego-v1.jsonl.gz")
-    if not file.is_file():
-        pytest.skip(f"no conformance suite at `{file}`: set OPA_CASES")
-    return file
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for all tests that wait for OPA's programs, in place of one for each."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    missing = [each for each in skipped if MISSING in str(each.longrepr)]
+    if missing:
+        terminalreporter.stats["skipped"] = [each for each in skipped if each not in missing]
+        terminalreporter.write_line(
+            f"{len(missing)} tests skipped: {MISSING}; `scripts/get-corpora` fetches its suite"
+        )

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.corpora import GOLDEN, SUITE, needs
 from tests.differences import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -326,11 +327,12 @@ def test_every_difference_is_of_an_allowed_kind() -> None:
             assert entry["kind"] in KINDS, (path, entry["reason"])
 
 
-def test_every_builtin_is_tested(shared: Path, opa_cases: Path) -> None:
-    golden = gzip.decompress((shared / "data/golden/builtins.jsonl.gz").read_bytes())
+@needs(SUITE)
+def test_every_builtin_is_tested() -> None:
+    golden = gzip.decompress((GOLDEN / "builtins.jsonl.gz").read_bytes())
     recorded = set(re.findall(rb'"group":"([^"]+)"', golden))
     ours = [path.read_bytes() for path in (ROOT / "tests").rglob("*.*") if path.is_file()]
-    written = b"\n".join([gzip.decompress(opa_cases.read_bytes()), *ours])
+    written = b"\n".join([gzip.decompress(SUITE.read_bytes()), *ours])
     untested = [
         name
         for name in registered()

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
+from tests.corpora import GOLDEN, rows
 
 from doorward.cli.errors import documents_text
 from doorward.cli.main import run
 from doorward.rego import CompileError, Engine, ParseError, Source
 from doorward.rego.syntax.parser import parse_module
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-ANSWERS = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/errors.jsonl.gz"
-
 
 def test_details_of_parse_errors_are_those_of_opa() -> None:
-    if not ANSWERS.is_file():
-        pytest.skip(f"no recorded answers at `{ANSWERS}`")
     differing = {}
-    with gzip.open(ANSWERS, "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
-    for case in cases:
+    for case in rows(GOLDEN / "errors.jsonl.gz"):
         if case["engine"] != "1.9.0" or len(case["modules"]) != 1:
             continue
         ((name, text),) = case["modules"].items()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.cli.test_golden import GOLDEN, said
+from tests.cli.test_golden import said
+from tests.corpora import GOLDEN, rows
 from tests.differences import KINDS, load
 
 from doorward.cli.main import run
@@ -18,12 +16,6 @@ SETS = ("fmt", "fmt-more")
 DIFFERENCES = load("format")
 
 
-def rows(name: str) -> list[dict[str, Any]]:
-    with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no recorded answers at `{GOLDEN}`")
 @pytest.mark.parametrize("name", SETS)
 def test_layouts_and_refusals_are_those_of_opa(
     name: str,
@@ -34,7 +26,7 @@ def test_layouts_and_refusals_are_those_of_opa(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "p.rego"
     ids, differing = set(), {}
-    for row in rows(name):
+    for row in rows(GOLDEN / f"{name}.jsonl.gz"):
         ids.add(row["id"])
         path.write_text(row["source"])
         code = run(["fmt", *row.get("flags", ()), "p.rego"])

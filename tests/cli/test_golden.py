@@ -6,21 +6,20 @@ named there that does not differ any more fails.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import os
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import GOLDEN
+from tests.corpora import rows as read_rows
 
 from doorward.cli.main import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden"
 FILES = ("cli.jsonl.gz", "test-cli.jsonl.gz")
 RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 # `file:row: code: message` and `row:col: code: message` (OPA); `file:row:col: …` (ours).
@@ -36,19 +35,12 @@ NUMBERED = re.compile(r"__local\d+__")
 
 
 def rows() -> list[Any]:
-    if not GOLDEN.is_dir():
-        return [pytest.param({}, marks=pytest.mark.skip(reason=f"no answers at `{GOLDEN}`"))]
-    recorded = [row for file in FILES for row in recorded_rows(GOLDEN / file)]
+    recorded = [row for file in FILES for row in read_rows(GOLDEN / file)]
     return [
         pytest.param(row, id=row["id"])
         for row in recorded
         if row["argv"][1] in COMMANDS and not later(row["argv"])
     ]
-
-
-def recorded_rows(file: Path) -> list[dict[str, Any]]:
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def later(argv: list[str]) -> bool:
@@ -152,8 +144,6 @@ def nameless(details: Any) -> Any:
 
 
 def test_every_rule_of_the_list_names_rows_that_are_run() -> None:
-    if not GOLDEN.is_dir():
-        pytest.skip(f"no recorded answers at `{GOLDEN}`")
     run_ids = {str(row.id) for row in rows()}
     for rule in RULES["difference"]:
         assert set(rule["ids"]) <= run_ids, rule["reason"]

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.corpora import DATA
 
 from doorward.cli.main import run
 
@@ -45,9 +46,9 @@ def test_a_check_request_as_json_becomes_the_input_of_the_sidecar(
 
 
 def test_both_forms_of_a_captured_request_are_one_input(
-    shared: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = shared / "data/checkrequests"
+    folder = DATA / "checkrequests"
     shown = []
     for name in ("check-1.json", "check-1.bin"):
         assert run(["input", "envoy", str(folder / name)]) == 0

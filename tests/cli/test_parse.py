@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_golden import GOLDEN
+from tests.corpora import GOLDEN, rows
 
 from doorward.cli.main import run
 
@@ -17,15 +16,13 @@ class Text(str):
     """A number as it stands in a JSON text."""
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"no recorded answers at `{GOLDEN}`")
 def test_recorded_trees_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     differing: dict[str, Any] = {}
-    with gzip.open(GOLDEN / "parse.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line, parse_int=Text, parse_float=Text) for line in lines]
-    for row in rows:
+    decode = json.JSONDecoder(parse_int=Text, parse_float=Text).decode
+    for row in rows(GOLDEN / "parse.jsonl.gz", decode):
         (tmp_path / "p.rego").write_text(row["source"])
         flags = row.get("flags", [])
         own = ["--v0-compatible"] if "--v0-compatible" in flags else []

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
+from tests.corpora import GOLDEN, MUTANTS
+from tests.corpora import rows as read_rows
 from tests.differences import load
 
 from doorward.rego import UNDEFINED, Engine, from_python, to_json, to_python
 from doorward.rego.errors import RegoError
 from doorward.rego.numbers import parse_number
 
-__all__ = ["DIFFERENCES", "FOLDER", "SETS", "fault", "rows"]
+__all__ = ["DIFFERENCES", "SETS", "fault", "rows"]
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = ROOT / os.environ.get("DOORWARD_SHARED", "../shared")
-FOLDER: Final = SHARED / "data" / "golden"
 SETS: Final = ("language", "negation", "heads", "with", "schema-meta", "mutants")
-"""The recorded sets that are compared; shared/data/golden/README*.md describes each."""
+"""The recorded sets that are compared; tests/data/README.md describes each."""
 
 DIFFERENCES: Final = load("language")
 _DECODE = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number).decode
@@ -31,14 +27,12 @@ Row = dict[str, Any]
 
 
 def rows(name: str) -> dict[str, list[Row]]:
-    """The recorded programs of a set, by group; {} where the data is missing."""
+    """The recorded programs of a set, by group; of the mutants {} where they are not here."""
     groups: dict[str, list[Row]] = {}
-    file = FOLDER / f"{name}.jsonl.gz"
+    file = MUTANTS if name == "mutants" else GOLDEN / f"{name}.jsonl.gz"
     if file.is_file():
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                row = _DECODE(line)
-                groups.setdefault(row["group"], []).append(row)
+        for row in read_rows(file, _DECODE):
+            groups.setdefault(row["group"], []).append(row)
     return groups
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import time
 import tomllib
 from collections import Counter
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import SUITE, needs, rows
 
 from doorward.rego import (
     REGISTRY,
@@ -31,8 +30,6 @@ from doorward.rego.values import equal
 
 __all__ = ["KNOWN_FAILURES", "Question", "fault", "parameters", "registry"]
 
-ROOT = Path(__file__).resolve().parents[2]
-SUITE = ROOT / os.environ.get("OPA_CASES", "../shared/data/rego-v1.jsonl.gz")
 KNOWN_FAILURES: dict[str, str] = tomllib.loads(
     (Path(__file__).parent / "known_failures.toml").read_text(encoding="utf-8")
 )
@@ -49,13 +46,10 @@ def test_sleep(duration: str) -> None:
 def parameters() -> list[Any]:
     """The cases, each under its note; a note that stands twice gets a number."""
     if not SUITE.is_file():
-        skip = pytest.mark.skip(reason=f"no conformance suite at `{SUITE}`: set OPA_CASES")
-        return [pytest.param(None, marks=skip, id="suite")]
-    with gzip.open(SUITE, "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
+        return [pytest.param(None, marks=needs(SUITE), id="suite")]
     seen: Counter[str] = Counter()
     found = []
-    for case in cases:
+    for case in rows(SUITE):
         note = case["note"]
         seen[note] += 1
         name = note if seen[note] == 1 else f"{note} ({seen[note]})"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.suite import KNOWN_FAILURES, fault, parameters
+from tests.corpora import SUITE, needs
 
 CASES = parameters()
 
@@ -15,5 +16,6 @@ def test_answer_is_the_one_of_the_suite(case: dict[str, Any]) -> None:
     assert fault(case) is None
 
 
+@needs(SUITE)
 def test_known_failures_name_cases() -> None:
     assert KNOWN_FAILURES.keys() <= {case.id for case in CASES}

@@ -42,11 +42,8 @@ def refusal(*arguments: Any, **others: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def captured(shared: Path) -> list[Past]:
-    folder = shared / "data/docker-captures"
-    if not folder.is_dir():
-        pytest.skip("no captured calls")
-    files = [path for path in sorted(folder.glob("*.json")) if path.name != "index.json"]
+def captured(docker_captures: Path) -> list[Past]:
+    files = [path for path in sorted(docker_captures.glob("*.json")) if path.name != "index.json"]
     return [past for past in read_requests(files) if past.raw is not None]
 
 

@@ -203,11 +203,9 @@ def test_certificates_by_command(tmp_path: Path) -> None:
     assert "no authority" in str(run("cert", "user", "x", "--folder", str(tmp_path)).exception)
 
 
-def test_replay_shows_what_changed(shared: Path, tmp_path: Path) -> None:
-    captured = shared / "data/docker-captures"
-    if not captured.is_dir():
-        pytest.skip("no captured calls")
-    result = run("replay", str(captured / "run_privileged.json"), str(captured / "ps_all.json"))
+def test_replay_shows_what_changed(docker_captures: Path, tmp_path: Path) -> None:
+    names = ("run_privileged.json", "ps_all.json")
+    result = run("replay", *(str(docker_captures / name) for name in names))
     assert result.return_value == 1
     assert "allow -> deny  container.create" in result.output
     assert "privileged is not allowed" in result.output

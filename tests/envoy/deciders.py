@@ -58,5 +58,5 @@ def request(
     http = check.attributes.request.http
     http.method, http.path, http.body, http.raw_body = method, path, body, raw_body
     http.headers.update(headers or {})
-    encoded: bytes = check.SerializeToString()
+    encoded: bytes = check.SerializeToString(deterministic=True)
     return encoded

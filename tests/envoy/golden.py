@@ -7,35 +7,27 @@ the row, and why is in differences.toml.
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-import os
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envoy.service.auth.v3 import external_auth_pb2 as auth
+from tests import corpora
+from tests.corpora import GOLDEN
 
 from doorward.rego.json_text import from_json
 
 HERE = Path(__file__).parent
-FOLDER = HERE.parents[1] / os.environ.get("DOORWARD_SHARED", "../shared") / "data" / "golden"
 DECISION_ID = "0b1c2d3e-0000-4000-8000-000000000001"
 
 Row = dict[str, Any]
 
 
 def rows(name: str) -> list[Any]:
-    """Test parameters, one for each row; one that skips where the data is missing."""
-    file = FOLDER / name
-    if not file.is_file():
-        skip = pytest.mark.skip(reason=f"no recorded answers at `{file}`: set DOORWARD_SHARED")
-        return [pytest.param({}, id="missing", marks=skip)]
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        found: Iterator[Any] = (from_json(line) for line in lines)
-        return [pytest.param(row, id=row["id"]) for row in found]
+    """Test parameters, one for each row."""
+    return [pytest.param(row, id=row["id"]) for row in corpora.rows(GOLDEN / name, from_json)]
 
 
 def reasons() -> dict[str, str]:

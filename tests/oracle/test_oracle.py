@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 from tests.conformance import language, suite
+from tests.corpora import SUITE, needs
 from tests.differences import load
 from tests.oracle.asking import OutOfScopeError
 from tests.oracle.recorded import answer, ask, is_in_scope, sample
@@ -43,7 +44,6 @@ PARTS: Final = parts()
 CASES: Final = [case.values[0] for case in suite.parameters() if case.values[0] is not None]
 
 
-@pytest.mark.skipif(not PARTS, reason=f"no recorded programs in `{language.FOLDER}`")
 @pytest.mark.parametrize("part", PARTS)
 def test_answers_are_those_of_opa(part: list[dict[str, Any]]) -> None:
     wrong = []
@@ -60,7 +60,7 @@ def test_answers_are_those_of_opa(part: list[dict[str, Any]]) -> None:
     assert not wrong, f"{len(wrong)} of {len(part)} differ, the first:\n" + "\n".join(wrong[:10])
 
 
-@pytest.mark.skipif(not CASES, reason=f"no conformance suite at `{suite.SUITE}`")
+@needs(SUITE)
 def test_answers_are_those_of_the_suite() -> None:
     wrong = []
     for case in sample([case for case in CASES if is_in_scope(case)], "note", 2):

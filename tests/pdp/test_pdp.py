@@ -234,7 +234,9 @@ def test_answers_are_recorded_by_whoever_gave_them() -> None:
     assert not pdp_of().logs_decisions
 
 
-@pytest.mark.parametrize("roles", [("a",), {"a"}, b"a", iter(["a"])], ids=str)
+@pytest.mark.parametrize(
+    "roles", [("a",), {"a"}, b"a", iter(["a"])], ids=["tuple", "set", "bytes", "iterator"]
+)
 def test_an_input_that_no_policy_can_match_is_an_error(roles: object) -> None:
     policy = 'package p\nallow if not "a" in input.roles\n'
     pdp = PDP(Snapshot(Engine({"p.rego": policy}), "1"))

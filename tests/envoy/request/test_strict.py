@@ -51,7 +51,7 @@ def with_header_map(*names: str) -> bytes:
     http.method, http.path = "GET", "/"
     for name in names:
         http.header_map.headers.add(key=name, raw_value=b"x")
-    encoded: bytes = check.SerializeToString()
+    encoded: bytes = check.SerializeToString(deterministic=True)
     return encoded
 
 

@@ -6,13 +6,12 @@ why. Parse errors are the parser's business: here it counts only that there is o
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+from tests.corpora import GOLDEN, rows
 from tests.differences import reasons
 
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query
@@ -25,12 +24,6 @@ from doorward.rego.values import from_python
 
 Said = tuple[str, str, str, int, int]
 """Code, message, file, row and column."""
-
-
-def rows(file: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(file, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def said(code: str, message: str, file: str, row: int, col: int) -> Said:
@@ -96,8 +89,8 @@ def check_differences(differing: Mapping[str, object], known: Mapping[str, str])
     assert known.keys() <= differing.keys(), sorted(known.keys() - differing.keys())
 
 
-def test_errors_are_those_of_opa(shared: Path) -> None:
-    cases = list(rows(shared / "data/golden/errors.jsonl.gz"))
+def test_errors_are_those_of_opa() -> None:
+    cases = list(rows(GOLDEN / "errors.jsonl.gz"))
     newer = {case["id"].partition("@")[0] for case in cases if "@" in case["id"]}
     differing = {}
     for case in cases:
@@ -116,10 +109,10 @@ def test_errors_are_those_of_opa(shared: Path) -> None:
     check_differences(differing, reasons("compiler", "errors"))
 
 
-def test_details_are_those_of_opa(shared: Path) -> None:
+def test_details_are_those_of_opa() -> None:
     """The types at hand and the types wanted; operands of built-ins have no names here."""
     differing = {}
-    for case in rows(shared / "data/golden/errors.jsonl.gz"):
+    for case in rows(GOLDEN / "errors.jsonl.gz"):
         want = {place(e): nameless(e["details"]) for e in case["errors"] if "details" in e}
         if not want or case["errors"][0]["code"] != TYPE_ERROR:
             continue
@@ -170,10 +163,10 @@ def shifted(got: set[Said], want: set[Said]) -> bool:
     return bool(got) and rest(got) == rest(want) and len(rest(got)) < len(got)
 
 
-def test_modules_and_queries_compile_or_fail_as_in_opa(shared: Path) -> None:
+def test_modules_and_queries_compile_or_fail_as_in_opa() -> None:
     differing = {}
     programs: dict[object, Program | set[Said]] = {}
-    for case in rows(shared / "data/golden/language.jsonl.gz"):
+    for case in rows(GOLDEN / "language.jsonl.gz"):
         errors = case.get("errors") or [case["error"]] if "error" in case else []
         if any(e.get("code") == "panic" for e in errors):
             continue
@@ -191,10 +184,10 @@ def test_modules_and_queries_compile_or_fail_as_in_opa(shared: Path) -> None:
     check_differences(differing, reasons("compiler", "language"))
 
 
-def test_queries_of_built_ins_compile_or_fail_as_in_opa(shared: Path) -> None:
+def test_queries_of_built_ins_compile_or_fail_as_in_opa() -> None:
     differing = {}
     empty = compiled({})
-    for case in rows(shared / "data/golden/builtins.jsonl.gz"):
+    for case in rows(GOLDEN / "builtins.jsonl.gz"):
         errors = case.get("errors") or [case["error"]] if "error" in case else []
         want = wanted([e for e in errors if e.get("code", "").startswith("rego_")])
         if not want or "modules" in case:

@@ -6,7 +6,6 @@ One test id per built-in. Queries that are more than one call go through the eng
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.corpora import GOLDEN
 from tests.differences import KINDS, Difference, load
 from tests.rego.builtins.calls import NotACall, parse_call
 
@@ -23,10 +23,8 @@ from doorward.rego.json_text import from_json
 from doorward.rego.values import UNDEFINED, to_json, to_python, to_rego
 
 ROOT = Path(__file__).resolve().parents[3]
-GOLDEN = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data/golden/builtins.jsonl.gz"
 ALL = load("builtins")
 Row = dict[str, Any]
-NO_DATA = f"no recorded answers at `{GOLDEN}`: set DOORWARD_SHARED"
 
 
 class Answer(NamedTuple):
@@ -39,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def read_rows() -> Iterator[Row]:
-    with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
+    with gzip.open(GOLDEN / "builtins.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             try:
                 row: Any = from_json(line)
@@ -63,7 +61,7 @@ def is_refused_before_the_call(row: Row) -> bool:
 
 
 def group_names() -> list[str]:
-    return sorted(rows_by_group()) if GOLDEN.is_file() else []
+    return sorted(rows_by_group())
 
 
 def recorded(row: Row) -> Answer:
@@ -135,7 +133,6 @@ def test_answers_as_recorded(group: str) -> None:
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
 
 
-@pytest.mark.skipif(not GOLDEN.is_file(), reason=NO_DATA)
 @pytest.mark.parametrize("difference", ALL, ids=lambda d: d.groups)
 def test_a_declared_difference_is_one(difference: Difference) -> None:
     assert any(
@@ -151,6 +148,4 @@ def test_every_difference_is_of_an_allowed_kind() -> None:
 
 
 def test_there_are_recorded_answers() -> None:
-    if not GOLDEN.is_file():
-        pytest.skip(NO_DATA)
     assert len(rows_by_group()) > 150

@@ -12,8 +12,6 @@ import pytest
 from tests.differences import Difference, load
 from tests.rego.builtins.calls import NotACall
 from tests.rego.builtins.test_golden import (
-    GOLDEN,
-    NO_DATA,
     Answer,
     Row,
     answered,
@@ -35,7 +33,7 @@ OTHERS = {"eq", "meta"}
 @cache
 def queries() -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
-    for row in read_rows() if GOLDEN.is_file() else ():
+    for row in read_rows():
         if row["group"] not in OTHERS and _takes_the_engine(row):
             groups.setdefault(row["group"], []).append(row)
     return groups
@@ -96,13 +94,10 @@ def test_queries_answer_as_recorded(group: str) -> None:
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
 
 
-@pytest.mark.skipif(not GOLDEN.is_file(), reason=NO_DATA)
 @pytest.mark.parametrize("difference", QUERY_DIFFERENCES, ids=lambda d: d.groups)
 def test_a_declared_difference_is_one(difference: Difference) -> None:
     assert any(covered(difference, *f) for f in differing(difference.groups.replace("\\", "")))
 
 
 def test_there_are_recorded_queries() -> None:
-    if not GOLDEN.is_file():
-        pytest.skip(NO_DATA)
     assert len(queries()["walk"]) > 50

@@ -1,17 +1,14 @@
 """What OPA accepts we accept, what it refuses we refuse, in the same row and mostly in its words.
 
-The recorded answers are read by path; tests/differences/parser.toml says where we differ, and why.
+tests/differences/parser.toml says where we differ, and why.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora import GOLDEN, SUITE, needs, rows
 from tests.differences import reasons
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
@@ -20,12 +17,6 @@ from doorward.rego.syntax.parser import MAX_ERRORS, parse_module, parse_query
 
 BUILTINS = frozenset({"count"})
 """Enough of the built-ins' names for the sources there."""
-
-
-def rows(file: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(file, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def refusal(name: str, text: str, *, v0: bool, query: bool = False, **options: Any) -> list[Any]:
@@ -50,10 +41,11 @@ def wanted(error: dict[str, Any]) -> tuple[int, int, str]:
     return place["row"], place["col"], error["message"]
 
 
-def test_the_conformance_suite_parses(opa_cases: Path) -> None:
+@needs(SUITE)
+def test_the_conformance_suite_parses() -> None:
     refused = [
         (case["note"], found)
-        for case in rows(opa_cases)
+        for case in rows(SUITE)
         for query, text in [
             (True, case["query"]),
             *((False, m) for m in case.get("modules", ())),
@@ -63,10 +55,10 @@ def test_the_conformance_suite_parses(opa_cases: Path) -> None:
     assert not refused
 
 
-def test_recorded_modules_and_queries_parse_or_fail_as_in_opa(shared: Path) -> None:
+def test_recorded_modules_and_queries_parse_or_fail_as_in_opa() -> None:
     differing = []
     seen: dict[tuple[str, bool, bool], list[Any]] = {}
-    for case in rows(shared / "data/golden/language.jsonl.gz"):
+    for case in rows(GOLDEN / "language.jsonl.gz"):
         texts = [(False, n, t) for n, t in sorted(case.get("modules", {}).items())]
         found = []
         for query, name, text in [*texts, (True, "", case["query"])]:
@@ -82,9 +74,9 @@ def test_recorded_modules_and_queries_parse_or_fail_as_in_opa(shared: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def error_cases(shared: Path) -> list[dict[str, Any]]:
+def error_cases() -> list[dict[str, Any]]:
     """The newest recording of each case."""
-    cases = {case["id"]: case for case in rows(shared / "data/golden/errors.jsonl.gz")}
+    cases = {case["id"]: case for case in rows(GOLDEN / "errors.jsonl.gz")}
     return [case for case in cases.values() if f"{case['id']}@1.18.2" not in cases]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from tests.corpora import GOLDEN, rows
 from tests.differences import load
 from tests.rego.engine.programs import program
 
@@ -23,12 +20,6 @@ from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.walk import Node, rewrite
 
 
-def rows(file: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(file, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
-
-
 def options(flags: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"drop_v0_imports": "--drop-v0-imports" in flags}
     if "--v0-v1" in flags:
@@ -36,7 +27,7 @@ def options(flags: list[str]) -> dict[str, Any]:
     return found | ({"v0": True, "target": "v0"} if "--v0-compatible" in flags else {})
 
 
-SETS = ("data/golden/fmt.jsonl.gz", "data/golden/fmt-more.jsonl.gz")
+SETS = ("fmt.jsonl.gz", "fmt-more.jsonl.gz")
 
 
 def formatted(case: dict[str, Any]) -> str | None:
@@ -46,8 +37,8 @@ def formatted(case: dict[str, Any]) -> str | None:
         return None
 
 
-def test_recorded_layouts(shared: Path) -> None:
-    cases = [case for name in SETS for case in rows(shared / name) if "formatted" in case]
+def test_recorded_layouts() -> None:
+    cases = [case for name in SETS for case in rows(GOLDEN / name) if "formatted" in case]
     differing = {case["id"] for case in cases if formatted(case) != case["formatted"]}
     known = {each for difference in load("format") for each in difference.ids}
     assert differing == known & {case["id"] for case in cases}
@@ -98,21 +89,21 @@ def check(text: str, *, v0: bool, target: Target | None = None) -> list[str]:
     return faults
 
 
-def recorded(shared: Path) -> list[tuple[str, bool]]:
+def recorded() -> list[tuple[str, bool]]:
     """Every text that was given to OPA's formatter or compiler, and whether it is v0."""
     texts: set[tuple[str, bool]] = set()
-    for case in (case for name in SETS for case in rows(shared / name)):
+    for case in (case for name in SETS for case in rows(GOLDEN / name)):
         flags = case.get("flags", ())
         v0 = any("v0" in flag for flag in flags) and "--v1-compatible" not in flags
         texts.add((case["source"], v0))
-    for case in rows(shared / "data/golden/errors.jsonl.gz"):
+    for case in rows(GOLDEN / "errors.jsonl.gz"):
         texts.update((text, case.get("v0", False)) for text in case["modules"].values())
     return sorted(texts)
 
 
-def test_formatting_keeps_meaning_and_comments_and_is_stable(shared: Path) -> None:
+def test_formatting_keeps_meaning_and_comments_and_is_stable() -> None:
     faults = []
-    for text, v0 in recorded(shared):
+    for text, v0 in recorded():
         try:
             found = check(text, v0=v0)
         except (CompileError, ParseError):
@@ -126,9 +117,9 @@ def test_formatting_keeps_meaning_and_comments_and_is_stable(shared: Path) -> No
 ONLY_V0 = ("if", "in", "every", "contains", "input", "data")
 
 
-def test_v0_becomes_v1_without_a_change_of_meaning(shared: Path) -> None:
+def test_v0_becomes_v1_without_a_change_of_meaning() -> None:
     faults = []
-    for text, v0 in recorded(shared):
+    for text, v0 in recorded():
         if not v0 or any(name in text for name in ONLY_V0):
             continue
         try:
@@ -363,14 +354,14 @@ def assert_comments_are_kept(texts: list[tuple[str, bool]], seed: int, count: in
         assert not found, text
 
 
-def test_comments_between_any_two_tokens_are_kept(shared: Path) -> None:
-    assert_comments_are_kept(recorded(shared), seed=1, count=200)
+def test_comments_between_any_two_tokens_are_kept() -> None:
+    assert_comments_are_kept(recorded(), seed=1, count=200)
 
 
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(20))
-def test_comments_anywhere_are_kept(shared: Path, seed: int) -> None:
-    assert_comments_are_kept(recorded(shared), seed=seed, count=400)
+def test_comments_anywhere_are_kept(seed: int) -> None:
+    assert_comments_are_kept(recorded(), seed=seed, count=400)
 
 
 def test_generated_programs_are_the_same_when_formatted() -> None:

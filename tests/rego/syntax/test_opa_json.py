@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 from typing import Any
+
+from tests.corpora import GOLDEN, rows
 
 from doorward.rego.source import Source
 from doorward.rego.syntax.opa_json import module_to_json, term_to_json
@@ -29,18 +29,17 @@ def spelled(value: Any) -> Any:
             return Text(value)
 
 
-def test_recorded_trees(shared: Path) -> None:
+def test_recorded_trees() -> None:
     differing = []
-    with gzip.open(shared / "data/golden/parse.jsonl.gz", "rt") as lines:
-        for line in lines:
-            case = json.loads(line, parse_int=Text, parse_float=Text)
-            flags = case.get("flags", [])
-            source = Source("p.rego", case["source"])
-            module = parse_module(source, v0="--v0-compatible" in flags, annotations=True)
-            found = module_to_json(module, locations="locations,comments" in flags)
-            # As text: the order of keys counts.
-            if json.dumps(spelled(found)) != json.dumps(case["ast"]):
-                differing.append(case["id"])
+    decode = json.JSONDecoder(parse_int=Text, parse_float=Text).decode
+    for case in rows(GOLDEN / "parse.jsonl.gz", decode):
+        flags = case.get("flags", [])
+        source = Source("p.rego", case["source"])
+        module = parse_module(source, v0="--v0-compatible" in flags, annotations=True)
+        found = module_to_json(module, locations="locations,comments" in flags)
+        # As text: the order of keys counts.
+        if json.dumps(spelled(found)) != json.dumps(case["ast"]):
+            differing.append(case["id"])
     assert not differing
 
 

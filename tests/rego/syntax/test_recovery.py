@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from pathlib import Path
 
 import pytest
+from tests.corpora import GOLDEN, rows
 from tests.growth import grows
 
 from doorward.rego import REGISTRY, Diagnostic, ParseError, Source
@@ -105,10 +104,8 @@ def check_against_the_parser(text: str, *, v0: bool = False) -> None:
         assert found == (module, (), frozenset())
 
 
-def test_nothing_that_the_parser_says_is_left_out(shared: Path) -> None:
-    with gzip.open(shared / "data/golden/errors.jsonl.gz", "rt") as lines:
-        cases = [json.loads(line) for line in lines]
-    for case in cases:
+def test_nothing_that_the_parser_says_is_left_out() -> None:
+    for case in rows(GOLDEN / "errors.jsonl.gz"):
         for text in case["modules"].values():
             check_against_the_parser(text, v0=bool(case.get("v0")))
 
