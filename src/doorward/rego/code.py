@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from doorward.rego.analysis.passes import Program
-from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options

@@ -24,7 +24,7 @@ from doorward.rego.analysis.tree import check_base_data, path_text
 from doorward.rego.builtins import Environment, Registry
 from doorward.rego.clock import CLOCK
 from doorward.rego.code import Code, generate_code
-from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.program import Unit, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
 from doorward.rego.errors import (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doorward.rego import Engine
-from doorward.rego.codegen.terms import STATE_NAMES
+from doorward.rego.codegen.state import STATE_NAMES
 from doorward.rego.runtime.exports import EXPORTS
 
 ATTRIBUTES = {

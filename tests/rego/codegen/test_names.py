@@ -11,7 +11,7 @@ import pytest
 
 from doorward.rego import CompileError, Engine, InternalError, Registry
 from doorward.rego.builtins.registry.signature import any_
-from doorward.rego.codegen.block import Constants
+from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.program import Unit
 from doorward.rego.source import Source
 from doorward.rego.values import UNDEFINED, operand_text

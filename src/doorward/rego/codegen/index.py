@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from doorward.rego.analysis.tree import Definition
 from doorward.rego.codegen.choice import Choice, Source
-from doorward.rego.codegen.terms import NOT_CONSTANT, constant_value
+from doorward.rego.codegen.operand import NOT_CONSTANT, constant_value
 from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import Call, Expr, Ref, Scalar, Term, Var
 from doorward.rego.values import Key, to_key

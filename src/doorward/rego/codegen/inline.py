@@ -13,9 +13,9 @@ from typing import Final
 
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.registry.signature import kinds
-from doorward.rego.codegen.block import all_of, call, method_of, runtime
+from doorward.rego.codegen.emit.ast_nodes import all_of, call, method_of, runtime
+from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import equality, is_class
-from doorward.rego.codegen.terms import Operand
 from doorward.rego.values import compare
 
 __all__ = [

@@ -1,93 +1,101 @@
-"""Taking values apart: what `=` and `:=`, parameters and operands of walks bind and test."""
+"""Taking values apart: what `=` and `:=`, parameters and operands of loops bind and test."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import replace
 
+from doorward.rego.analysis.multiplicity import is_open as _is_open
 from doorward.rego.analysis.negation import is_generated
-from doorward.rego.codegen.block import call, load, method_of, name_of, runtime, store
-from doorward.rego.codegen.terms import NOT_CONSTANT, Operand, Terms, constant_value
+from doorward.rego.codegen.emit.ast_nodes import (
+    call,
+    load,
+    method_of,
+    name_of,
+    runtime,
+    store,
+    subscript,
+)
+from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.codegen.state import FunctionState
+from doorward.rego.codegen.terms import constant, is_known, key, term
 from doorward.rego.syntax.nodes import Array, Object, Term, Var
 from doorward.rego.values import equal, to_key
 
-__all__ = ["Patterns", "equality", "is_class"]
+__all__ = ["equality", "is_class", "is_open", "loop_target", "match", "match_target"]
 
 
-class Patterns(Terms):
-    """Writes matches of a pattern with a known value."""
+def is_open(state: FunctionState, operand: Term) -> bool:
+    """Whether `operand` has variables that a loop must bind."""
+    return _is_open(operand, state.env.names())
 
-    def match(self, pattern: Term, known: Operand) -> None:
-        """Bind what is open in `pattern`; what is written next runs only if it matches."""
-        match pattern:
-            case Var(name) if name not in self.env and name not in ("input", "data"):
-                if not pattern.is_wildcard:
-                    self._bind(name, known)
-                return
-            case Array(items) if not self.is_known(pattern):
-                self._match_array(items, known)
-                return
-            case Object(pairs) if not self.is_known(pattern):
-                self._match_object(pairs, known)
-                return
-        self.test(self.equal(self.term(pattern), known))
 
-    def target(self, pattern: Term, kind: str = "") -> ast.Name:
-        """What a walk assigns, always a value of `kind` if that is given: the variable itself
-        where `pattern` is a new one."""
-        if (
-            isinstance(pattern, Var)
-            and not pattern.is_wildcard
-            and pattern.name not in self.env
-            and pattern.name not in ("input", "data")
-        ):
-            name = self.fresh(pattern.name.partition("@")[0])
-            self.env[pattern.name] = Operand(load(name), kind)
-            return store(name)
-        return store(self.fresh())
-
-    def match_target(self, pattern: Term, target: ast.Name) -> None:
-        """Match what a walk assigned to `target`, unless that was the variable itself."""
-        bound = self.env.get(pattern.name) if isinstance(pattern, Var) else None
-        if bound is None or name_of(bound.code) != target.id:
-            self.match(pattern, Operand(load(target.id)))
-
-    def _bind(self, name: str, known: Operand) -> None:
-        if known.is_constant and isinstance(known.code, ast.Constant):
-            self.env[name] = known
+def match(state: FunctionState, pattern: Term, value: Operand) -> None:
+    """Bind what is open in `pattern`; what is written next runs only if it matches `value`."""
+    match pattern:
+        case Var(name) if is_open(state, pattern):
+            if not pattern.is_wildcard:
+                _bind(state, name, value)
             return
-        wish = "" if is_generated(name) else name.partition("@")[0]
-        # Bound to a variable it is an object like any other: walked in Rego's order.
-        self.env[name] = replace(known, code=self.hold(known.code, wish), as_made=False)
+        case Array(items) if not is_known(state, pattern):
+            _match_array(state, items, value)
+            return
+        case Object(pairs) if not is_known(state, pattern):
+            _match_object(state, pairs, value)
+            return
+    state.code.test(equality(term(state, pattern), value))
 
-    def _match_array(self, items: tuple[Term, ...], known: Operand) -> None:
-        held = self.hold(known.code)
-        self.test(_shape(held, "" if known.kind == "array" else "list", len(items)))
-        parts = [
-            Operand(
-                ast.Subscript(value=held, slice=ast.Constant(value=n), ctx=ast.Load()), known.of
-            )
-            for n in range(len(items))
-        ]
-        # Parts that are known first: they may refuse before anything is bound.
-        for item, part in zip(items, parts, strict=True):
-            self.match(item, part)
 
-    def _match_object(self, pairs: tuple[tuple[Term, Term], ...], known: Operand) -> None:
-        held = self.hold(known.code)
-        self.test(_shape(held, "dict", len({_key_text(k) for k, _ in pairs})))
-        for key, value in pairs:
-            constant = constant_value(key)
-            if constant is NOT_CONSTANT:
-                code = self.key(self.term(key))
-            else:
-                code = self.key(self.constant(constant))
-            part = self.hold(method_of(held, "get", code, runtime("UNDEFINED")))
-            self.defined(part)
-            self.match(value, Operand(part))
+def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name:
+    """What a loop assigns, always a value of `kind` if that is given: the variable itself where
+    `pattern` is a new one."""
+    if isinstance(pattern, Var) and not pattern.is_wildcard and is_open(state, pattern):
+        name = state.temps.fresh(pattern.name.partition("@")[0])
+        state.env.bind(pattern.name, Operand(load(name), kind))
+        return store(name)
+    return store(state.temps.fresh())
 
-    def equal(self, a: Operand, b: Operand) -> ast.expr:
-        return equality(a, b)
+
+def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
+    """Match what a loop assigned to `target`, unless that was the variable itself."""
+    bound = state.env.get(pattern.name) if isinstance(pattern, Var) else None
+    if bound is None or name_of(bound.code) != target.id:
+        match(state, pattern, Operand(load(target.id)))
+
+
+def _bind(state: FunctionState, name: str, value: Operand) -> None:
+    if value.is_constant and isinstance(value.code, ast.Constant):
+        state.env.bind(name, value)
+        return
+    wish = "" if is_generated(name) else name.partition("@")[0]
+    # Bound to a variable it is an object like any other: a loop takes it in Rego's order.
+    temp = state.code.bind_temp(value.code, wish)
+    state.env.bind(name, replace(value, code=temp, as_made=False))
+
+
+def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) -> None:
+    temp = state.code.bind_temp(value.code)
+    state.code.test(_shape(temp, "" if value.kind == "array" else "list", len(items)))
+    parts = [Operand(subscript(temp, n), value.of) for n in range(len(items))]
+    # Parts that are known first: they may refuse before anything is bound.
+    for item, part in zip(items, parts, strict=True):
+        match(state, item, part)
+
+
+def _match_object(
+    state: FunctionState, pairs: tuple[tuple[Term, Term], ...], value: Operand
+) -> None:
+    temp = state.code.bind_temp(value.code)
+    state.code.test(_shape(temp, "dict", len({_key_text(k) for k, _ in pairs})))
+    for name, pattern in pairs:
+        constant_name = constant_value(name)
+        if constant_name is NOT_CONSTANT:
+            code = key(state, term(state, name))
+        else:
+            code = key(state, constant(state, constant_name))
+        part = state.code.bind_temp(method_of(temp, "get", code, runtime("UNDEFINED")))
+        state.code.test_defined(part)
+        match(state, pattern, Operand(part))
 
 
 def equality(a: Operand, b: Operand) -> ast.expr:
@@ -105,7 +113,7 @@ def equality(a: Operand, b: Operand) -> ast.expr:
         return plain
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
-        # Values that differ for Python differ for Rego; those that do not are looked at again,
+        # Values that differ for Python differ for Rego; those that do not are compared again,
         # since `1 == True`.
         exact = ast.BoolOp(op=ast.Or(), values=[is_class(a.code, "str"), general])
         return ast.BoolOp(op=ast.And(), values=[plain, exact])
@@ -119,14 +127,14 @@ def is_class(value: ast.expr, name: str) -> ast.Compare:
     )
 
 
-def _shape(held: ast.Name, kind: str, size: int) -> ast.expr:
+def _shape(value: ast.Name, kind: str, size: int) -> ast.expr:
     """A test for the size, and for the class where it is not known."""
     fits = ast.Compare(
-        left=call(runtime("len"), held),
+        left=call(runtime("len"), value),
         ops=[ast.Eq()],
         comparators=[ast.Constant(value=size)],
     )
-    return ast.BoolOp(op=ast.And(), values=[is_class(held, kind), fits]) if kind else fits
+    return ast.BoolOp(op=ast.And(), values=[is_class(value, kind), fits]) if kind else fits
 
 
 def _key_text(key: Term) -> object:

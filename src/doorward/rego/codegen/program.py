@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from doorward.rego.analysis.tree import RuleNode
-from doorward.rego.codegen.block import Constants, bind
+from doorward.rego.codegen.constants import Constants, bind
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import rule_functions
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic

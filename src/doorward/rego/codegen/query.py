@@ -6,11 +6,15 @@ import ast
 from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import body_vars
+from doorward.rego.analysis.multiplicity import closure_outer, multiplicity_of_query
 from doorward.rego.analysis.negation import is_generated
-from doorward.rego.codegen.block import Constants, load, method_of, runtime
+from doorward.rego.codegen.bodies import expression
+from doorward.rego.codegen.calls import has_output
+from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.emit.ast_nodes import load, method_of, runtime
+from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.rules import RuleWriter
-from doorward.rego.codegen.terms import Operand
+from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, SomeDecl, SomeIn
 
 __all__ = ["query_bindings", "query_value", "query_variables"]
@@ -18,11 +22,11 @@ __all__ = ["query_bindings", "query_value", "query_variables"]
 
 def query_variables(body: Body) -> list[str]:
     """The variables a query's results name, in the order of the text; wildcards are left out."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for var in body_vars(body, closures=False):
         if not var.is_wildcard and not is_generated(var.name):
-            found.setdefault(var.name)
-    return list(found)
+            names.setdefault(var.name)
+    return list(names)
 
 
 def query_bindings(
@@ -30,49 +34,53 @@ def query_bindings(
 ) -> ast.FunctionDef:
     """A function of `ctx` that returns a list of tuples: the values of `variables`, then the
     values of the expressions that are terms (True for the others)."""
-    writer = _QueryWriter(constants, plan)
-    writer.outer = frozenset(v.name for v in body_vars(body, closures=False))
-    with writer.at(body[0].span):
-        out = writer.fresh("out")
-        writer.assign(out, ast.List(elts=[], ctx=ast.Load()))
-        with writer.nest():
-            values = [writer.valued(expr) for expr in body]
-            held = [
-                writer.env[v].code if v in writer.env else runtime("UNDEFINED") for v in variables
+    outer = closure_outer(body, ())
+    state = _new_query(body, outer, plan, constants)
+    code = state.code
+    with code.at(body[0].span), state.env.scope(outer):
+        out = state.temps.fresh("out")
+        code.assign(out, ast.List(elts=[], ctx=ast.Load()))
+        with state.scope():
+            values = [_value(state, expr) for expr in body]
+            bound = [
+                state.env[v].code if v in state.env else runtime("UNDEFINED") for v in variables
             ]
-            row = ast.Tuple(elts=[*held, *values], ctx=ast.Load())
-            writer.run(method_of(load(out), "append", row))
-        writer.add(ast.Return(value=load(out)))
-    return writer.function(name, ("ctx",))
+            row = ast.Tuple(elts=[*bound, *values], ctx=ast.Load())
+            code.run(method_of(load(out), "append", row))
+        code.give_back(load(out))
+    return finish(state, name, ("ctx",))
 
 
 def query_value(name: str, expr: Expr, plan: Plan, constants: Constants) -> ast.FunctionDef:
     """A function of `ctx` that returns the first value of `expr`, or UNDEFINED."""
-    writer = _QueryWriter(constants, plan)
-    with writer.at(expr.span):
-        with writer.nest():
-            writer.add(ast.Return(value=writer.valued(expr)))
-        writer.add(ast.Return(value=runtime("UNDEFINED")))
-    return writer.function(name, ("ctx",))
+    state = _new_query((expr,), frozenset(), plan, constants)
+    with state.code.at(expr.span):
+        with state.scope():
+            state.code.give_back(_value(state, expr))
+        state.code.give_back(runtime("UNDEFINED"))
+    return finish(state, name, ("ctx",))
 
 
-class _QueryWriter(RuleWriter):
-    """Writes the expressions of a query, whose values matter and not only whether they hold."""
+def _new_query(
+    body: Body, outer: frozenset[str], plan: Plan, constants: Constants
+) -> FunctionState:
+    multiplicity = multiplicity_of_query(body, outer, plan.callees, prints=plan.prints)
+    return new_function(plan, constants, FunctionKind.QUERY, multiplicity)
 
-    def valued(self, expr: Expr) -> ast.expr:
-        """The value of a term, false included; True for what only holds or does not."""
-        term = expr.term
-        only_holds = (
-            expr.negated
-            or isinstance(term, (SomeDecl, SomeIn, Every, Not, And, Or))
-            or (isinstance(term, Call) and (term.name in _HOLD or self.has_output(term)))
-        )
-        if only_holds or isinstance(term, (SomeDecl, SomeIn, Every, Not, And, Or)):
-            self.expression(expr)
-            return ast.Constant(value=True)
-        with self.at(expr.span):
-            value: Operand = self.expression_value(expr)
-            return self.hold(value.code)
+
+def _value(state: FunctionState, expr: Expr) -> ast.expr:
+    """The value of a term, false included; True for what only holds or does not."""
+    node = expr.term
+    only_holds = (
+        expr.negated
+        or isinstance(node, (SomeDecl, SomeIn, Every, Not, And, Or))
+        or (isinstance(node, Call) and (node.name in _HOLD or has_output(state, node)))
+    )
+    if only_holds:
+        expression(state, expr)
+        return ast.Constant(value=True)
+    with state.code.at(expr.span):
+        return state.code.bind_temp(state.writers.expression_value(state, expr).code)
 
 
 _HOLD = frozenset({"eq", "assign", "print", "internal.print"})

@@ -1,10 +1,10 @@
-"""Rules to Python functions: one for each place of the tree that has rules.
+"""Rules to Python functions: one for each node of the tree that has rules.
 
     complete rule     returns its value, the default, or UNDEFINED
     function          the same, of its operands
     partial rules     return the set or object that all of them fill together
 
-A function that can have only one answer returns it where it is found; the others compare every
+A function that can have only one answer returns it where it comes up; the others compare every
 further answer with the first, since two different ones are a conflict.
 """
 
@@ -13,38 +13,47 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from doorward.rego.analysis.bindings import Binding, term_vars
+from doorward.rego.analysis.bindings import term_vars
+from doorward.rego.analysis.multiplicity import (
+    closure_outer,
+    is_pattern,
+    multiplicity_of_rules,
+)
 from doorward.rego.analysis.tree import Definition, RuleNode
-from doorward.rego.codegen.block import (
-    Constants,
+from doorward.rego.codegen.bodies import trace
+from doorward.rego.codegen.choice import Choice
+from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.emit.ast_nodes import (
     attribute,
     call,
-    finish,
     load,
-    make_function,
     method,
     method_of,
     runtime,
     store,
 )
-from doorward.rego.codegen.choice import Choice
-from doorward.rego.codegen.expressions import Expressions
+from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.index import choose
+from doorward.rego.codegen.lookups import read
+from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.codegen.patterns import match
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.references import plain_references, references_of
-from doorward.rego.codegen.terms import (
-    NOT_CONSTANT,
-    Operand,
-    closure_outer,
-    constant_value,
+from doorward.rego.codegen.reading_ahead import (
+    plain_references,
+    prefetch,
+    references_of,
+    share_reads,
 )
+from doorward.rego.codegen.state import FunctionKind, FunctionState
+from doorward.rego.codegen.terms import count_item, key, term
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
-__all__ = ["RuleWriter", "rule_functions"]
+__all__ = ["rule_functions"]
 
 
 def rule_functions(
@@ -55,378 +64,356 @@ def rule_functions(
     Where a table chooses among the definitions, each has a function of its own beside it.
     """
     definitions = [d for d in node.definitions if not d.rule.default]
+    multiplicity = multiplicity_of_rules(node.definitions, plan.callees, prints=plan.prints)
     choice = None if plan.traced else choose(definitions)
-    writer = RuleWriter(constants, plan)
-    args = writer.parameters(node)
-    writer.keep_record(node)
-    with writer.at(node.definitions[0].rule.span):
+    kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
+    if node.is_function:
+        kind = FunctionKind.FUNCTION
+    state = new_function(plan, constants, kind, multiplicity)
+    rules = _rules_at(state, node)
+    with state.code.at(node.definitions[0].rule.span):
         if choice is None:
-            writer.asked_once = not node.is_function
-            writer.share(_references(definitions))
-            writer.place(node, definitions, args)
+            share_reads(state, _references(definitions))
+            _all_definitions(state, rules, definitions)
         else:
-            single = node.is_complete or node.is_function
             for number, definition in enumerate(definitions):
-                own = _own_function(node, number, definition, plan, constants, single=single)
-                yield definition.rule.span.source, own
+                yield definition.rule.span.source, _own_function(state, node, number, definition)
             plan.add_table(node, choice, definitions)
-            writer.indexed(node, definitions, args, choice)
-        function = writer.function(node.name, ["ctx", *args, *writer.record])
+            _chosen_definitions(state, rules, definitions, choice)
+        function = finish(state, node.name, ("ctx", *rules.args, *rules.record))
         yield node.definitions[0].rule.span.source, function
 
 
 def _own_function(
-    node: RuleNode,
-    number: int,
-    definition: Definition,
-    plan: Plan,
-    constants: Constants,
-    *,
-    single: bool,
+    outer: FunctionState, node: RuleNode, number: int, definition: Definition
 ) -> ast.FunctionDef:
-    """One definition as a function; without a `single` answer it fills the parameter `out`."""
-    writer = RuleWriter(constants, plan)
-    args = writer.parameters(node)
-    writer.keep_record(node)
-    with writer.at(definition.rule.span):
-        writer.share(_references([definition]))
-        if single:
-            writer.single(node, [definition], args, None)
+    """One definition as a function; without a single answer it fills the parameter `out`."""
+    kind = FunctionKind.DEFINITION
+    state = new_function(outer.plan, outer.constants, kind, outer.multiplicity)
+    rules = _rules_at(state, node)
+    args = ["ctx", *rules.args]
+    with state.code.at(definition.rule.span):
+        share_reads(state, _references([definition]))
+        if rules.have_one_answer:
+            _single(state, rules, [definition], None)
         else:
-            out = writer.fresh("out")
-            args = [*args, out, *writer.record]
-            writer.fill(node, definition, out)
-        return writer.function(plan.definition_name(node, number), ["ctx", *args])
+            out = state.temps.fresh("out")
+            args += [out, *rules.record]
+            _fill(state, rules, definition, out)
+        return finish(state, state.plan.definition_name(node, number), args)
 
 
 def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
     return (ref for definition in definitions for ref in references_of(definition.rule))
 
 
-class RuleWriter(Expressions):
-    """Writes the function of one place."""
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules at one node, as one Python function takes and answers them."""
 
+    node: RuleNode
+    args: tuple[str, ...] = ()
+    """The parameters for the operands of a function."""
     record: tuple[str, ...] = ()
     """The parameter for a `Record`, where rules make an object key by key."""
+    inserters: dict[str, str] = field(default_factory=dict)
+    """Local names of what puts a piece into the object, or into the record."""
 
-    def __init__(self, constants: Constants, plan: Plan) -> None:
-        super().__init__(constants, plan)
-        self.puts: dict[str, str] = {}
+    @property
+    def have_one_answer(self) -> bool:
+        return self.node.is_complete or self.node.is_function
 
-    def keep_record(self, node: RuleNode) -> None:
-        if self.plan.is_keyed(node):
-            self.record = (self.fresh("record"),)
+    @property
+    def join(self) -> ast.expr:
+        """What compares a further answer with the first."""
+        return runtime("one_of_function" if self.node.is_function else "one")
 
-    def function(self, name: str, args: Sequence[str]) -> ast.FunctionDef:
-        """The written statements as a function, complete."""
-        result = make_function(name, args)
-        self._place(result)
-        prelude: list[ast.stmt] = [
-            ast.Assign(targets=[store(local)], value=value) for local, value in self.prelude.items()
-        ]
-        if self._must_tick(name, args):
-            prelude.append(ast.Expr(value=method("tick")))
-        for statement in prelude:
-            self._place(statement)
-        result.body = prelude + self.statements
-        for tail in self.tails:
-            end = ast.Return(value=runtime("MISSING"))
-            self._place(end)
-            tail.append(end)
-        finish(result, self.shared)
-        return result
 
-    def _must_tick(self, name: str, args: Sequence[str]) -> bool:
-        """Whether calls are counted: not of rules, which are asked once in an evaluation."""
-        if [*args] == ["ctx", *self.record] and "#" not in name:
-            return False
-        return self.called > 1 or (self.called > 0 and (self.walked > 0 or "#" in name))
+def _rules_at(state: FunctionState, node: RuleNode) -> _Rules:
+    count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
+    args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
+    return _Rules(node, args, (state.temps.fresh("record"),) if state.plan.is_keyed(node) else ())
 
-    # Complete rules and functions
 
-    def parameters(self, node: RuleNode) -> list[str]:
-        """Names for the operands of a function; none for rules."""
-        count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
-        return [self.fresh(f"arg{n}") for n in range(count)]
+# Complete rules and functions
 
-    def place(self, node: RuleNode, definitions: Sequence[Definition], args: Sequence[str]) -> None:
-        """All definitions of a place, one after the other."""
-        if node.is_complete or node.is_function:
-            self.single(node, definitions, args, node.default)
-            return
-        out = self._collection(node)
+
+def _all_definitions(
+    state: FunctionState, rules: _Rules, definitions: Sequence[Definition]
+) -> None:
+    """All definitions of a node, one after the other."""
+    if rules.have_one_answer:
+        _single(state, rules, definitions, rules.node.default)
+        return
+    out = _collection(state, rules.node)
+    for definition in definitions:
+        _fill(state, rules, definition, out)
+    _return_collection(state, rules, out)
+
+
+def _single(
+    state: FunctionState,
+    rules: _Rules,
+    definitions: Sequence[Definition],
+    default: Definition | None,
+) -> None:
+    """Definitions that may have one answer together."""
+    _prefetch_first(state, definitions)
+    if _one_constant(definitions):
         for definition in definitions:
-            self.fill(node, definition, out)
-        self._return_collection(node, out)
-
-    def single(
-        self,
-        node: RuleNode,
-        definitions: Sequence[Definition],
-        args: Sequence[str],
-        default: Definition | None,
-    ) -> None:
-        """Definitions of which at most one answer may come."""
-        self._prefetch_first(definitions)
-        if self._one_constant(definitions):
-            for definition in definitions:
-                with self.scope(definition.rule, args):
-                    self._rule_body(definition.rule)
-                    self.add(ast.Return(value=self._head_value(definition.rule).code))
-            self._fallback(default)
-            return
-        if len(definitions) == 1:
-            self._alternatives(definitions[0].rule, args, node)
-            self._fallback(default)
-            return
-        found = self.fresh("found")
-        self.shared.add(found)
-        self.assign(found, runtime("UNDEFINED"))
+            with _rule_scope(state, definition.rule, rules.args):
+                state.code.give_back(_head_value(state, definition.rule).code)
+    elif len(definitions) == 1:
+        _alternatives(state, rules, definitions[0].rule)
+    else:
+        answer = state.temps.fresh_shared("found")
+        state.code.assign(answer, runtime("UNDEFINED"))
         for definition in definitions:
-            self._definition(definition, args, found, node)
-        self._return_found(found)
-        self._fallback(default)
+            _definition(state, rules, definition, answer)
+        _return_if_defined(state, answer)
+    _fallback(state, default)
 
-    def indexed(
-        self,
-        node: RuleNode,
-        definitions: Sequence[Definition],
-        args: Sequence[str],
-        choice: Choice,
-    ) -> None:
-        """Only the definitions that a look at `choice.source` leaves."""
-        single = node.is_complete or node.is_function
-        out = self.fresh("found") if single else self._collection(node)
-        if single:
-            self.assign(out, runtime("UNDEFINED"))
-        looked: ast.expr
-        if isinstance(choice.source, int):
-            looked = load(args[choice.source])
+
+def _chosen_definitions(
+    state: FunctionState, rules: _Rules, definitions: Sequence[Definition], choice: Choice
+) -> None:
+    """Only the definitions that the table leaves for the value of `choice.source`."""
+    single = rules.have_one_answer
+    out = state.temps.fresh("found") if single else _collection(state, rules.node)
+    if single:
+        state.code.assign(out, runtime("UNDEFINED"))
+    value: ast.expr
+    if isinstance(choice.source, int):
+        value = load(rules.args[choice.source])
+    else:
+        document = state.code.bind_temp(state.of_evaluation("input"))
+        value = read(state, document, choice.source)
+    rule, span = state.temps.fresh("rule"), state.temps.fresh("place")
+    table = load(state.plan.table_name(rules.node))
+    candidates = call(runtime("candidates"), table, value)
+    with state.scope():
+        target = ast.Tuple(elts=[store(rule), store(span)], ctx=ast.Store())
+        state.loop(target, candidates)
+        operands = [load(name) for name in ("ctx", *rules.args)]
+        if not single:
+            state.code.run(call(load(rule), *operands, load(out), *map(load, rules.record)))
         else:
-            looked = self._read(self.hold(self.of_state("input")), choice.source)
-        rule, span = self.fresh("rule"), self.fresh("place")
-        candidates = call(runtime("candidates"), load(self.plan.table_name(node)), looked)
-        with self.nest():
-            target = ast.Tuple(elts=[store(rule), store(span)], ctx=ast.Store())
-            self.walk(target, candidates)
-            operands = [load(name) for name in ("ctx", *args)]
-            if not single:
-                self.run(call(load(rule), *operands, load(out), *map(load, self.record)))
+            answer = state.code.bind_temp(call(load(rule), *operands))
+            state.code.test_defined(answer)
+            if _one_constant(definitions):
+                state.code.give_back(answer)
             else:
-                answer = self.hold(call(load(rule), *operands))
-                self.defined(answer)
-                if self._one_constant(definitions):
-                    self.add(ast.Return(value=answer))
-                else:
-                    join = runtime("one_of_function" if node.is_function else "one")
-                    self.assign(out, call(join, load(out), answer, load(span)))
-        if single:
-            self._return_found(out)
-            self._fallback(node.default)
-        else:
-            self._return_collection(node, out)
+                state.code.assign(out, call(rules.join, load(out), answer, load(span)))
+    if single:
+        _return_if_defined(state, out)
+        _fallback(state, rules.node.default)
+    else:
+        _return_collection(state, rules, out)
 
-    def _fallback(self, default: Definition | None) -> None:
-        """What is returned where no definition gave an answer."""
-        if self.statements and isinstance(self.statements[-1], ast.Return):
-            return
-        if default is None:
-            self.add(ast.Return(value=runtime("UNDEFINED")))
-            return
-        with self.at(default.rule.span):
-            self.add(ast.Return(value=self._head_value(default.rule).code))
 
-    def _prefetch_first(self, definitions: Sequence[Definition]) -> None:
-        """Several definitions often begin by asking the same: it is read once for all.
+def _fallback(state: FunctionState, default: Definition | None) -> None:
+    """What is returned where no definition gave an answer."""
+    if state.code.written and isinstance(state.code.written[-1], ast.Return):
+        return
+    if default is None:
+        state.code.give_back(runtime("UNDEFINED"))
+        return
+    with state.code.at(default.rule.span):
+        state.code.give_back(_head_value(state, default.rule).code)
 
-        Only what the first one reads in any case is read, so that nothing fails too early.
-        """
-        if self.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
-            return
-        first = definitions[0].rule.body[0]
-        term = first.before[0].term if first.before else first.term
-        if isinstance(term, get_args(Term)) and not first.withs:
-            for ref in plain_references(term):
-                if not self._mentions_locals(ref):
-                    with self.at(ref.span):
-                        self.prefetch(ref)
-                    return
 
-    def _mentions_locals(self, ref: Ref) -> bool:
-        return any(True for _ in term_vars(ref))
+def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> None:
+    """Several definitions often begin with the same reference: it is read once for all.
 
-    def _one_constant(self, definitions: Sequence[Definition]) -> bool:
-        """Whether every definition gives the same constant: then the first success is final."""
-        values = [_constant_of(d.rule) for d in definitions]
-        if any(v is NOT_CONSTANT for v in values) or any(d.rule.else_rule for d in definitions):
-            return False
-        return all(equal(values[0], v) for v in values[1:])
+    Only what the first one reads in any case is read, so that nothing fails too early.
+    """
+    if state.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
+        return
+    first = definitions[0].rule.body[0]
+    tested = first.before[0].term if first.before else first.term
+    if isinstance(tested, get_args(Term)) and not first.withs:
+        for ref in plain_references(tested):
+            if not any(True for _ in term_vars(ref)):
+                with state.code.at(ref.span):
+                    prefetch(state, ref)
+                return
 
-    def _definition(
-        self, definition: Definition, args: Sequence[str], found: str, node: RuleNode
-    ) -> None:
-        """One of several: its answer joins `found`."""
-        rule = definition.rule
-        if rule.else_rule is None:
-            with self.scope(rule, args):
-                self._rule_body(rule)
-                self._join(found, self._head_value(rule).code, node, rule.span)
-            return
-        function = make_function(self.fresh("chain"), ())
-        self.add(function)
-        with self.aside(function.body, fresh_function=True):
-            self._alternatives(rule, args, node)
-            self.add(ast.Return(value=runtime("UNDEFINED")))
-        answer = self.hold(call(load(function.name)))
-        with self.nest():
-            self.defined(answer)
-            self._join(found, answer, node, rule.span)
 
-    def _join(self, found: str, value: ast.expr, node: RuleNode, span: Span) -> None:
-        join = runtime("one_of_function" if node.is_function else "one")
-        self.assign(found, call(join, load(found), value, self.constants.add(span)))
+def _one_constant(definitions: Sequence[Definition]) -> bool:
+    """Whether every definition gives the same constant: then the first success is final."""
+    values = [_constant_of(d.rule) for d in definitions]
+    if any(v is NOT_CONSTANT for v in values) or any(d.rule.else_rule for d in definitions):
+        return False
+    return all(equal(values[0], v) for v in values[1:])
 
-    def _alternatives(self, rule: Rule, args: Sequence[str], node: RuleNode) -> None:
-        """A rule and its `else` branches: return the first answer."""
-        branch: Rule | None = rule
-        while branch is not None:
-            self._branch(branch, args, node)
-            branch = branch.else_rule
 
-    def _branch(self, rule: Rule, args: Sequence[str], node: RuleNode) -> None:
-        block, start, walked = self.block, len(self.block), self.walked
-        with self.scope(rule, args):
-            self._rule_body(rule)
-            value = self._head_value(rule)
-            answer = ast.Return(value=value.code)
-            self.add(answer)
-            inner = self.block
-        if self.walked == walked or value.is_constant:
-            return
-        # It walks: a second, different answer must be seen.
-        found = self.fresh("found")
-        self.shared.add(found)
-        with self.aside(inner):
-            self._join(found, value.code, node, rule.span)
-        inner[inner.index(answer)] = inner.pop()
-        with self.aside(block):
-            self.assign(found, runtime("UNDEFINED"))
-        block.insert(start, block.pop())
-        self._return_found(found)
+def _definition(state: FunctionState, rules: _Rules, definition: Definition, answer: str) -> None:
+    """One of several: its answer is joined with `answer`."""
+    rule = definition.rule
+    if rule.else_rule is None:
+        with _rule_scope(state, rule, rules.args):
+            _join(state, rules, answer, _head_value(state, rule).code, rule.span)
+        return
+    function = state.code.inner_function(state.temps.fresh("chain"))
+    with state.counters.scope(), state.code.redirect_to(function):
+        _alternatives(state, rules, rule)
+        state.code.give_back(runtime("UNDEFINED"))
+    own = state.code.bind_temp(call(load(function.name)))
+    with state.scope():
+        state.code.test_defined(own)
+        _join(state, rules, answer, own, rule.span)
 
-    def _return_found(self, found: str) -> None:
-        with self.nest():
-            self.defined(load(found))
-            self.add(ast.Return(value=load(found)))
 
-    # Partial rules
+def _join(state: FunctionState, rules: _Rules, answer: str, value: ast.expr, span: Span) -> None:
+    where = state.constants.add(span)
+    state.code.assign(answer, call(rules.join, load(answer), value, where))
 
-    def _collection(self, node: RuleNode) -> str:
-        """A new set or object for the rules of a place to fill."""
-        out = self.fresh("out")
-        empty = call(runtime("set")) if _is_set(node) else ast.Dict(keys=[], values=[])
-        self.assign(out, empty)
-        return out
 
-    def fill(self, node: RuleNode, definition: Definition, out: str) -> None:
-        """What one definition adds to the set or object `out`."""
-        rule = definition.rule
-        with self.scope(rule, ()):
-            self._rule_body(rule)
-            if _is_set(node):
-                assert rule.head.key is not None
-                member = self.key(self.term(rule.head.key))
-                self.step(rule, holds=True)
-                self.run(method_of(load(out), "add", member))
+def _alternatives(state: FunctionState, rules: _Rules, rule: Rule) -> None:
+    """A rule and its `else` branches: return the first answer."""
+    branch: Rule | None = rule
+    while branch is not None:
+        _branch(state, rules, branch)
+        branch = branch.else_rule
+
+
+def _branch(state: FunctionState, rules: _Rules, rule: Rule) -> None:
+    """Return the answer of one branch; the first of several when all of them were compared."""
+    answer = ""
+    with state.code.capture() as statements:
+        loops = state.counters.loops
+        with _rule_scope(state, rule, rules.args):
+            value = _head_value(state, rule)
+            several = state.multiplicity.may_have_several(rule)
+            assert several or state.counters.loops == loops, "an answer for each round"
+            if not several or value.is_constant:
+                state.code.give_back(value.code)
             else:
-                self._insert(out, definition)
-            self.count_one()
+                answer = state.temps.fresh_shared("found")
+                _join(state, rules, answer, value.code, rule.span)
+    if answer:
+        state.code.assign(answer, runtime("UNDEFINED"))
+    state.code.splice(statements)
+    if answer:
+        _return_if_defined(state, answer)
 
-    def _return_collection(self, node: RuleNode, out: str) -> None:
-        result: ast.expr = load(out)
-        if _is_set(node):
-            result = call(runtime("frozenset"), result)
+
+def _return_if_defined(state: FunctionState, answer: str) -> None:
+    with state.scope():
+        state.code.test_defined(load(answer))
+        state.code.give_back(load(answer))
+
+
+# Partial rules
+
+
+def _collection(state: FunctionState, node: RuleNode) -> str:
+    """A new set or object for the rules of a node to fill."""
+    out = state.temps.fresh("out")
+    empty = call(runtime("set")) if _is_set(node) else ast.Dict(keys=[], values=[])
+    state.code.assign(out, empty)
+    return out
+
+
+def _fill(state: FunctionState, rules: _Rules, definition: Definition, out: str) -> None:
+    """What one definition adds to the set or object `out`."""
+    rule = definition.rule
+    with _rule_scope(state, rule, ()):
+        if _is_set(rules.node):
+            assert rule.head.key is not None
+            member = key(state, term(state, rule.head.key))
+            trace(state, rule, holds=True)
+            state.code.run(method_of(load(out), "add", member))
         else:
-            if node.children:
-                place = self.constants.add(node.definitions[0].rule.span)
-                where = self.constants.add(node.path), place
-                self.run(method("add_children", result, *where, *map(load, self.record)))
-            if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
-                result = call(runtime("freeze"), result)
-        self.add(ast.Return(value=result))
+            _insert(state, rules, definition, out)
+        count_item(state)
 
-    def _insert(self, out: str, definition: Definition) -> None:
-        rule = definition.rule
-        path = [self.term(part).code for part in definition.tail]
-        place = self.constants.add(rule.span)
-        if rule.head.key is not None:
-            member = self.term(rule.head.key).code
-            self.step(rule, holds=True)
-            keys = ast.Tuple(elts=path, ctx=ast.Load())
-            self.run(call(self._put("insert_member_at"), load(out), keys, member, place))
-            return
-        value = self._head_value(rule).code
-        if len(path) == 1:
-            self.run(call(self._put("insert"), load(out), path[0], value, place))
-        else:
-            keys = ast.Tuple(elts=path, ctx=ast.Load())
-            self.run(call(self._put("insert_at"), load(out), keys, value, place))
 
-    def _put(self, name: str) -> ast.expr:
-        """What puts a piece into the object, or into the record."""
-        local = self.puts.get(name)
-        if local is None:
-            (record,) = self.record
-            local = self.puts[name] = self.fresh(name)
-            none = ast.Compare(
-                left=load(record), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
-            )
-            own = attribute(load(record), name)
-            self.prelude[local] = ast.IfExp(test=none, body=runtime(name), orelse=own)
-        return load(local)
+def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
+    node = rules.node
+    result: ast.expr = load(out)
+    if _is_set(node):
+        result = call(runtime("frozenset"), result)
+    else:
+        if node.children:
+            span = state.constants.add(node.definitions[0].rule.span)
+            where = state.constants.add(node.path), span
+            state.code.run(method("add_children", result, *where, *map(load, rules.record)))
+        if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
+            result = call(runtime("freeze"), result)
+    state.code.give_back(result)
 
-    # Heads
 
-    def _head_value(self, rule: Rule) -> Operand:
-        value = rule.head.value
-        if value is None:
-            operand = Operand(ast.Constant(value=True), "boolean", True)
-        else:
-            operand = self.term(value)
-        self.step(rule, holds=True)
-        return operand
+def _insert(state: FunctionState, rules: _Rules, definition: Definition, out: str) -> None:
+    rule = definition.rule
+    path = [term(state, part).code for part in definition.tail]
+    span = state.constants.add(rule.span)
+    if rule.head.key is not None:
+        member = term(state, rule.head.key).code
+        trace(state, rule, holds=True)
+        keys = ast.Tuple(elts=path, ctx=ast.Load())
+        inserter = _inserter(state, rules, "insert_member_at")
+        state.code.run(call(inserter, load(out), keys, member, span))
+        return
+    value = _head_value(state, rule).code
+    if len(path) == 1:
+        state.code.run(call(_inserter(state, rules, "insert"), load(out), path[0], value, span))
+    else:
+        keys = ast.Tuple(elts=path, ctx=ast.Load())
+        state.code.run(call(_inserter(state, rules, "insert_at"), load(out), keys, value, span))
 
-    @contextmanager
-    def scope(self, rule: Rule, args: Sequence[str]) -> Iterator[None]:
-        """Write one rule: its parameters are matched, its variables are its own."""
-        saved, outer = dict(self.env), self.outer
-        head = rule.head
-        terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
-        self.outer = closure_outer(rule.body, (*terms, *(head.args or ())))
-        with self.at(rule.span), self.nest():
-            self.step(rule)
-            self.late = []
-            for parameter, arg in zip(head.args or (), args, strict=False):
-                if self._is_pattern(parameter):
-                    self.match(parameter, Operand(load(arg)))
-                else:
-                    self.late.append((parameter, arg))
-            yield
-        self.env, self.outer = saved, outer
 
-    late: list[tuple[Term, str]]
-    """Parameters to compare when the body has bound what they are made of."""
+def _inserter(state: FunctionState, rules: _Rules, name: str) -> ast.expr:
+    """What puts a piece into the object, or into the record."""
+    local = rules.inserters.get(name)
+    if local is None:
+        (record,) = rules.record
+        local = rules.inserters[name] = state.temps.fresh(name)
+        none = ast.Compare(
+            left=load(record), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+        )
+        own = attribute(load(record), name)
+        inserter = ast.IfExp(test=none, body=runtime(name), orelse=own)
+        state.temps.bind_at_start(local, inserter)
+    return load(local)
 
-    def _is_pattern(self, parameter: Term) -> bool:
-        probe = Binding(self.env.keys(), self.outer, self.plan.callees.arity)
-        probe.pattern(parameter)
-        return not probe.missing()
 
-    def _rule_body(self, rule: Rule) -> None:
-        late = self.late
-        self.body(rule.body)
+# Heads
+
+
+def _head_value(state: FunctionState, rule: Rule) -> Operand:
+    value = rule.head.value
+    if value is None:
+        operand = Operand(ast.Constant(value=True), "boolean", True)
+    else:
+        operand = term(state, value)
+    trace(state, rule, holds=True)
+    return operand
+
+
+@contextmanager
+def _rule_scope(state: FunctionState, rule: Rule, args: Sequence[str]) -> Iterator[None]:
+    """Write a rule up to its head: what is written inside runs where parameters and body hold.
+
+    Parameters that are made of what the body binds are compared behind it. The variables are the
+    rule's own.
+    """
+    head = rule.head
+    parameters = head.args or ()
+    heads = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
+    outer = closure_outer(rule.body, (*heads, *parameters))
+    with state.env.scope(outer), state.code.at(rule.span), state.scope():
+        trace(state, rule)
+        late: list[tuple[Term, str]] = []
+        for parameter, arg in zip(parameters, args, strict=False):
+            if is_pattern(parameter, state.env.names(), state.env.outer, state.plan.callees.arity):
+                match(state, parameter, Operand(load(arg)))
+            else:
+                late.append((parameter, arg))
+        state.writers.body(state, rule.body)
         for parameter, arg in late:
-            self.match(parameter, Operand(load(arg)))
+            match(state, parameter, Operand(load(arg)))
+        yield
 
 
 def _is_set(node: RuleNode) -> bool:

@@ -1,0 +1,444 @@
+"""Which expressions may have several answers: computed once, before any code is written.
+
+A body walks where an operand of a reference is still open when its turn comes, at `some … in` and
+`every`, and at a built-in that is a relation. What does not walk has at most one answer, so that
+code generation may return it where it stands; what walks needs a loop that its first success
+ends, or an answer that is compared with those that come later.
+
+The order in which the parts of an expression are computed decides which variables are open. It is
+said here once, in the functions that code generation takes it from (`is_known`, `is_open`,
+`in_order`), and followed here without writing code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from typing import Final, get_args
+
+from doorward.rego.analysis.bindings import (
+    Arity,
+    Binding,
+    as_call,
+    body_vars,
+    equations,
+    term_vars,
+)
+from doorward.rego.analysis.calls import Callees, replaced_function
+from doorward.rego.analysis.tree import Definition, RuleNode
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    ArrayComprehension,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Object,
+    ObjectComprehension,
+    Or,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SetComprehension,
+    SomeDecl,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.values import to_key
+
+__all__ = [
+    "Multiplicity",
+    "closure_outer",
+    "in_order",
+    "is_folder",
+    "is_known",
+    "is_open",
+    "is_pattern",
+    "multiplicity_of_query",
+    "multiplicity_of_rules",
+    "ready_equations",
+]
+
+ROOTS: Final = frozenset({"input", "data"})
+
+
+class Multiplicity:
+    """The rules, expressions and bodies that may have several answers."""
+
+    __slots__ = ("_several",)
+
+    def __init__(self) -> None:
+        self._several: set[int] = set()
+
+    def note(self, node: Rule | Expr | Body) -> None:
+        """`node` may have several answers."""
+        self._several.add(id(node))
+
+    def may_have_several(self, node: Rule | Expr | Body) -> bool:
+        """Whether `node`, one of those that were looked through, may have several answers."""
+        return id(node) in self._several
+
+
+def multiplicity_of_rules(
+    definitions: Iterable[Definition], callees: Callees, *, prints: bool
+) -> Multiplicity:
+    """The multiplicity of rules, of their `else` branches, and of all closures in them."""
+    walk = _Walk(callees, prints=prints)
+    for definition in definitions:
+        rule: Rule | None = definition.rule
+        while rule is not None:
+            walk.rule(rule, definition.tail)
+            rule = rule.else_rule
+    return walk.multiplicity
+
+
+def multiplicity_of_query(
+    body: Body, outer: frozenset[str], callees: Callees, *, prints: bool
+) -> Multiplicity:
+    """The multiplicity of the closures in a query, of which `outer` stand outside of them."""
+    walk = _Walk(callees, prints=prints)
+    walk.outer = outer
+    walk.body(body)
+    return walk.multiplicity
+
+
+# The order in which parts of an expression are computed
+
+
+def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
+    """Whether `term` can be computed with what is bound."""
+    match term:
+        case Scalar():
+            return True
+        case Var(name):
+            return name in bound or name in ROOTS
+    probe = Binding(bound, outer, arity)
+    probe.value(term)
+    return not probe.missing()
+
+
+def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
+    """Whether matching `term` needs nothing but what is bound."""
+    match term:
+        case Scalar() | Var():
+            return True
+    probe = Binding(bound, outer, arity)
+    probe.pattern(term)
+    return not probe.missing()
+
+
+def is_open(operand: Term, bound: AbstractSet[str]) -> bool:
+    """Whether `operand` of a reference has variables that walking must bind."""
+    match operand:
+        case Var(name):
+            return name not in bound and name not in ROOTS
+        case Array(items):
+            return any(is_open(item, bound) for item in items)
+        case Object(pairs):
+            return any(is_open(value, bound) for _, value in pairs)
+    return False
+
+
+def in_order(
+    terms: Sequence[Term], bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
+) -> Iterator[int]:
+    """The positions of `terms` in the order to compute them: what binds a variable that another
+    one needs comes first. `bound` changes while the caller computes them."""
+    waiting = list(range(len(terms)))
+    while len(waiting) > 1:
+        known = (n for n in waiting if is_known(terms[n], bound, outer, arity))
+        n = next(known, waiting[0])
+        waiting.remove(n)
+        yield n
+    yield from waiting
+
+
+def ready_equations(
+    left: Term, right: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity
+) -> Iterator[tuple[Term, Term]]:
+    """The equations that `left = right` comes down to, in order, each as pattern and value.
+
+    Of two known sides the left one is the value, as in OPA: where it is an error, a right side
+    that is undefined must not hide it. `bound` changes while the caller matches them.
+    """
+    waiting = list(equations(left, right))
+    while waiting:
+        pair = next((p for p in waiting if any(is_known(t, bound, outer, arity) for t in p)), None)
+        assert pair is not None, "unsafe equation"
+        waiting.remove(pair)
+        a, b = pair
+        yield (b, a) if is_known(a, bound, outer, arity) else (a, b)
+
+
+def is_folder(root: RuleNode, term: Term) -> bool:
+    """Whether a term names a place below `data` that has rules below it, and none itself."""
+    head, operands = (term.head, term.args) if isinstance(term, Ref) else (term, ())
+    if not (isinstance(head, Var) and head.name == "data"):
+        return False
+    node: RuleNode | None = root
+    for operand in operands:
+        if node is None or node.definitions or not isinstance(operand, Scalar):
+            return False
+        node = node.children.get(to_key(operand.value))
+    return node is not None and not node.definitions and bool(node.children)
+
+
+def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
+    """Variables of a closure that stand outside of the closures inside it."""
+    names = {v.name for v in body_vars(body, closures=False)}
+    for head in heads:
+        names.update(v.name for v in term_vars(head, closures=False))
+    return frozenset(names)
+
+
+class _Walk:
+    """Follows code generation through rules: what is bound when, and what walks."""
+
+    def __init__(self, callees: Callees, *, prints: bool) -> None:
+        self.callees = callees
+        self.prints = prints
+        self.bound: set[str] = set()
+        self.outer: frozenset[str] = frozenset()
+        self.walks = 0
+        self.multiplicity = Multiplicity()
+
+    def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
+        head = rule.head
+        if rule.default:
+            assert head.value is not None
+            self.bound, self.outer = set(), frozenset()
+            self.term(head.value)
+            return
+        args = head.args or ()
+        terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
+        self.bound = set()
+        self.outer = closure_outer(rule.body, (*terms, *args))
+        before = self.walks
+        late: list[Term] = []
+        for parameter in args:
+            if is_pattern(parameter, self.bound, self.outer, self.callees.arity):
+                self.match(parameter)
+            else:
+                late.append(parameter)
+        self.body(rule.body)
+        for parameter in late:
+            self.match(parameter)
+        for term in (*tail, head.key, head.value):
+            if term is not None:
+                self.term(term)
+        if self.walks != before:
+            self.multiplicity.note(rule)
+
+    @contextmanager
+    def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
+        """What is bound inside is forgotten at the end; `outer` of the closure, if it is one."""
+        saved = self.bound, self.outer
+        self.bound = set(self.bound)
+        if outer is not None:
+            self.outer = outer
+        yield
+        self.bound, self.outer = saved
+
+    # Bodies
+
+    def body(self, body: Body) -> None:
+        for expr in body:
+            self.expression(expr)
+
+    def expression(self, expr: Expr) -> None:
+        for item in expr.withs:
+            self.replacement(item)
+        if expr.negated:
+            self.negated(expr)
+        else:
+            self.holds(expr.term)
+
+    def value(self, expr: Expr) -> None:
+        """An expression whose value is wanted."""
+        for item in expr.withs:
+            self.replacement(item)
+        assert isinstance(expr.term, _TERMS)
+        self.term(expr.term)
+
+    def replacement(self, item: With) -> None:
+        """What a `with` computes: no term where it names a function."""
+        value = as_call(item.value)
+        if replaced_function(item, self.callees) is not None and value is not None:
+            callee = self.callees.find(value)
+            if callee is not None and (
+                callee.builtin is not None or (callee.node is not None and callee.node.is_function)
+            ):
+                return
+        self.term(item.value)
+
+    def negated(self, expr: Expr) -> None:
+        waiting = [each.term for each in expr.before]
+        while waiting:
+            ready = (t for t in waiting if isinstance(t, Call) and self.is_known(t.args[1]))
+            term = next(ready, waiting[0])
+            assert isinstance(term, Call)
+            waiting.remove(term)
+            local, value = term.args
+            self.term(value)
+            self.match(local)
+        self.closure((Expr(expr.term, False, (), expr.span),), expr, self.outer)
+
+    def closure(self, body: Body, node: Expr | Body, outer: frozenset[str]) -> None:
+        """A body whose variables are its own; only whether it holds matters."""
+        before = self.walks
+        with self.scope(outer):
+            self.body(body)
+        if self.walks != before:
+            self.multiplicity.note(node)
+
+    def tested(self, body: Body) -> None:
+        self.closure(body, body, self.outer | closure_outer(body, ()))
+
+    def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
+        match term:
+            case SomeDecl():
+                return
+            case SomeIn():
+                self.some_in(term)
+            case Every():
+                self.every(term)
+            case Not():
+                self.tested(term.body)
+            case And() | Or():
+                self.tested(term.left)
+                self.tested(term.right)
+            case Call(_, (left, right)) if term.name in ("eq", "assign"):
+                ready = ready_equations(left, right, self.bound, self.outer, self.callees.arity)
+                for pattern, value in ready:
+                    self.term(value)
+                    self.match(pattern)
+            case Call() if term.name in ("print", "internal.print"):
+                if self.prints:
+                    for arg in term.args:
+                        with self.scope():
+                            self.term(arg)
+            case Call() if self.has_output(term):
+                self.call(term, term.args[:-1])
+                self.match(term.args[-1])
+            case _:
+                self.term(term)
+
+    def has_output(self, term: Call) -> bool:
+        arity = self.callees.arity(term)
+        return arity is not None and len(term.args) == arity + 1
+
+    def some_in(self, term: SomeIn) -> None:
+        if is_folder(self.callees.root, term.domain):
+            # The members of the folder are its operands.
+            if isinstance(term.domain, Ref):
+                self.operands(term.domain.args)
+            self.operands((term.key or Var("$some", term.span),))
+            self.match(term.value)
+            return
+        self.term(term.domain)
+        self.walks += 1
+        taken_apart = [
+            part
+            for part in (term.key, term.value)
+            if part is not None and not self.bind_target(part)
+        ]
+        for part in taken_apart:
+            self.match(part)
+
+    def every(self, term: Every) -> None:
+        self.term(term.domain)
+        self.walks += 1
+        with self.scope():
+            for variable in (term.value, term.key):
+                if variable is not None:
+                    self.bind_target(variable)
+            self.tested(term.body)
+
+    # Terms
+
+    def is_known(self, term: Term) -> bool:
+        return is_known(term, self.bound, self.outer, self.callees.arity)
+
+    def term(self, term: Term) -> None:
+        match term:
+            case Ref(head, args):
+                self.term(head)
+                self.operands(args)
+            case Call():
+                self.call(term, term.args)
+            case Array(items) | Set(items):
+                self.terms(items)
+            case Object(pairs):
+                self.terms([part for pair in pairs for part in pair])
+            case ArrayComprehension(inner, body) | SetComprehension(inner, body):
+                self.comprehension(body, (inner,))
+            case ObjectComprehension(key, value, body):
+                self.comprehension(body, (key, value))
+            case TemplateString(parts):
+                for part in parts:
+                    if not isinstance(part, str):
+                        with self.scope():
+                            self.value(part)
+
+    def terms(self, terms: Sequence[Term]) -> None:
+        for n in in_order(terms, self.bound, self.outer, self.callees.arity):
+            self.term(terms[n])
+
+    def call(self, term: Call, args: Sequence[Term]) -> None:
+        callee = self.callees.find(term)
+        if callee is None or callee.arity not in (None, len(args)):
+            return
+        self.terms(args)
+        if callee.builtin is not None and callee.builtin.relation:
+            self.walks += 1
+
+    def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
+        """However often it walks, a comprehension has one value."""
+        before = self.walks
+        with self.scope(self.outer | closure_outer(body, heads)):
+            self.body(body)
+            self.terms(heads)
+        self.walks = before
+
+    def operands(self, operands: Sequence[Term]) -> None:
+        for operand in operands:
+            if not is_open(operand, self.bound):
+                self.term(operand)
+            else:
+                self.walks += 1
+                if not self.bind_target(operand):
+                    self.match(operand)
+
+    # Patterns
+
+    def bind_target(self, pattern: Term) -> bool:
+        """Bind what a loop assigns, if that is a new variable."""
+        if not isinstance(pattern, Var) or not is_open(pattern, self.bound):
+            return False
+        if not pattern.is_wildcard:
+            self.bound.add(pattern.name)
+        return True
+
+    def match(self, pattern: Term) -> None:
+        match pattern:
+            case Var():
+                self.bind_target(pattern)
+            case Array(items) if not self.is_known(pattern):
+                for item in items:
+                    self.match(item)
+            case Object(pairs) if not self.is_known(pattern):
+                for key, value in pairs:
+                    self.term(key)
+                    self.match(value)
+            case _:
+                self.term(pattern)
+
+
+_TERMS: Final = get_args(Term)

@@ -1,0 +1,352 @@
+"""Bodies to Python: what must hold, what is bound, what is replaced meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from doorward.rego.analysis.bindings import as_call
+from doorward.rego.analysis.calls import replaced_function
+from doorward.rego.analysis.multiplicity import closure_outer, is_folder, ready_equations
+from doorward.rego.codegen.calls import call_into, condition, has_output, predicate
+from doorward.rego.codegen.emit.ast_nodes import (
+    call,
+    load,
+    method,
+    method_of,
+    negation,
+    runtime,
+    store,
+)
+from doorward.rego.codegen.lookups import loop_over
+from doorward.rego.codegen.operand import Operand
+from doorward.rego.codegen.patterns import loop_target, match, match_target
+from doorward.rego.codegen.reading_ahead import BodyReads
+from doorward.rego.codegen.state import FunctionState
+from doorward.rego.codegen.terms import is_known, term
+from doorward.rego.runtime.mocks import BuiltinMock
+from doorward.rego.syntax.nodes import (
+    And,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Not,
+    Or,
+    Ref,
+    Rule,
+    SomeDecl,
+    SomeIn,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.syntax.walk import walk
+from doorward.rego.values import Key, to_key
+
+__all__ = ["body", "expression", "expression_value", "trace"]
+
+
+def body(state: FunctionState, body: Body) -> None:
+    """What is written next runs once for each way in which all of `body` holds."""
+    ahead = BodyReads(state, body)
+    for n, expr in enumerate(body):
+        ahead.before(n)
+        trace(state, expr)
+        expression(state, expr)
+        trace(state, expr, holds=True)
+
+
+def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> None:
+    """Report that `node` is about to be evaluated, or holds, with what is bound by then."""
+    if not state.plan.traced:
+        return
+    used = dict.fromkeys(v.name for v in walk(node) if isinstance(v, Var))
+    known = {name: state.env[name].code for name in used if name in state.env}
+    bound = ast.Dict(keys=[ast.Constant(value=n) for n in known], values=[*known.values()])
+    with state.code.at(node.span):
+        args = state.constants.add(node), ast.Constant(value=holds), bound
+        state.code.run(method_of(load(state.env.evaluation), "step", *args))
+
+
+def expression(state: FunctionState, expr: Expr) -> None:
+    """What is written next runs once for each way in which `expr` holds."""
+    with state.code.at(expr.span), state.env.same_evaluation():
+        # A replacement that is undefined makes a negated expression undefined too, not true.
+        if expr.withs:
+            _replace(state, expr.withs)
+        if expr.negated:
+            _not(state, expr)
+        else:
+            _holds(state, expr.term)
+
+
+def expression_value(state: FunctionState, expr: Expr) -> Operand:
+    """The value of an expression that is a term, under its `with` clauses."""
+    assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
+    with state.env.same_evaluation():
+        if expr.withs:
+            _replace(state, expr.withs)
+        return term(state, expr.term)
+
+
+def _holds(state: FunctionState, node: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
+    match node:
+        case SomeDecl():
+            return
+        case SomeIn():
+            _some_in(state, node)
+        case Every():
+            _every(state, node)
+        case Not():
+            state.code.test(negation(_tested(state, node.body)))
+        case And():
+            for side in (node.left, node.right):
+                state.code.test(_tested(state, side))
+        case Or():
+            _either(state, node)
+        case Call(_, (left, right)) if node.name in ("eq", "assign"):
+            _equation(state, left, right)
+        case Call() if node.name in ("print", "internal.print"):
+            _print(state, node)
+        case Call() if has_output(state, node):
+            call_into(state, node)
+        case Call():
+            test = condition(state, node) or predicate(state, node)
+            if test is not None:
+                state.code.test(test)
+            else:
+                _true(state, term(state, node))
+        case _:
+            _true(state, term(state, node))
+
+
+def _true(state: FunctionState, operand: Operand) -> None:
+    """Anything but false holds."""
+    if operand.is_constant:
+        if operand.value is False:
+            state.code.test(ast.Constant(value=False))
+    elif operand.kind == "boolean":
+        state.code.test(_is(operand.code, ast.Is(), value=True))
+    elif operand.kind == "":
+        state.code.test(_is(operand.code, ast.IsNot(), value=False))
+    else:
+        state.code.bind_temp(operand.code)
+
+
+def _is(code: ast.expr, operator: ast.cmpop, *, value: bool) -> ast.Compare:
+    return ast.Compare(left=code, ops=[operator], comparators=[ast.Constant(value=value)])
+
+
+def _equation(state: FunctionState, left: Term, right: Term) -> None:
+    env, arity = state.env, state.plan.callees.arity
+    for pattern, value in ready_equations(left, right, env.names(), env.outer, arity):
+        match(state, pattern, term(state, value))
+
+
+# some, every, not
+
+
+def _some_in(state: FunctionState, node: SomeIn) -> None:
+    if is_folder(state.plan.root, node.domain):
+        _some_in_folder(state, node)
+        return
+    domain = term(state, node.domain)
+    if node.key is None or (isinstance(node.key, Var) and node.key.is_wildcard):
+        value = loop_target(state, node.value, domain.of)
+        loop_over(state, value, domain)
+    else:
+        key, value = loop_target(state, node.key), loop_target(state, node.value)
+        target = ast.Tuple(elts=[key, value], ctx=ast.Store())
+        state.loop(target, method("items", domain.code))
+        match_target(state, node.key, key)
+    match_target(state, node.value, value)
+
+
+def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
+    """A loop over nodes of the tree: rules are evaluated when the loop comes to them."""
+    key = node.key if node.key is not None else Var("$some", node.span)
+    domain = node.domain
+    if isinstance(domain, Ref):
+        reference = Ref(domain.head, (*domain.args, key), node.span)
+    else:
+        reference = Ref(domain, (key,), node.span)
+    match(state, node.value, state.writers.ref(state, reference))
+
+
+def _every(state: FunctionState, node: Every) -> None:
+    domain = state.code.bind_temp(term(state, node.domain).code)
+    state.code.test(call(runtime("is_collection"), domain))
+    holds = state.temps.fresh()
+    state.code.assign(holds, ast.Constant(value=True))
+    outer = state.env.outer | closure_outer(node.body, ())
+    with state.env.scope(outer), state.scope():
+        value = loop_target(state, node.value)
+        if node.key is None or node.key.is_wildcard:
+            loop_over(state, value, Operand(domain))
+        else:
+            key = loop_target(state, node.key)
+            target = ast.Tuple(elts=[key, value], ctx=ast.Store())
+            state.loop(target, method("items", domain))
+        stop: list[ast.stmt] = [
+            ast.Assign(targets=[store(holds)], value=ast.Constant(value=False)),
+            ast.Break(),
+        ]
+        fails = negation(_exists(state, node.body, node.body))
+        state.code.add(ast.If(test=fails, body=stop, orelse=[]))
+    state.temps.share(holds)
+    state.code.test(load(holds))
+
+
+def _tested(state: FunctionState, body: Body) -> ast.expr:
+    """A test for whether `body`, whose variables are its own, holds."""
+    with state.env.scope(state.env.outer | closure_outer(body, ())):
+        return _exists(state, body, body)
+
+
+def _either(state: FunctionState, node: Or) -> None:
+    """The right side is evaluated only where the left one does not hold."""
+    left = _tested(state, node.left)
+    holds = state.code.bind_temp(left, state.temps.fresh())
+    state.temps.share(holds.id)
+    with state.scope():
+        state.code.test(negation(holds))
+        state.code.assign(holds.id, _tested(state, node.right))
+    state.code.test(holds)
+
+
+def _not(state: FunctionState, expr: Expr) -> None:
+    _operands_first(state, expr.before)
+    positive = Expr(expr.term, False, (), expr.span)
+    with state.env.scope():
+        holds = _exists(state, (positive,), expr)
+    state.code.test(negation(holds))
+
+
+def _operands_first(state: FunctionState, before: Body) -> None:
+    """What a negated term is made of; an equation that binds what others need comes first."""
+    waiting = [expr.term for expr in before]
+    while waiting:
+        known = (t for t in waiting if isinstance(t, Call) and is_known(state, t.args[1]))
+        equation = next(known, waiting[0])
+        assert isinstance(equation, Call)
+        waiting.remove(equation)
+        local, value = equation.args
+        with state.code.at(value.span):
+            match(state, local, term(state, value))
+
+
+def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
+    """A test for whether `body` of `node` holds at all, to be used at once.
+
+    A flag, the test itself where there is but one, or the call of an inner function where the body
+    loops: its first success must end all loops at once.
+    """
+    name = state.temps.fresh()
+    always, tails = state.reads.always, len(state.code.tails)
+    loops = state.counters.loops
+    with state.code.capture() as statements:
+        with state.scope():
+            state.writers.body(state, body)
+            in_function = state.multiplicity.may_have_several(node)
+            assert in_function or state.counters.loops == loops, "an answer for each round"
+            in_function |= len(state.code.tails) != tails
+            if in_function:
+                state.code.give_back(ast.Constant(value=True))
+            else:
+                state.code.assign(name, ast.Constant(value=True))
+        if in_function:
+            state.code.give_back(ast.Constant(value=False))
+    if in_function:
+        state.reads.forget_since(always)
+        state.code.inner_function(name, statements)
+        return call(load(name))
+    *others, last = statements
+    if _is_test_of(last, name):
+        assert isinstance(last, ast.If)  # it is such a test
+        state.code.splice(others)
+        return last.test
+    state.code.assign(name, ast.Constant(value=False))
+    state.code.splice(statements)
+    return load(name)
+
+
+def _is_test_of(statement: ast.stmt, flag: str) -> bool:
+    """Whether `statement` is `if …: flag = True` and nothing else."""
+    match statement:
+        case ast.If(body=[ast.Assign(targets=[ast.Name(id=name)])]):
+            return name == flag
+    return False
+
+
+# with
+
+
+def _replace(state: FunctionState, withs: Sequence[With]) -> None:
+    """From here on, the evaluation under `withs`."""
+    inputs: list[ast.expr] = []
+    data: list[ast.expr] = []
+    functions: list[ast.expr] = []
+    for item in withs:
+        name = replaced_function(item, state.plan.callees)
+        if name is not None:
+            mock = _mock(state, name, item.value)
+            functions.append(_pair(ast.Constant(value=name), mock))
+            continue
+        value = term(state, item.value).code
+        head, path = _target(item)
+        pair = _pair(state.constants.add(path), value)
+        (inputs if head == "input" else data).append(pair)
+    lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
+    span = state.constants.add(state.code.span)
+    replaced = method_of(load(state.env.evaluation), "replace", *lists, span)
+    state.env.enter(state.code.bind_temp(replaced).id)
+
+
+def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
+    """What stands in for the function `name`: another one, or a value."""
+    target = as_call(value)
+    callee = state.plan.callees.find(target) if target is not None else None
+    if callee is not None and callee.builtin is not None:
+        return state.constants.add(BuiltinMock(callee.builtin))
+    if callee is not None and callee.node is not None and callee.node.is_function:
+        return call(runtime("FunctionMock"), load(callee.node.name))
+    mock = call(runtime("ValueMock"), term(state, value).code)
+    replaced = state.plan.callees.registry.get(name)
+    if replaced is not None and replaced.absent:
+        # OPA looks for the code before it looks at the value.
+        return state.constants.add(BuiltinMock(replaced))
+    return mock
+
+
+# print
+
+
+def _print(state: FunctionState, node: Call) -> None:
+    """Operands of a print may be undefined or have several values: each is collected."""
+    if not state.plan.prints:
+        return
+    outs: list[ast.expr] = []
+    for arg in node.args:
+        out = state.temps.fresh()
+        state.code.assign(out, ast.List(elts=[], ctx=ast.Load()))
+        with state.env.scope(), state.scope():
+            state.code.run(method_of(load(out), "append", term(state, arg).code))
+        outs.append(load(out))
+    span = state.constants.add(node.span)
+    state.code.run(method_of(load(state.env.evaluation), "print", span, *outs))
+
+
+def _pair(first: ast.expr, second: ast.expr) -> ast.expr:
+    return ast.Tuple(elts=[first, second], ctx=ast.Load())
+
+
+def _target(item: With) -> tuple[str, tuple[Key, ...]]:
+    """`input` or `data`, and the path below it that is replaced."""
+    target = item.target
+    if isinstance(target, Var):
+        return target.name, ()
+    head = target.head
+    assert isinstance(head, Var)
+    path = [arg for arg in target.args]
+    return head.name, tuple(to_key(getattr(arg, "value", None)) for arg in path)

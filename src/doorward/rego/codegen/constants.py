@@ -1,0 +1,58 @@
+"""Objects that generated code names: values, call sites, tree nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from doorward.rego.codegen.emit.ast_nodes import load
+from doorward.rego.errors import COMPILE_ERROR, Diagnostic, InternalError
+from doorward.rego.values import operand_text
+
+__all__ = ["Constants", "bind"]
+
+
+@dataclass(slots=True)
+class Constants:
+    """The objects by their names.
+
+    `shared` are the names of a program that a query is added to: they are used, not copied.
+    """
+
+    names: dict[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
+
+    def add(self, value: Any, prefix: str = "k") -> ast.Name:
+        return self.named(f"{prefix}.{len(self.shared) + len(self.names)}", value)
+
+    def path(self, names: Sequence[str]) -> ast.Name:
+        """A path of names; equal ones are one object."""
+        path = tuple(names)
+        name = f"path{''.join(map(operand_text, names))}"
+        known = self.shared[name] if name in self.shared else self.names.get(name)
+        return self.named(name, known if known == path else path)
+
+    def named(self, name: str, value: Any) -> ast.Name:
+        """An object under a name of its own, such as a built-in."""
+        if name not in self.shared:
+            bind(self.names, name, value)
+        elif self.shared[name] is not value:
+            raise _taken(name)
+        return load(name)
+
+
+def bind(names: dict[str, Any], name: str, value: Any) -> None:
+    """Let `name` stand for `value` in generated code.
+
+    InternalError where it stands for another object: one policy would then run with a part of
+    another.
+    """
+    if names.setdefault(name, value) is not value:
+        raise _taken(name)
+
+
+def _taken(name: str) -> InternalError:
+    message = f"`{name}` stands for two things in generated code"
+    return InternalError([Diagnostic(COMPILE_ERROR, message)])

@@ -1,0 +1,1 @@
+"""Python functions under construction; what a Rego expression means is not known here."""

@@ -1,0 +1,164 @@
+"""Constructors for the Python syntax that generated code is made of, and positions for it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+__all__ = [
+    "all_of",
+    "attribute",
+    "call",
+    "complete",
+    "except_clause",
+    "is_undefined_test",
+    "load",
+    "locate",
+    "make_function",
+    "method",
+    "method_of",
+    "name_of",
+    "negation",
+    "runtime",
+    "store",
+    "subscript",
+]
+
+
+def load(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Load())
+
+
+def store(name: str) -> ast.Name:
+    return ast.Name(id=name, ctx=ast.Store())
+
+
+def runtime(name: str) -> ast.Name:
+    """A name of `runtime.exports`."""
+    return load(f"rt.{name}")
+
+
+def call(function: ast.expr, *args: ast.expr) -> ast.Call:
+    return ast.Call(func=function, args=list(args), keywords=[])
+
+
+def method(name: str, *args: ast.expr) -> ast.Call:
+    """A call of a method of the evaluation."""
+    return method_of(load("ctx"), name, *args)
+
+
+def attribute(value: ast.expr, name: str) -> ast.Attribute:
+    return ast.Attribute(value=value, attr=name, ctx=ast.Load())
+
+
+def method_of(value: ast.expr, name: str, *args: ast.expr) -> ast.Call:
+    """`value.name(args)`"""
+    return call(attribute(value, name), *args)
+
+
+def subscript(value: ast.expr, key: str | int) -> ast.Subscript:
+    """`value[key]`"""
+    return ast.Subscript(value=value, slice=ast.Constant(value=key), ctx=ast.Load())
+
+
+def negation(value: ast.expr) -> ast.UnaryOp:
+    return ast.UnaryOp(op=ast.Not(), operand=value)
+
+
+def except_clause(
+    errors: ast.expr, target: str, value: ast.expr, error: str | None = None
+) -> ast.ExceptHandler:
+    """`target = value` when one of `errors` is raised, which is then named `error`."""
+    assign = ast.Assign(targets=[store(target)], value=value)
+    return ast.ExceptHandler(type=errors, name=error, body=[assign])
+
+
+def all_of(tests: Sequence[ast.expr]) -> ast.expr:
+    """A test for whether all of `tests`, at least one, hold."""
+    return tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=list(tests))
+
+
+def name_of(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def is_undefined_test(test: ast.expr) -> bool:
+    """Whether `test` is `… is not rt.UNDEFINED`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.IsNot)
+        and name_of(test.comparators[0]) == "rt.UNDEFINED"
+    )
+
+
+def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
+    """An empty function definition."""
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(arg=arg, annotation=None, type_comment=None) for arg in args],
+        vararg=None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=None,
+        defaults=[],
+    )
+    return ast.FunctionDef(
+        name=name,
+        args=arguments,
+        body=[],
+        decorator_list=[],
+        returns=None,
+        type_comment=None,
+        **_TYPE_PARAMS,
+    )
+
+
+_TYPE_PARAMS: Final[dict[str, Any]] = {"type_params": []} if sys.version_info >= (3, 12) else {}
+
+
+def locate(node: ast.AST, row: int, col: int) -> None:
+    """Give a position to `node` and to everything below it that has none.
+
+    INVARIANT: what has a position has nothing without one below it. So a node that was located is
+    not entered again, and a function of any depth is walked once.
+    """
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        item = waiting.pop()
+        if item._attributes:
+            if hasattr(item, "lineno"):
+                continue
+            item.lineno = item.end_lineno = row  # type: ignore[attr-defined]
+            item.col_offset = item.end_col_offset = col  # type: ignore[attr-defined]
+        for name in item._fields:
+            value = getattr(item, name, None)
+            if value.__class__ is list:
+                waiting += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and value._fields:
+                waiting.append(value)
+
+
+def complete(function: ast.FunctionDef, shared: set[str]) -> None:
+    """Declare in the inner functions of `function` which `shared` names they assign outside."""
+    _complete(function, shared, frozenset())
+
+
+def _complete(function: ast.FunctionDef, shared: set[str], outside: frozenset[str]) -> None:
+    own: set[str] = set()
+    inner: list[ast.FunctionDef] = []
+    waiting: list[ast.stmt] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef):
+            inner.append(node)
+        elif isinstance(node, ast.Assign):
+            own.update(t.id for t in node.targets if isinstance(t, ast.Name))
+        elif isinstance(node, (ast.If, ast.For)):
+            waiting += node.body
+    reached = sorted(own & shared & outside)
+    if reached:
+        function.body.insert(0, ast.copy_location(ast.Nonlocal(names=reached), function))
+    for node in inner:
+        _complete(node, shared, outside | own)

@@ -1,0 +1,264 @@
+"""Statements with positions, blocks that nest, and scopes that close them again.
+
+The builder keeps a current block. Opening a test or a loop makes its body the current block, so
+that whatever is written next runs only where all of it holds: a Rego body, read from top to
+bottom, becomes a nest of plain `if` and `for`. CPython limits how deep that may be; the builder
+continues in an inner function where the limit is reached.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from doorward.rego.codegen.emit.ast_nodes import (
+    all_of,
+    call,
+    complete,
+    is_undefined_test,
+    load,
+    locate,
+    make_function,
+    name_of,
+    runtime,
+    store,
+)
+from doorward.rego.codegen.emit.temporaries import Temporaries
+from doorward.rego.source import NOWHERE, Span
+
+__all__ = ["Builder"]
+
+MAX_LOOPS: Final = 16
+"""Loops nested in one Python function; CPython allows 20 blocks."""
+
+MAX_TESTS: Final = 8
+"""Tests joined by `and` in one `if`: more would be hard to read."""
+
+MAX_DEPTH: Final = 60
+"""Blocks nested in one Python function, below what Python's compiler can follow."""
+
+
+class Builder:
+    """Writes the statements of one Python function. Nothing but this file changes its state."""
+
+    __slots__ = (
+        "block",
+        "conditional",
+        "depth",
+        "loops",
+        "opened",
+        "span",
+        "tails",
+        "temps",
+        "written",
+    )
+
+    def __init__(self, temps: Temporaries) -> None:
+        self.temps = temps
+        self.written: list[ast.stmt] = []
+        self.block = self.written
+        self.span = NOWHERE
+        self.loops = 0
+        """Loops around the current block, in this Python function."""
+        self.depth = 0
+        """Blocks around the current block, in this Python function."""
+        self.conditional = False
+        """Whether what is written next may be left out when the function runs."""
+        self.opened: ast.If | None = None
+        """The test opened last, which another test may join."""
+        self.tails: list[list[ast.stmt]] = []
+        """Bodies of the inner functions in which the code goes on."""
+
+    # Statements
+
+    def add(self, statement: ast.stmt) -> None:
+        """Append to the current block, with the position of the current Rego expression."""
+        self._locate(statement)
+        self.block.append(statement)
+
+    def _locate(self, node: ast.AST) -> None:
+        locate(node, max(self.span.row, 1), max(self.span.col - 1, 0))
+
+    @contextmanager
+    def at(self, span: Span) -> Iterator[None]:
+        """Write at the position of `span`."""
+        before, self.span = self.span, span if span.row else self.span
+        try:
+            yield
+        finally:
+            self.span = before
+
+    def assign(self, name: str, value: ast.expr) -> None:
+        self.add(ast.Assign(targets=[store(name)], value=value))
+
+    def attempt(self, target: str, value: ast.expr, *handlers: ast.ExceptHandler) -> None:
+        """`target = value`, or what one of `handlers` makes of an error."""
+        assign = ast.Assign(targets=[store(target)], value=value)
+        self.add(ast.Try(body=[assign], handlers=list(handlers), orelse=[], finalbody=[]))
+
+    def bind_temp(self, value: ast.expr, wish: str = "") -> ast.Name:
+        """`value` under a name, so that it is computed once."""
+        if isinstance(value, ast.Name) and not wish:
+            return value
+        name = self.temps.fresh(wish)
+        if isinstance(value, ast.Name):
+            self.temps.note_copy(name, value.id)
+        self.assign(name, value)
+        return load(name)
+
+    def run(self, value: ast.expr) -> None:
+        """An expression evaluated for its effect."""
+        self.add(ast.Expr(value=value))
+
+    def give_back(self, value: ast.expr) -> None:
+        """`return value`"""
+        self.add(ast.Return(value=value))
+
+    # Tests and loops
+
+    def test(self, condition: ast.expr) -> None:
+        """Everything written from here on runs only if `condition` holds."""
+        if self._joined(condition):
+            return
+        self.ensure_depth()
+        statement = ast.If(test=condition, body=[], orelse=[])
+        self.add(statement)
+        self._enter(statement.body)
+        self.opened = statement
+
+    def _joined(self, condition: ast.expr) -> bool:
+        """Add `condition` to the test just opened, if nothing stands behind that one yet."""
+        opened = self.opened
+        if opened is None or self.block is not opened.body or opened.body:
+            return False
+        self._locate(condition)
+        tests = opened.test.values if isinstance(opened.test, ast.BoolOp) else [opened.test]
+        if len(tests) >= MAX_TESTS:
+            return False
+        if _implies(condition, tests[-1]):
+            tests = tests[:-1]
+        opened.test = all_of([*tests, condition])
+        ast.copy_location(opened.test, opened)
+        return True
+
+    def test_defined(self, value: ast.expr) -> None:
+        """Everything written from here on runs only if `value` is not UNDEFINED."""
+        self.test(ast.Compare(left=value, ops=[ast.IsNot()], comparators=[runtime("UNDEFINED")]))
+
+    def loop(self, target: ast.expr, iterable: ast.expr) -> None:
+        """Everything written from here on runs for each of `iterable`."""
+        self.ensure_depth()
+        statement = ast.For(target=target, iter=iterable, body=[], orelse=[], type_comment=None)
+        self.add(statement)
+        self._enter(statement.body)
+        self.loops += 1
+
+    def _enter(self, block: list[ast.stmt]) -> None:
+        self.block = block
+        self.depth += 1
+        self.conditional = True
+
+    # Inner functions
+
+    def ensure_depth(self) -> None:
+        """Go on in a function of its own where the nest is as deep as Python allows."""
+        if self.loops < MAX_LOOPS and self.depth < MAX_DEPTH:
+            return
+        inner = self.inner_function(self.temps.fresh("rest"))
+        outcome = self.temps.fresh()
+        self.assign(outcome, call(load(inner.name)))
+        came = ast.Compare(left=load(outcome), ops=[ast.IsNot()], comparators=[runtime("MISSING")])
+        self.add(ast.If(test=came, body=[ast.Return(value=load(outcome))], orelse=[]))
+        # INVARIANT: it returns MISSING where it falls through; `function` writes that.
+        self.tails.append(inner.body)
+        self._go_to(inner.body)
+
+    def inner_function(self, name: str, body: list[ast.stmt] | None = None) -> ast.FunctionDef:
+        """A function inside this one, which sees this one's variables; empty without `body`."""
+        function = make_function(name, ())
+        function.body = [] if body is None else body
+        self.add(function)
+        return function
+
+    def _go_to(self, block: list[ast.stmt]) -> None:
+        self.block = block
+        self.loops = self.depth = 0
+        self.conditional = True
+
+    # Scopes
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Tests and loops opened inside are closed again at the end."""
+        saved = self.block, self.loops, self.depth, self.conditional
+        try:
+            yield
+        finally:
+            self.block, self.loops, self.depth, self.conditional = saved
+
+    @contextmanager
+    def redirect_to(self, function: ast.FunctionDef) -> Iterator[None]:
+        """Write into an inner function for a while."""
+        with self.scope():
+            self._go_to(function.body)
+            yield
+
+    @contextmanager
+    def capture(self) -> Iterator[list[ast.stmt]]:
+        """Write statements into a list; `splice` puts them where they were captured."""
+        with self.scope():
+            self.block = []
+            yield self.block
+
+    def splice(self, statements: Sequence[ast.stmt]) -> None:
+        """Append what was captured."""
+        self.block += statements
+
+    def function(
+        self, name: str, args: Sequence[str], first: Sequence[ast.expr]
+    ) -> ast.FunctionDef:
+        """All that was written, as a function that runs `first` first."""
+        result = make_function(name, args)
+        self._locate(result)
+        start: list[ast.stmt] = [
+            ast.Assign(targets=[store(local)], value=value)
+            for local, value in self.temps.at_start.items()
+        ]
+        start += [ast.Expr(value=value) for value in first]
+        ends = [ast.Return(value=runtime("MISSING")) for _ in self.tails]
+        for statement in (*start, *ends):
+            self._locate(statement)
+        result.body = start + self.written
+        for tail, end in zip(self.tails, ends, strict=True):
+            tail.append(end)
+        complete(result, self.temps.shared)
+        return result
+
+
+def _implies(condition: ast.expr, before: ast.expr) -> bool:
+    """Whether `condition` can only hold where `before`, a test for UNDEFINED, holds too."""
+    if not is_undefined_test(before):
+        return False
+    assert isinstance(before, ast.Compare)  # it is such a test
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        condition = condition.values[0]
+    if not isinstance(condition, ast.Compare):
+        return False
+    tested, left, right = name_of(before.left), condition.left, condition.comparators[0]
+    match condition.ops[0]:
+        case ast.Eq() | ast.Is() if isinstance(right, ast.Constant):
+            return tested is not None and tested == name_of(left)
+        case ast.Eq():
+            # The other side is defined, and nothing but UNDEFINED equals it.
+            sides = name_of(left), name_of(right)
+            return tested in sides and None not in sides and len(set(sides)) == 2
+        case ast.Is():
+            # `type(x) is str` and its like
+            return (
+                isinstance(left, ast.Call)
+                and name_of(left.func) == "rt.type"
+                and name_of(left.args[0]) == tested
+            )
+    return False

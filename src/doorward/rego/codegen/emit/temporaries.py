@@ -1,0 +1,66 @@
+"""The names of one Python function: which are taken, and what they stand for."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Iterable
+
+from doorward.rego.codegen.emit.ast_nodes import load
+
+__all__ = ["Temporaries"]
+
+
+class Temporaries:
+    """Local names. Nothing but this file changes what is kept here."""
+
+    __slots__ = ("at_start", "copies", "shared", "taken")
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self.taken: set[str] = set(reserved)
+        self.copies: dict[str, str] = {}
+        """Names that stand for what another name stands for, and that name."""
+        self.shared: set[str] = set()
+        """Names that functions inside the function may assign."""
+        self.at_start: dict[str, ast.expr] = {}
+        """Names that the function binds first, in this order."""
+
+    def fresh(self, wish: str = "") -> str:
+        """A local name not used yet in this function: `wish`, or numbered."""
+        base = wish or "_"
+        if wish and wish not in self.taken and not _is_reserved(wish):
+            self.taken.add(wish)
+            return wish
+        number = len(self.taken)
+        while f"{base}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{base}{number}")
+        return f"{base}{number}"
+
+    def fresh_shared(self, wish: str = "") -> str:
+        """A fresh name that functions inside the function may assign, too."""
+        name = self.fresh(wish)
+        self.share(name)
+        return name
+
+    def share(self, name: str) -> None:
+        """Let functions inside the function assign `name`."""
+        self.shared.add(name)
+
+    def note_copy(self, name: str, original: str) -> None:
+        """Note that `name` stands for what `original` stands for."""
+        self.copies[name] = self.original(original)
+
+    def original(self, name: str) -> str:
+        """The name that `name` is another one for, so that debuggers show it as policies do."""
+        return self.copies.get(name, name)
+
+    def bind_at_start(self, name: str, value: ast.expr) -> ast.Name:
+        """`name`, which stands for `value` from the start of the function on."""
+        self.at_start.setdefault(name, value)
+        return load(name)
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether Python lets nobody assign `name`."""
+    return keyword.iskeyword(name) or name == "__debug__"

@@ -1,0 +1,64 @@
+"""What code generation knows of a value: the Python expression for it, its kind, its constant."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.syntax.nodes import Array, Object, Scalar, Set, Term
+from doorward.rego.values import Value, make_object, make_set
+
+__all__ = ["NOT_CONSTANT", "Operand", "constant_value", "items_kind"]
+
+
+class _NotConstant:
+    __slots__ = ()
+
+
+NOT_CONSTANT: Final = _NotConstant()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A Python expression for a defined Rego value, with what is known of it.
+
+    `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
+    `as_made`: a loop takes it in the order in which its rules made it. `of`: the kind of each of
+    its items, or "".
+    """
+
+    code: ast.expr
+    kind: str = ""
+    value: Any = NOT_CONSTANT
+    as_made: bool = False
+    of: str = ""
+
+    @property
+    def is_constant(self) -> bool:
+        return self.value is not NOT_CONSTANT
+
+
+def constant_value(term: Term) -> Any:
+    """The value of a term without variables, references and calls; else NOT_CONSTANT."""
+    match term:
+        case Scalar(value):
+            return value
+        case Array(items):
+            values = [constant_value(item) for item in items]
+            return NOT_CONSTANT if NOT_CONSTANT in values else values
+        case Set(items):
+            values = [constant_value(item) for item in items]
+            return NOT_CONSTANT if NOT_CONSTANT in values else make_set(values)
+        case Object(pairs):
+            constants = [(constant_value(k), constant_value(v)) for k, v in pairs]
+            flat = [part for pair in constants for part in pair]
+            return NOT_CONSTANT if NOT_CONSTANT in flat else make_object(constants)
+    return NOT_CONSTANT
+
+
+def items_kind(value: Value) -> str:
+    """The kind that all items of an array or set are of."""
+    if not isinstance(value, (list, frozenset)):
+        return ""
+    return "string" if value and all(type(item) is str for item in value) else ""

@@ -1,0 +1,232 @@
+"""What is read before it is needed: once before a loop, once for several definitions.
+
+All of a body must hold, so a path that is not there may as well fail the body before a loop begins
+as on each of its rounds. Reading is no error, except that what is read may be the answer of a
+rule: only what is read in any case is read ahead with a test.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, get_args
+
+from doorward.rego.codegen.lookups import constant_names, lookup_names, read, share
+from doorward.rego.codegen.operand import Operand
+from doorward.rego.codegen.patterns import is_open
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.references import rule_answer
+from doorward.rego.codegen.state import FunctionState, Read
+from doorward.rego.syntax.nodes import (
+    Array,
+    Body,
+    Call,
+    Expr,
+    Object,
+    Ref,
+    Rule,
+    Set,
+    SomeIn,
+    Term,
+    Var,
+)
+from doorward.rego.syntax.walk import Node, children, walk
+
+__all__ = [
+    "BodyReads",
+    "plain_references",
+    "prefetch",
+    "references_of",
+    "share_reads",
+]
+
+MIN_SHARED: Final = 3
+"""Uses that make it worth to read an object once and keep it."""
+
+_QUIET: Final = frozenset(
+    {"assign", "eq", "equal", "neq", "lt", "lte", "gt", "gte"}
+    | {"internal.member_2", "internal.member_3"}
+)
+"""Calls that are never an error."""
+
+
+class BodyReads:
+    """What one body reads ahead, expression by expression, as far as loops call for it."""
+
+    __slots__ = ("_body", "_noted", "_state", "_tested")
+
+    def __init__(self, state: FunctionState, body: Body) -> None:
+        self._state = state
+        self._body = body
+        self._tested = 0
+        """Expressions up to the first that may be an error: what they read was read ahead."""
+        self._noted = False
+        """Whether the rest was read, too."""
+
+    def before(self, position: int) -> None:
+        """Read, if the expression at `position` loops, the paths that are read on every round."""
+        if self._state.plan.traced or not _loops(self._state, self._body[position]):
+            return
+        if position >= self._tested:
+            self._read_tested(position)
+        if not self._noted:
+            # Those that begin later in the body are a part of these.
+            self._noted = True
+            self._read_quietly(position)
+
+    def _read_tested(self, position: int) -> None:
+        """Read what the next expressions need, up to the first that may be an error."""
+        state = self._state
+        self._tested = position
+        for expr in self._body[position:]:
+            if not _never_fails(state.plan, expr):
+                # What comes before it was read, and it is still in the way later on.
+                self._tested += 1
+                break
+            self._tested += 1
+            for ref in _read_in_any_case(expr):
+                document, *names = plain_path(state.plan, ref) or ("",)
+                if document:
+                    with state.code.at(ref.span):
+                        lookup_names(state, Operand(state.of_evaluation(document)), names)
+
+    def _read_quietly(self, position: int) -> None:
+        """Read what is needed only if something else holds, without a test."""
+        state = self._state
+        for expr in self._body[position:]:
+            if not expr.withs:
+                for ref in references_of(expr):
+                    with state.code.at(ref.span):
+                        _read_quietly(state, plain_path(state.plan, ref))
+
+
+def _loops(state: FunctionState, expr: Expr) -> bool:
+    """Whether `expr` begins a loop, as far as its own references show."""
+    if isinstance(expr.term, SomeIn) or any(_loops(state, each) for each in expr.before):
+        return True
+    return isinstance(expr.term, get_args(Term)) and any(
+        is_open(state, arg) for ref in plain_references(expr.term) for arg in ref.args
+    )
+
+
+def _never_fails(plan: Plan, expr: Expr) -> bool:
+    """Whether `expr` cannot be an error: it calls nothing, and reads no rule."""
+    if expr.withs:
+        return False
+    for node in walk(expr):
+        match node:
+            case Call() if node.name not in _QUIET:
+                return False
+            case Ref(Var("data")) if not plain_path(plan, node):
+                return False
+    return True
+
+
+def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
+    """Read a path that is needed only if something else holds: it may be UNDEFINED."""
+    base = state.of_evaluation(path[0]) if path else None
+    if not isinstance(base, ast.Name):
+        return
+    key = (base.id, *path[1:])
+    if not state.reads.knows(key):
+        state.reads.note(key, read(state, base, path[1:]))
+
+
+def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
+    """Read the objects below which several of `references` end, once for all of them.
+
+    Reading fails nothing: what is not there is UNDEFINED.
+    """
+    if state.plan.traced:
+        return
+    uses: Counter[tuple[str, ...]] = Counter()
+    for reference in references:
+        path = plain_path(state.plan, reference)
+        uses.update(path[:n] for n in range(2, len(path)))
+    below = {(path[:-1], times) for path, times in uses.items()}
+    for path, times in sorted(uses.items()):
+        # An object that is only on the way to another one needs no name.
+        if times >= MIN_SHARED and (path, times) not in below:
+            share(state, path[0], path[1:])
+
+
+def prefetch(state: FunctionState, reference: Ref) -> None:
+    """Read what `reference` begins with, without a test: several definitions will need it."""
+    path = plain_path(state.plan, reference)
+    node, rest = state.plan.rule_of(reference)
+    if path:
+        _read_quietly(state, path)
+    elif node is not None:
+        names = constant_names(rest)
+        key: Read = (state.env.evaluation, state.plan.slot(node))
+        constants: list[ast.expr] = []
+        if rest and state.plan.is_keyed(node):
+            constants = [ast.Constant(value=name) for name in names]
+            if len(names) < len(rest):
+                return
+            key = (*key, *map(ast.dump, constants))
+        temp = rule_answer(state, node, constants)
+        state.reads.note_maybe(key, temp)
+        if names:
+            state.reads.note_maybe((temp.id, *names), read(state, temp, names))
+
+
+# Which references a node holds
+
+
+def plain_path(plan: Plan, ref: Ref) -> tuple[str, ...]:
+    """The document and the constant names that `ref` reads below it; () for another one."""
+    if not isinstance(ref.head, Var):
+        return ()
+    names = constant_names(ref.args)
+    node, rest = plan.rule_of(ref)
+    alias = plan.alias(node) if node is not None else None
+    if alias is not None:
+        return ("input", *constant_names(alias.args), *constant_names(rest))
+    if names and _is_plain(plan, ref.head.name, names):
+        return (ref.head.name, *names)
+    return ()
+
+
+def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
+    """Whether a path is read from the input or from base data, with no rules on the way."""
+    if document != "data":
+        return document == "input"
+    return names[0] not in plan.root.children
+
+
+def references_of(node: Expr | Rule) -> Iterator[Ref]:
+    """Every reference in `node`, closures included, but none that a `with` may redirect."""
+    waiting: deque[Node] = deque([node])
+    while waiting:
+        item = waiting.popleft()
+        if isinstance(item, Ref):
+            yield item
+        if not (isinstance(item, Expr) and item.withs):
+            waiting += children(item)
+
+
+def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
+    """The references that have to be defined for `expr` to hold."""
+    for each in (*expr.before, expr):
+        term = each.term.domain if isinstance(each.term, SomeIn) else each.term
+        if not each.negated and isinstance(term, get_args(Term)):
+            yield from plain_references(term)
+
+
+def plain_references(term: Term) -> Iterator[Ref]:
+    """The references that evaluating `term` reads in any case: none inside closures."""
+    match term:
+        case Ref(head, args):
+            yield term
+            yield from plain_references(head)
+            for arg in args:
+                yield from plain_references(arg)
+        case Call(_, args) | Array(args) | Set(args):
+            for arg in args:
+                yield from plain_references(arg)
+        case Object(pairs):
+            for key, value in pairs:
+                yield from plain_references(key)
+                yield from plain_references(value)

@@ -1,0 +1,323 @@
+"""All that is known while one Python function is written, each part with one owner.
+
+    temps      the local names that are taken             changed by `emit.temporaries`
+    code       the statements, and where the next goes    changed by `emit.builder`
+    env        what holds the value of each variable      changed here, by `Environment`
+    reads      what was read before                       changed here, by `Reads`
+    loops      what was counted                           changed here, by `Counters`
+
+The modules that write terms, references, calls and bodies are functions of this state and of a
+node: they keep nothing themselves, and change the state only by its methods. docs/codegen.md
+explains what the parts are for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, KeysView, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from doorward.rego.analysis.multiplicity import Multiplicity
+from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.emit.ast_nodes import attribute, load
+from doorward.rego.codegen.emit.builder import Builder
+from doorward.rego.codegen.emit.temporaries import Temporaries
+from doorward.rego.codegen.operand import Operand
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.syntax.nodes import Body, Call, Expr, Ref
+
+__all__ = [
+    "STATE_NAMES",
+    "Counters",
+    "Environment",
+    "FunctionKind",
+    "FunctionState",
+    "Read",
+    "Reads",
+    "Writers",
+]
+
+STATE_NAMES: Final = {
+    "input": "input",
+    "data": "data",
+    "cache": "_cache",
+    "constants": "_constants",
+}
+"""Local names for parts of `ctx`."""
+
+Read: TypeAlias = tuple[str | int, ...]
+"""What was read: a path below a name, or under the name of an evaluation the slot of rules."""
+
+
+class FunctionKind(Enum):
+    """What a Python function is made for."""
+
+    RULE = auto()
+    """All definitions of a rule; it runs once in an evaluation."""
+    CHOICE = auto()
+    """A rule that takes its definitions from a table."""
+    FUNCTION = auto()
+    """All definitions of a function, or the choice among them."""
+    DEFINITION = auto()
+    """One definition in a table."""
+    QUERY = auto()
+
+
+class Environment:
+    """What holds the value of each Rego variable that is bound, and in which evaluation."""
+
+    __slots__ = ("_operands", "evaluation", "outer")
+
+    def __init__(self) -> None:
+        self._operands: dict[str, Operand] = {}
+        self.outer: frozenset[str] = frozenset()
+        """Variables of the bodies around, outside of closures."""
+        self.evaluation = "ctx"
+        """The name of the evaluation: another one under `with`."""
+
+    def __getitem__(self, name: str) -> Operand:
+        return self._operands[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._operands
+
+    def get(self, name: str) -> Operand | None:
+        return self._operands.get(name)
+
+    def names(self) -> KeysView[str]:
+        """The variables that are bound."""
+        return self._operands.keys()
+
+    def bind(self, name: str, operand: Operand) -> None:
+        self._operands[name] = operand
+
+    @contextmanager
+    def scope(self, outer: frozenset[str] | None = None) -> Iterator[None]:
+        """What is bound inside is forgotten at the end; `outer` of the closure, if it is one."""
+        saved = self._operands, self.outer
+        # INVARIANT: `names` of before stay those of the bindings that hold again afterwards.
+        self._operands = dict(self._operands)
+        if outer is not None:
+            self.outer = outer
+        try:
+            yield
+        finally:
+            self._operands, self.outer = saved
+
+    def enter(self, evaluation: str) -> None:
+        """Read from `evaluation` from here on."""
+        self.evaluation = evaluation
+
+    @contextmanager
+    def same_evaluation(self) -> Iterator[None]:
+        """What `enter` changes inside holds only there."""
+        before = self.evaluation
+        try:
+            yield
+        finally:
+            self.evaluation = before
+
+
+class Reads:
+    """What was read, so that it is not read again where it is still known."""
+
+    __slots__ = ("_always", "_branches", "_code", "_getters", "_maybe", "_of_data", "_seen")
+
+    def __init__(self, code: Builder) -> None:
+        self._code = code
+        self._seen: dict[Read, ast.Name] = {}
+        """What was read and tested to be defined, where the nest still stands."""
+        self._maybe: dict[Read, ast.Name] = {}
+        """What was read but may be UNDEFINED: the nest has not tested it yet."""
+        self._always: dict[Read, ast.Name] = {}
+        """What the function reads in any case, before whatever is written next: the same."""
+        self._branches: dict[Read, ast.Name] = {}
+        """Objects of which the function reads several members, by where they were read."""
+        self._getters: dict[str, str] = {}
+        """Names of functions that read a member of such an object, by its name."""
+        self._of_data = {"data"}
+        """Names of what was read from base data."""
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is read inside is forgotten at the end, unless it is read in any case."""
+        seen, maybe = dict(self._seen), dict(self._maybe)
+        try:
+            yield
+        finally:
+            self._seen, self._maybe = seen, maybe
+
+    @property
+    def always(self) -> dict[Read, ast.Name]:
+        """A copy, for `forget_since`."""
+        return dict(self._always)
+
+    def forget_since(self, always: dict[Read, ast.Name]) -> None:
+        """What was read since `always` was copied went into a function of its own."""
+        self._always = always
+
+    def recall(self, key: Read) -> ast.Name | None:
+        """What was read under `key` before, tested to be defined."""
+        known = self._seen.get(key)
+        if known is None:
+            known = self._maybe.get(key) or self._always.get(key)
+            if known is not None:
+                self._seen[key] = known
+                self._code.test_defined(known)
+        return known
+
+    def remember(self, key: Read, name: ast.Name) -> None:
+        """`name`, which may be UNDEFINED, was just read under `key`; from here on it is not."""
+        if not self._code.conditional:
+            self._always[key] = name
+        self._seen[key] = name
+        self._code.test_defined(name)
+
+    def knows(self, key: Read) -> bool:
+        return key in self._seen or key in self._maybe or key in self._always
+
+    def note(self, key: Read, name: ast.Name) -> None:
+        """`name`, which may be UNDEFINED, was just read under `key`, and is not tested."""
+        known = self._maybe if self._code.conditional else self._always
+        known[key] = name
+
+    def note_maybe(self, key: Read, name: ast.Name) -> None:
+        """The same, where it was read for several definitions."""
+        self._maybe[key] = name
+
+    # Objects of which several members are read
+
+    def share(self, key: Read, name: ast.Name, getter: str) -> None:
+        """`name` was read under `key` for all; `getter` reads its members."""
+        self._branches[key] = self._always[key] = name
+        self._getters[name.id] = getter
+
+    def nearest(self, base: ast.Name, names: Sequence[str]) -> tuple[ast.Name, Sequence[str]]:
+        """The object nearest to the end of a path that was read before, and the rest of it."""
+        for n in range(len(names) - 1, 0, -1):
+            inner = self._branches.get((base.id, *names[:n]))
+            if inner is not None:
+                return inner, names[n:]
+        return base, names
+
+    def getter(self, name: ast.Name) -> str | None:
+        return self._getters.get(name.id)
+
+    # Base data
+
+    def mark_data(self, name: str) -> None:
+        """`name` was read from base data."""
+        self._of_data.add(name)
+
+    def is_of_data(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and self._code.temps.original(value.id) in self._of_data
+
+
+class Counters:
+    """How many loops and calls were written, and which loops nobody counts the rounds of."""
+
+    __slots__ = ("calls", "loops", "passed", "uncounted")
+
+    def __init__(self) -> None:
+        self.loops = 0
+        """Loops written, but for those of comprehensions."""
+        self.calls = 0
+        """Calls of functions."""
+        self.uncounted = 0
+        """How many of the loops around, from the innermost on, nobody counts the rounds of."""
+        self.passed = 0
+        """Loops so far that were fit to go uncounted."""
+
+    def add_loop(self, *, counted: bool) -> None:
+        self.loops += 1
+        self.uncounted = 0 if counted else self.uncounted + 1
+
+    def add_call(self) -> None:
+        self.calls += 1
+
+    def pass_one(self) -> int:
+        """One more loop is fit to go uncounted."""
+        self.passed += 1
+        return self.passed
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """The loops opened inside are closed at the end."""
+        saved = self.uncounted
+        try:
+            yield
+        finally:
+            self.uncounted = saved
+
+    @contextmanager
+    def one_value(self) -> Iterator[None]:
+        """What is written inside has one value, however often it loops."""
+        saved = self.loops
+        try:
+            yield
+        finally:
+            self.loops = saved
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The functions by which a module asks for the parts of a term that a later one writes.
+
+    Terms hold references, references hold terms: the modules stand in one order all the same, and
+    the calls that go up go through this table. docs/design.md says why.
+    """
+
+    ref: Callable[[FunctionState, Ref], Operand]
+    call: Callable[[FunctionState, Call], Operand]
+    body: Callable[[FunctionState, Body], None]
+    expression_value: Callable[[FunctionState, Expr], Operand]
+
+
+class FunctionState:
+    """One Python function under construction."""
+
+    __slots__ = (
+        *("code", "constants", "counters", "env", "kind", "multiplicity"),
+        *("plan", "reads", "temps", "writers"),
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        constants: Constants,
+        writers: Writers,
+        kind: FunctionKind = FunctionKind.QUERY,
+        multiplicity: Multiplicity | None = None,
+    ) -> None:
+        self.plan = plan
+        self.constants = constants
+        self.writers = writers
+        self.kind = kind
+        self.multiplicity = multiplicity or Multiplicity()
+        self.temps = Temporaries(("ctx", *STATE_NAMES.values()))
+        self.code = Builder(self.temps)
+        self.env = Environment()
+        self.reads = Reads(self.code)
+        self.counters = Counters()
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Tests and loops opened inside are closed again at the end, and what they read is
+        forgotten."""
+        with self.reads.scope(), self.counters.scope(), self.code.scope():
+            yield
+
+    def loop(self, target: ast.expr, iterable: ast.expr, *, counted: bool = True) -> None:
+        """Everything written from here on runs for each of `iterable`, which counts its rounds."""
+        self.counters.add_loop(counted=counted)
+        self.code.loop(target, iterable)
+
+    def of_evaluation(self, part: str) -> ast.expr:
+        """`ctx.input` and its like; the function's own `ctx` is read once at its start."""
+        value = attribute(load(self.env.evaluation), part)
+        if self.env.evaluation != "ctx":
+            return value
+        return self.temps.bind_at_start(STATE_NAMES[part], value)
