@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -15,9 +17,12 @@ from tests.envoy.deciders import Fixed, request
 from tests.envoy.streams import Connection
 from tests.waiting import PATIENCE, wait_until
 
+from doorward.edge import Parts
 from doorward.envoy import server as served
 from doorward.envoy.options import Options
 from doorward.envoy.server import make_server
+from doorward.pdp.decision import Decision
+from doorward.rego import UNDEFINED, Undefined, Value
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
 
@@ -55,6 +60,19 @@ def test_silent_streams_of_many_connections_block_nobody_for_long(tmp_path: Path
         assert is_answered(path)
 
 
+def test_streams_that_would_take_all_threads_end_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "RECEIVE_TIMEOUT", 4 * PATIENCE)
+    path = tmp_path / "s"
+    with serving(path), ExitStack() as connections:
+        for _ in range(4):
+            silent = connections.enter_context(closing(Connection(path, METHOD)))
+            silent.begin(90)
+        for _ in range(3):
+            assert is_answered(path)
+
+
 def test_a_stream_without_a_message_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "RECEIVE_TIMEOUT", 0.1)
     path = tmp_path / "s"
@@ -65,6 +83,7 @@ def test_a_stream_without_a_message_ends(tmp_path: Path, monkeypatch: pytest.Mon
 
 SERVER = """
 import sys
+import threading
 from tests.envoy.deciders import Fixed
 from doorward.envoy.options import Options
 from doorward.envoy.server import make_server
@@ -102,3 +121,39 @@ def test_streams_that_are_reset_at_once_take_no_memory(tmp_path: Path) -> None:
         assert megabytes(process) - before < 150
     finally:
         process.communicate("")
+
+
+class Stuck(Fixed):
+    """Decides when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.let_go = threading.Event()
+
+    def decide(
+        self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
+    ) -> Decision:
+        self.let_go.wait(PATIENCE)
+        return super().decide(path, input, is_parsed=is_parsed)
+
+
+def test_checks_that_do_not_end_and_a_thread_that_died_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "STUCK_AFTER", -0.9)
+    path, parts, pdp = tmp_path / "s", Parts(), Stuck()
+    server = make_server(pdp, Options(addr=f"unix://{path}"), parts=parts, deadline=0.25)
+    server.start()
+    try:
+        assert set(parts.problems) == {"check-workers", "silent-streams", "check-server"}
+        with ThreadPoolExecutor(1) as caller:
+            waiting = caller.submit(is_answered, path)
+            wait_until(lambda: parts.problems["check-workers"] == "stuck")
+            pdp.let_go.set()
+            assert waiting.result(PATIENCE)
+        wait_until(lambda: parts.problems["check-workers"] is None)
+        server._server.stop(None).wait(PATIENCE)  # behind the back of ours
+        wait_until(lambda: parts.problems["check-server"] == "dead")
+    finally:
+        server.stop(grace=0)
+    assert parts.problems == {}

@@ -135,7 +135,14 @@ class Sidecar:
             buckets = options.grpc_request_duration_seconds_buckets
             observer = EnvoyMetrics(self.metrics.registry, buckets)
         try:
-            return make_server(self.pdp, options, observer=observer, on_state=self._envoy_state)
+            return make_server(
+                self.pdp,
+                options,
+                observer=observer,
+                on_state=self._envoy_state,
+                parts=self.health.parts,
+                deadline=self._options.config.evaluation.deadline,
+            )
         except StartError as error:
             raise StartupError(f"{PLUGIN}: {error}") from None
 

@@ -2,9 +2,9 @@
 
 grpcio's synchronous server with handlers that parse nothing: `check` does all the work, and this
 module all the I/O. A stream whose message has not come takes a thread of many, and ends after a
-while; how many Checks are worked on is counted apart from that. Serves `envoy.service.auth.v3` and
-`v2`, `grpc.health.v1` and, when asked, reflection. A server that cannot listen does not start: that
-is an error of its caller's start-up, not a line in the log.
+while, sooner where there are many such streams; how many Checks are worked on is counted apart from
+that. Serves `envoy.service.auth.v3`, `v2`, `grpc.health.v1` and, when asked, reflection. A server
+that cannot listen does not start: that is an error of its caller's start-up, not a line in the log.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from doorward.edge import Edge, repeat
+from doorward.edge import Edge, Part, Parts, repeat
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
 from doorward.envoy.check import Check, Decider, Observer, make_check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
+from doorward.pdp.deadline import DEADLINE
 
 __all__ = ["PLUGIN", "Server", "StartError", "State", "make_server"]
 
@@ -46,6 +47,12 @@ RECEIVERS: Final = 256
 """Threads that calls have, most of them to wait: for a message, or for their turn."""
 RECEIVE_TIMEOUT: Final = 2.0
 """Seconds within which the message of a stream must have come: a proxy sends it at once."""
+CROWDED: Final = RECEIVERS // 2
+"""Streams without a message from which on it must come within `CROWDED_TIMEOUT` seconds."""
+CROWDED_TIMEOUT: Final = 0.1
+
+STUCK_AFTER: Final = 60.0
+"""Seconds, and four deadlines of an evaluation, in which one of the checks must end."""
 
 _SERVICES: Final[dict[Version, str]] = {
     "v3": "envoy.service.auth.v3.Authorization",
@@ -67,9 +74,15 @@ class Server:
         checks: dict[Version, Check],
         options: Options,
         on_state: Callable[[State], object] = lambda _state: None,
+        *,
+        parts: Parts | None = None,
+        deadline: float = DEADLINE,
     ) -> None:
         self._options = options
         self._on_state = on_state
+        self._parts = parts or Parts()
+        self._progress = _Progress(deadline)
+        self._poller = Part("check-server", within=0)
         try:
             self._address = parse_address(options.addr)
         except AddressError as error:
@@ -81,7 +94,7 @@ class Server:
         self._server = grpc.server(
             self._pool,
             handlers=[
-                _to_handler(_SERVICES[version], check, slots, self._silent)
+                _to_handler(_SERVICES[version], check, slots, self._silent, self._progress)
                 for version, check in checks.items()
             ],
             options=[
@@ -117,7 +130,9 @@ class Server:
             self._pool.shutdown(wait=False)
             raise
         self._silent.start()
+        before = set(threading.enumerate())
         self._server.start()
+        self._watch(before)
         self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._on_state("OK")
         _log.info("Starting gRPC server.", extra={"addr": self.address})
@@ -152,6 +167,16 @@ class Server:
             raise RuntimeError("address is in use or not ours")
         return port
 
+    def _watch(self, before: set[threading.Thread]) -> None:
+        """Let `/health` know when checks do not end, or a thread that they need is gone."""
+        self._parts.add(self._progress.part)
+        self._parts.add(self._silent.part)
+        # grpcio does not name the thread that takes the calls: it is the one that was started.
+        came = [thread for thread in threading.enumerate() if thread not in before]
+        if len(came) == 1:
+            self._poller.thread = came[0]
+            self._parts.add(self._poller)
+
     def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for name in ("", *self._names):
             self._health.set(name, status)
@@ -162,6 +187,8 @@ class Server:
         gRPC removes the file of a Unix socket itself.
         """
         self._on_state("NOT_READY")
+        for part in (self._progress.part, self._silent.part, self._poller):
+            self._parts.remove(part)
         self._health.enter_graceful_shutdown()
         self._server.stop(grace).wait(grace + 1)
         self._silent.stop()
@@ -172,29 +199,61 @@ class Server:
         return not self._server.wait_for_termination(timeout)
 
 
+class _Progress:
+    """Whether checks end: they are stuck when some are worked on and none of them ever ends."""
+
+    def __init__(self, deadline: float) -> None:
+        self.part = Part("check-workers", within=STUCK_AFTER + 4 * deadline)
+        self._lock = threading.Lock()
+        self._running = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._running:
+                self.part.beat()
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._running -= 1
+            if self._running:
+                self.part.beat()
+            else:
+                self.part.rest()
+
+
 class _SilentStreams:
-    """The streams whose message has not come, oldest first; one that is too old is cancelled."""
+    """The streams whose message has not come, oldest first; one that is too old is cancelled.
+
+    Where there are many of them the message must come sooner, so that threads are left for others.
+    """
 
     def __init__(self) -> None:
         self._began: dict[grpc.ServicerContext, float] = {}
         self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self.part = Part("silent-streams", within=STUCK_AFTER)
         self._thread = threading.Thread(
             target=repeat,
             args=(self._cancel_old, _SILENT),
-            kwargs={"stop": self._stopped},
+            kwargs={"stop": self._stopped, "part": self.part},
             name="silent-streams",
             daemon=True,
         )
 
     def start(self) -> None:
         self._thread.start()
+        self.part.thread = self._thread
 
     def stop(self) -> None:
         self._stopped.set()
+        self._wake.set()
 
     def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
         """The message of a stream; None when the stream ended without one."""
         self._began[context] = monotonic()
+        if len(self._began) > CROWDED:
+            self._wake.set()
         try:
             return next(messages, None)
         except grpc.RpcError:
@@ -204,18 +263,30 @@ class _SilentStreams:
 
     def _cancel_old(self) -> bool:
         """One round; False when it was the last."""
-        if self._stopped.wait(RECEIVE_TIMEOUT / 4):
+        self._wake.wait(RECEIVE_TIMEOUT / 4)
+        self._wake.clear()
+        is_crowded = len(self._began) > CROWDED
+        if self._stopped.wait(CROWDED_TIMEOUT / 4 if is_crowded else 0):
             return False
+        self.part.beat()
+        timeout = min(RECEIVE_TIMEOUT, CROWDED_TIMEOUT) if is_crowded else RECEIVE_TIMEOUT
         for context, began in list(self._began.items()):
-            if monotonic() - began < RECEIVE_TIMEOUT:
+            if monotonic() - began < timeout:
                 break
             self._began.pop(context, None)
             context.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+        if len(self._began) > CROWDED:
+            self._wake.set()
+        self.part.rest()
         return True
 
 
 def _to_handler(
-    service: str, check: Check, slots: threading.Semaphore, silent: _SilentStreams
+    service: str,
+    check: Check,
+    slots: threading.Semaphore,
+    silent: _SilentStreams,
+    progress: _Progress,
 ) -> grpc.GenericRpcHandler[bytes, bytes]:
     def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         request = silent.receive(messages, context)
@@ -226,7 +297,8 @@ def _to_handler(
             if not context.is_active():
                 return b""
             try:
-                return check(request)
+                with progress:
+                    return check(request)
             except CallFailedError as error:
                 context.abort(grpc.StatusCode[error.code], error.message)
 
@@ -241,6 +313,8 @@ def make_server(
     *,
     observer: Observer | None = None,
     on_state: Callable[[State], object] = lambda _state: None,
+    parts: Parts | None = None,
+    deadline: float = DEADLINE,
 ) -> Server:
     """The server that decides by `pdp`; StartError when the options cannot be followed."""
     services = None
@@ -254,4 +328,4 @@ def make_server(
         version: make_check(pdp, options, services=services, observer=observer, version=version)
         for version in _SERVICES
     }
-    return Server(checks, options, on_state)
+    return Server(checks, options, on_state, parts=parts, deadline=deadline)
