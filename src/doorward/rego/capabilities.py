@@ -14,7 +14,7 @@ from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
 from doorward.rego.builtins.registry.declarations import declared
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Span
-from doorward.rego.syntax.cursor import FUTURE_KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.keywords import FUTURE_KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.nodes import Body, Import, Module, Ref, Scalar, TemplateString, Var
 from doorward.rego.syntax.walk import walk
 

@@ -10,9 +10,9 @@ import pytest
 from doorward.rego import UNDEFINED, CompileError, Engine
 from doorward.rego.analysis.chains import LINKS, short_chains
 from doorward.rego.source import Source
-from doorward.rego.syntax.cursor import MAX_QUERY_LINKS
 from doorward.rego.syntax.nodes import Call
 from doorward.rego.syntax.parser import parse_module
+from doorward.rego.syntax.parser.cursor import MAX_QUERY_LINKS
 from doorward.rego.syntax.walk import walk
 
 LONG = 400

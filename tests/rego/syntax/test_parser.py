@@ -12,7 +12,6 @@ import pytest
 from doorward.rego.errors import ParseError
 from doorward.rego.numbers import Number
 from doorward.rego.source import Source
-from doorward.rego.syntax.cursor import MAX_DEPTH
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -39,6 +38,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 from doorward.rego.syntax.parser import parse_module, parse_query, parse_term
+from doorward.rego.syntax.parser.cursor import MAX_DEPTH
 
 X, Y = Var("x"), Var("y")
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from doorward.rego.errors import COMPILE_ERROR, Diagnostic
 from doorward.rego.source import NOWHERE, Span
-from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.nodes import (
     Array,
     Call,

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, scalar_text
+from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.layout import UnexpectedComment, closing_row, last_row
 from doorward.rego.syntax.nodes import (
     And,

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from doorward.rego.errors import Diagnostic, Fix
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.cursor import FUTURE_KEYWORDS
 from doorward.rego.syntax.habits import HABITS, Habit
+from doorward.rego.syntax.keywords import FUTURE_KEYWORDS
 from doorward.rego.syntax.lexer import BRACKETS, Lexer, Token, loose_tokens
 
 __all__ = ["add_hints"]

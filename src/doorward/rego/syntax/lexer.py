@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from doorward.rego.records import record
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Comment
 
@@ -57,6 +58,8 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_KINDS: Final = ("", IDENT, NUMBER, STRING, "")
+"""The kinds of what `_TOKEN` matches, by the number of the group; a mark is its own kind."""
 _NUMBER: Final = re.compile(
     r"[0-9]+(?P<point>\.(?P<fraction>[0-9]*))?"
     r"(?P<e>[eE][+-]?(?P<exponent>[0-9]*))?(?P<rest>[A-Za-z_](?:[A-Za-z_]|\d)*)?"
@@ -68,7 +71,8 @@ _FORBIDDEN: Final = {
 }
 
 
-class Token(NamedTuple):
+@record
+class Token:
     """One token: its kind, its text without the gap, and what the gap before it held.
 
     `kind` is the mark itself for operators and brackets. `space` says that blanks stand before it,
@@ -143,30 +147,29 @@ class Lexer:
         )
 
     def _read(self, offset: int) -> Token:
-        match = _TOKEN.match(self.text, offset)
+        text = self.text
+        match = _TOKEN.match(text, offset)
         if match is None:
-            gap = _GAP.match(self.text, offset)
+            gap = _GAP.match(text, offset)
             start = offset if gap is None else gap.end()
-            kind = ""
+            number = end = 0
         else:
-            kind = match.lastgroup or ""
-            start = match.start(kind)
+            number = match.lastindex or 0
+            start, end = match.span(number)
         newline = space = False
         if start > offset:
-            blank = self.text[offset:start]
+            blank = text[offset:start]
             newline = "\n" in blank
             space = newline or blank[0] != "#"
             if "#" in blank:
                 self._keep_comments(offset, start)
             if self._odd and (odd := self._odd_gap(offset, start, space, newline)):
                 return odd
-        if match is None:
-            token = self._read_slowly(start, space, newline)
+        if number:
+            written = text[start:end]
+            token = Token(_KINDS[number] or written, written, start, end, space, newline)
         else:
-            text = match[kind]
-            token = Token(
-                text if kind == "mark" else kind, text, start, match.end(), space, newline
-            )
+            token = self._read_slowly(start, space, newline)
         return self._check(token) if self._odd else token
 
     def _keep_comments(self, start: int, end: int) -> None:

@@ -13,7 +13,7 @@ from doorward.rego.errors import (
     Diagnostic,
 )
 from doorward.rego.source import Span
-from doorward.rego.syntax.cursor import KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.nodes import Call, Expr, Module, Ref, Rule, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 

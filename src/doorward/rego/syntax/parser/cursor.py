@@ -1,26 +1,29 @@
-"""Where the parser stands: the current token, going on, going back, and what went wrong so far.
+"""Where a parse stands: the current token, going on, going back, and what went wrong so far.
 
-Everything that going back must restore is in `State`. Productions live elsewhere.
+Each part of the grammar is given the cursor and moves it. What going back restores is what `save`
+returns. What an import turns on is `dialect`, which only `imports` changes. No production is known
+here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
 from doorward.rego.source import Source, Span
+from doorward.rego.syntax.keywords import FUTURE_KEYWORDS, KEYWORDS, V1_KEYWORDS
 from doorward.rego.syntax.lexer import IDENT, ILLEGAL, WHITESPACE, Lexer, Token
 
 __all__ = [
-    "FUTURE_KEYWORDS",
-    "KEYWORDS",
+    "ANY_KEYWORD",
     "MAX_DEPTH",
     "MAX_LINKS",
     "MAX_QUERY_LINKS",
     "TOO_DEEP",
-    "V1_KEYWORDS",
     "Cursor",
+    "Dialect",
     "State",
     "TooDeep",
 ]
@@ -33,11 +36,8 @@ MAX_LINKS: Final = 500
 MAX_QUERY_LINKS: Final = 100
 """How many operators may follow each other in a query."""
 
-KEYWORDS: Final = frozenset(
-    {"as", "default", "else", "false", "import", "not", "null", "package", "some", "true", "with"}
-)
-V1_KEYWORDS: Final = frozenset({"contains", "every", "if", "in"})
-FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
+ANY_KEYWORD: Final = KEYWORDS | FUTURE_KEYWORDS
+"""Every kind of token that is a word in some version of the language."""
 
 _NAMES: Final = {
     "+": "plus",
@@ -57,6 +57,9 @@ _NAMES: Final = {
     "<=": "lte",
 }
 
+State: TypeAlias = tuple[Token, str, int, int, int, int, tuple[str, ...]]
+"""A position to come back to: token, kind, end, errors, wildcards, depth, hints."""
+
 
 class TooDeep(Exception):
     """The text nests deeper than allowed."""
@@ -66,39 +69,74 @@ class TooDeep(Exception):
         self.errors = tuple(errors)
 
 
-class State(NamedTuple):
-    """A place to come back to."""
+class Dialect:
+    """Which Rego is read: what the caller says, and what imports turned on since.
 
-    token: Token
-    kind: str
-    end: int
-    errors: int
-    wildcards: int
-    depth: int
-    hints: tuple[str, ...]
+    `v1`: the rules are to be those of v1, by themselves or by `import rego.v1`. `composite_not`:
+    `future.keywords.not` is imported.
+    """
+
+    __slots__ = ("composite_not", "v0", "v1")
+
+    def __init__(self, *, v0: bool) -> None:
+        self.v0 = v0
+        self.v1 = not v0
+        self.composite_not = False
 
 
 class Cursor:
-    """The current token (`token`, `kind`) and the moves over a source."""
+    """The current token (`token`, `kind`) and the moves over a source.
 
-    def __init__(self, source: Source, *, v0: bool = False) -> None:
+    `builtins` are the names that a rule without a body must not have, `max_links` is how many
+    operators may follow each other. `end` is where the token before the current one ended.
+    """
+
+    __slots__ = (
+        "builtins",
+        "depth",
+        "dialect",
+        "end",
+        "errors",
+        "hints",
+        "keywords",
+        "kind",
+        "lexer",
+        "max_links",
+        "ref_keywords",
+        "source",
+        "token",
+        "wildcards",
+    )
+
+    token: Token
+    kind: str
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        v0: bool = False,
+        builtins: Container[str] = (),
+        max_links: int = MAX_LINKS,
+    ) -> None:
         self.source = source
         self.lexer = Lexer(source)
-        self.v0 = v0
+        self.dialect = Dialect(v0=v0)
+        self.builtins = builtins
+        self.max_links = max_links
         self.keywords = KEYWORDS if v0 else KEYWORDS | V1_KEYWORDS
         self.ref_keywords = self.keywords
         self.errors: list[Diagnostic] = []
         self.hints: tuple[str, ...] = ()
         self.wildcards = 0
         self.depth = 0
-        self.max_links = MAX_LINKS
         self.end = 0
-        """Where the token before the current one ended."""
-        self._to(self.lexer.first())
+        self.move_to(self.lexer.first())
 
     # Moves
 
-    def _to(self, token: Token) -> None:
+    def move_to(self, token: Token) -> None:
+        """Make `token` the current one."""
         self.token = token
         kind = token.kind
         if kind == IDENT and token.text in self.keywords:
@@ -110,12 +148,17 @@ class Cursor:
 
     def scan(self) -> None:
         """Go to the next token."""
-        token = self.token
         if self.kind != WHITESPACE:
-            self.end = token.end
-            self._to(self.lexer.after(token.end))
-        else:
-            self._to(self.lexer.after(self.end))
+            self.end = self.token.end
+        # `move_to`, written out: this is what a parse does most.
+        self.token = token = self.lexer.after(self.end)
+        kind = token.kind
+        if kind == IDENT and token.text in self.keywords:
+            kind = token.text
+        self.kind = kind
+        if token.faults:
+            for fault in token.faults:
+                self.error(fault)
 
     def scan_tight(self) -> bool:
         """Go to the next token; whether no blank stood before it."""
@@ -127,15 +170,20 @@ class Cursor:
         token = self.token
         self.end = token.end
         following = self.lexer.after(token.end)
-        self._to(self.lexer.blank(token.end) if following.space else following)
+        self.move_to(self.lexer.blank(token.end) if following.space else following)
+
+    def peek(self) -> Token:
+        """The token after the current one."""
+        return self.lexer.after(self.token.end)
 
     def peek_tight(self) -> str:
         """The kind of the token that follows without a blank, else `whitespace`."""
-        following = self.lexer.after(self.token.end)
+        following = self.peek()
         return WHITESPACE if following.space else following.kind
 
     def save(self) -> State:
-        return State(
+        """The position to give to `restore`."""
+        return (
             self.token,
             self.kind,
             self.end,
@@ -146,19 +194,16 @@ class Cursor:
         )
 
     def restore(self, state: State) -> None:
-        self.token = state.token
-        self.kind = state.kind
-        self.end = state.end
-        self.wildcards = state.wildcards
-        self.depth = state.depth
-        self.hints = state.hints
-        del self.errors[state.errors :]
+        """Go back, together with the errors noted since."""
+        self.token, self.kind, self.end, errors, self.wildcards, self.depth, self.hints = state
+        del self.errors[errors:]
 
-    # Places
+    # Spans
 
     def here(self) -> Span:
         """The current token's span."""
-        return self.lexer.span(self.token.start, self.token.end)
+        token = self.token
+        return self.lexer.span(token.start, token.end)
 
     def since(self, start: int) -> Span:
         """From offset `start` to the end of the last token passed."""
@@ -168,10 +213,14 @@ class Cursor:
         """From offset `start` to the end of the current token."""
         return self.lexer.span(start, self.token.end)
 
+    def call_span(self, first: Span, start: int) -> Span:
+        """A call's span: row and column of its first operand, text from `start` on."""
+        return Span(first.source, start, max(start, self.end), first.row, first.col)
+
     # Errors
 
     def error(self, message: str, span: Span | None = None) -> None:
-        """Note an error, at the current token if no other place is given."""
+        """Note an error, at the current token if no other span is given."""
         if self.hints:
             word = "hint" if len(self.hints) == 1 else "hints"
             message += f" ({word}: {', '.join(self.hints)})"
@@ -184,8 +233,7 @@ class Cursor:
             self.error("illegal token")
             return
         name = _NAMES.get(self.kind, self.kind)
-        is_keyword = self.kind in KEYWORDS or self.kind in FUTURE_KEYWORDS
-        message = f"unexpected {name} {'keyword' if is_keyword else 'token'}"
+        message = f"unexpected {name} {'keyword' if self.kind in ANY_KEYWORD else 'token'}"
         self.error(f"{message}: {note}" if note else message)
 
     def hint(self, text: str) -> None:
@@ -193,12 +241,19 @@ class Cursor:
         self.hints = (*self.hints, text)
 
     def enter(self) -> None:
+        """Go one level deeper; the caller puts `depth` back."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.error(TOO_DEEP)
             raise TooDeep(self.errors)
 
-    # Keywords as names
+    # Names
+
+    def wildcard(self) -> str:
+        """A name for the next `_`."""
+        name = f"${self.wildcards}"
+        self.wildcards += 1
+        return name
 
     def is_ref_keyword(self, kind: str) -> bool:
         """Whether the token is a keyword that may stand as a name inside a reference."""
@@ -206,7 +261,18 @@ class Cursor:
 
     def take_ref_keyword(self) -> bool:
         """Read a keyword with `.` or `[` right behind it as a name: `if.x`, `contains[0]`."""
-        if self.is_ref_keyword(self.kind) and self.peek_tight() in (".", "["):
+        kind = self.kind
+        if kind in ANY_KEYWORD and self.is_ref_keyword(kind) and self.peek_tight() in (".", "["):
             self.kind = IDENT
             return True
         return False
+
+    @contextmanager
+    def with_keywords(self, keywords: frozenset[str]) -> Iterator[None]:
+        """Read names with other keywords for a while."""
+        before = self.keywords
+        self.keywords = keywords
+        try:
+            yield
+        finally:
+            self.keywords = before

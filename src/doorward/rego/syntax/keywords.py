@@ -1,0 +1,14 @@
+"""The words that the grammar keeps for itself, by version of the language."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FUTURE_KEYWORDS", "KEYWORDS", "LOGICAL", "V1_KEYWORDS"]
+
+KEYWORDS: Final = frozenset(
+    {"as", "default", "else", "false", "import", "not", "null", "package", "some", "true", "with"}
+)
+V1_KEYWORDS: Final = frozenset({"contains", "every", "if", "in"})
+FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
+LOGICAL: Final = frozenset({"and", "or"})

@@ -1,0 +1,236 @@
+"""Expressions and bodies: what stands between the braces of a rule or a comprehension."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doorward.rego.syntax.keywords import LOGICAL
+from doorward.rego.syntax.lexer import IDENT
+from doorward.rego.syntax.nodes import (
+    And,
+    Body,
+    Call,
+    Expr,
+    Not,
+    Or,
+    Ref,
+    SomeDecl,
+    Term,
+    Var,
+    With,
+)
+from doorward.rego.syntax.parser.cursor import Cursor
+from doorward.rego.syntax.parser.quantifiers import hint_every, parse_every, parse_some
+from doorward.rego.syntax.parser.terms import AFTER_TERM, Terms, parse_operator
+
+__all__ = ["Bodies"]
+
+
+class Bodies:
+    """The productions of bodies and of the expressions in them. Each returns None after noting an
+    error."""
+
+    def __init__(self, cursor: Cursor, terms: Terms) -> None:
+        self.cursor = cursor
+        self.terms = terms
+        self._no_bodies: set[int] = set()
+        """Where a `{` does not begin an operand of `and` or `or`, as was seen before."""
+
+    def forget(self) -> None:
+        """Drop what is kept for going back."""
+        self.terms.forget()
+        self._no_bodies.clear()
+
+    def parse_body(self, end: str) -> Body | None:
+        """body = literal { (";" | newline) literal } end"""
+        cursor = self.cursor
+        depth = cursor.depth
+        cursor.enter()
+        body = self._parse_literals(end)
+        cursor.depth = depth
+        return body
+
+    def _parse_literals(self, end: str) -> Body | None:
+        cursor = self.cursor
+        if cursor.kind == end:
+            cursor.error("found empty body")
+            return None
+        exprs = []
+        while True:
+            expr = self.parse_literal()
+            if expr is None:
+                return None
+            exprs.append(expr)
+            if cursor.kind == ";":
+                cursor.scan()
+                continue
+            if cursor.kind == end:
+                return tuple(exprs)
+            if not cursor.token.newline:
+                if not cursor.errors:
+                    cursor.illegal(f"expected \\n or ; or {end}")
+                return None
+
+    def parse_query_part(self) -> Body | None:
+        """query = literal { ";" literal }"""
+        exprs = []
+        while True:
+            expr = self.parse_literal()
+            if expr is None:
+                return None
+            exprs.append(expr)
+            if self.cursor.kind != ";":
+                return tuple(exprs)
+            self.cursor.scan()
+
+    def parse_literal(self) -> Expr | None:
+        """literal = ( some | disjunction ) { with }"""
+        cursor = self.cursor
+        start = cursor.token.start
+        if cursor.keywords.isdisjoint(LOGICAL):
+            expr = self._parse_plain(start)
+        else:
+            body = self._parse_logical(start, ("or", "and"), left=True)
+            expr = body[0] if body else None
+        if expr is None or cursor.kind != "with" or isinstance(expr.term, SomeDecl):
+            return expr
+        withs = self._parse_withs()
+        return None if withs is None else replace(expr, withs=withs, span=cursor.since(start))
+
+    # Logical words, where they are imported
+
+    def _parse_logical(self, start: int, operators: tuple[str, ...], *, left: bool) -> Body | None:
+        """disjunction = conjunction { "or" conjunction }
+        conjunction = operand { "and" operand }
+        """
+        if not operators:
+            return self._parse_logical_operand(start, left=left)
+        cursor = self.cursor
+        first = self._parse_logical(start, operators[1:], left=left)
+        name = operators[0]
+        node = And if name == "and" else Or
+        depth = cursor.depth
+        while first is not None and cursor.kind == name:
+            cursor.scan()
+            second = self._parse_logical(cursor.token.start, operators[1:], left=False)
+            if second is None:
+                return None
+            cursor.enter()
+            span = cursor.since(start)
+            first = (Expr(node(first, second, span), span=span),)
+        cursor.depth = depth
+        return first
+
+    def _parse_logical_operand(self, start: int, *, left: bool) -> Body | None:
+        """operand = [ "not" ] expr | "{" body "}" """
+        cursor = self.cursor
+        if cursor.kind == "{" and start not in self._no_bodies:
+            state = cursor.save()
+            cursor.scan()
+            body = self.parse_body("}")
+            if body is not None:
+                cursor.scan()
+                follows = cursor.kind in LOGICAL
+                if follows or (not left and cursor.kind not in AFTER_TERM):
+                    return body
+            cursor.restore(state)
+            self._no_bodies.add(start)
+        expr = self._parse_plain(start)
+        if expr is None:
+            return None
+        in_logical = not left or cursor.kind in LOGICAL
+        if in_logical and isinstance(expr.term, Call) and expr.term.name == "assign":
+            cursor.error("unexpected assignment (':=') outside `{ ... }` in `and` or `or`")
+            return None
+        return (expr,)
+
+    # Plain expressions
+
+    def _parse_plain(self, start: int) -> Expr | None:
+        """plain = [ "not" ] ( some | every | expr )"""
+        cursor = self.cursor
+        if cursor.take_ref_keyword():
+            return self._parse_expr_literal(start, negated=False)
+        negated = cursor.kind == "not"
+        if negated:
+            cursor.scan()
+            if cursor.dialect.composite_not:
+                return self._parse_not(start)
+        if cursor.kind in ("some", "every"):
+            if negated:
+                cursor.illegal(f"illegal negation of '{cursor.kind}'")
+                return None
+            if cursor.kind == "some":
+                return parse_some(cursor, self.terms, self, start)
+            return parse_every(cursor, self.terms, self, start)
+        return self._parse_expr_literal(start, negated=negated)
+
+    def _parse_not(self, start: int) -> Expr | None:
+        """not = "not" ( "{" body "}" | expr )"""
+        cursor = self.cursor
+        braces = cursor.kind == "{"
+        body: Body | None
+        if braces:
+            cursor.scan()
+            body = self.parse_body("}")
+            if body is not None:
+                cursor.scan()
+        else:
+            if cursor.kind in ("some", "every") and not cursor.take_ref_keyword():
+                cursor.illegal(f"illegal negation of '{cursor.kind}'")
+                return None
+            expr = self._parse_expr_literal(cursor.token.start, negated=False)
+            body = None if expr is None else (expr,)
+        if body is None:
+            return None
+        span = cursor.since(start)
+        return Expr(Not(body, braces, span), span=span)
+
+    def _parse_expr_literal(self, start: int, *, negated: bool) -> Expr | None:
+        cursor = self.cursor
+        state = cursor.save() if cursor.dialect.v0 else None
+        term = self._parse_expr()
+        if term is None:
+            return None
+        if state is not None and isinstance(term, Var) and term.name == "every":
+            hint_every(cursor, self.terms, self, state)
+        return Expr(term, negated, (), cursor.since(start))
+
+    def _parse_expr(self) -> Term | None:
+        """expr = term-infix [ ( ":=" | "=" ) term-infix ]"""
+        cursor = self.cursor
+        start = cursor.token.start
+        left = self.terms.parse_infix()
+        if left is None or cursor.kind not in (":=", "="):
+            return left
+        operator = parse_operator(cursor, "assign" if cursor.kind == ":=" else "eq")
+        right = self.terms.parse_infix()
+        if right is None:
+            return None
+        return Call(operator, (left, right), cursor.call_span(left.span, start), infix=True)
+
+    def _parse_withs(self) -> tuple[With, ...] | None:
+        """with = "with" target "as" term-infix"""
+        cursor, terms = self.cursor, self.terms
+        withs: list[With] = []
+        while cursor.kind == "with":
+            start = cursor.token.start
+            cursor.scan()
+            if cursor.kind != IDENT:
+                cursor.illegal("expected ident")
+                return None
+            target = terms.parse_term()
+            if target is None:
+                return None
+            if not isinstance(target, Ref | Var):
+                cursor.illegal("expected with target path")
+            if cursor.kind != "as":
+                cursor.illegal("expected as keyword")
+                return None
+            cursor.scan()
+            value = terms.parse_infix()
+            if value is None:
+                return None
+            if isinstance(target, Ref | Var):
+                withs.append(With(target, value, cursor.since(start)))
+        return tuple(withs)

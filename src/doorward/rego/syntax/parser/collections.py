@@ -1,0 +1,163 @@
+"""Arrays, sets and objects, and the comprehensions that begin like them."""
+
+from __future__ import annotations
+
+from doorward.rego.syntax.nodes import (
+    Array,
+    ArrayComprehension,
+    Object,
+    ObjectComprehension,
+    Set,
+    SetComprehension,
+    Term,
+)
+from doorward.rego.syntax.parser.cursor import Cursor
+from doorward.rego.syntax.parser.productions import BodyProductions, TermProductions
+
+__all__ = ["Collections"]
+
+
+class Collections:
+    """The productions of composite values. Each returns None after noting an error."""
+
+    def __init__(self, cursor: Cursor, terms: TermProductions, bodies: BodyProductions) -> None:
+        self.cursor = cursor
+        self.terms = terms
+        self.bodies = bodies
+
+    def parse_array(self) -> Term | None:
+        """array = "[" [ "," ] terms "]"; array-comprehension = "[" term "|" body "]" """
+        cursor, terms = self.cursor, self.terms
+        start = cursor.token.start
+        cursor.scan()
+        if cursor.kind == "]":
+            return Array((), cursor.through(start))
+        may_be_comprehension = self._skip_comma()
+        state = cursor.save()
+        first = cursor.token.start
+        # One term only: `[1 | 1]` is a comprehension, not a union.
+        head = terms.parse_term()
+        if head is None:
+            return None
+        items: list[Term] = []
+        if cursor.kind == "|" and may_be_comprehension:
+            cursor.scan()
+            body = self.bodies.parse_body("]")
+            if body is not None:
+                return ArrayComprehension(head, body, cursor.through(start))
+            if cursor.kind != ",":
+                return None
+            cursor.restore(state)
+        else:
+            items.append(terms.continue_infix(head, first, key_value=False))
+            if not self._next_item("]"):
+                return None
+        whole = terms.parse_list("]", items)
+        return None if whole is None else Array(tuple(whole), cursor.through(start))
+
+    def _skip_comma(self) -> bool:
+        """A leading comma is let pass, as in OPA; then this is not a comprehension."""
+        if self.cursor.kind != ",":
+            return True
+        self.cursor.scan()
+        return False
+
+    def parse_braces(self) -> Term | None:
+        """set = "{" [ "," ] terms "}"; object = "{" [ "," ] pairs "}"
+        set-comprehension = "{" term "|" body "}"
+        object-comprehension = "{" term-infix ":" term "|" body "}"
+        """
+        cursor = self.cursor
+        start = cursor.token.start
+        cursor.scan()
+        if cursor.kind == "}":
+            return Object((), cursor.through(start))
+        may_be_comprehension = self._skip_comma()
+        state = cursor.save()
+        first = cursor.token.start
+        # As for arrays, one term only first: `{a | b}` is a comprehension.
+        head = self.terms.parse_term()
+        if head is None:
+            return None
+        if cursor.kind == "|" and may_be_comprehension:
+            cursor.scan()
+            body = self.bodies.parse_body("}")
+            if body is not None:
+                return SetComprehension(head, body, cursor.through(start))
+            if cursor.kind != ",":
+                return None
+            cursor.restore(state)
+            return self._parse_set(start, [])
+        if cursor.kind not in ("}", ",", ":"):
+            head = self.terms.continue_infix(head, first, key_value=False)
+        if cursor.kind == ":":
+            return self._parse_object(start, head, may_be_comprehension=may_be_comprehension)
+        if cursor.kind in ("}", ","):
+            if cursor.kind == ",":
+                cursor.scan()
+            return self._parse_set(start, [head])
+        cursor.illegal("non-terminated set")
+        return None
+
+    def _parse_set(self, start: int, items: list[Term]) -> Term | None:
+        terms = self.terms.parse_list("}", items)
+        return None if terms is None else Set(tuple(terms), self.cursor.through(start))
+
+    def _parse_object(self, start: int, key: Term, *, may_be_comprehension: bool) -> Term | None:
+        cursor = self.cursor
+        cursor.scan()
+        state = cursor.save()
+        first = cursor.token.start
+        value = self.terms.parse_term()
+        if value is None:
+            return None
+        if may_be_comprehension and cursor.kind == "|":
+            cursor.scan()
+            body = self.bodies.parse_body("}")
+            if body is not None:
+                return ObjectComprehension(key, value, body, cursor.through(start))
+            cursor.restore(state)
+            value = self.terms.parse_infix(key_value=False)
+            assert value is not None, "its first term was read before"
+        elif may_be_comprehension and cursor.kind in ("}", ","):
+            pairs = self._parse_pairs(start, (key, value))
+            if pairs is None:
+                cursor.restore(state)
+                cursor.illegal("non-terminated object")
+            return pairs
+        else:
+            value = self.terms.continue_infix(value, first, key_value=False)
+        if cursor.kind not in ("}", ","):
+            cursor.illegal("non-terminated object")
+            return None
+        return self._parse_pairs(start, (key, value))
+
+    def _parse_pairs(self, start: int, first: tuple[Term, Term]) -> Object | None:
+        """pairs = [ term-infix ":" term-infix { "," term-infix ":" term-infix } [ "," ] ]"""
+        cursor, terms = self.cursor, self.terms
+        pairs = [first]
+        while True:
+            if not self._next_item("}"):
+                return None
+            if cursor.kind == "}":
+                return Object(tuple(pairs), cursor.through(start))
+            key = terms.parse_infix(key_value=False)
+            if key is None:
+                return None
+            if cursor.kind != ":":
+                cursor.illegal('expected ":"')
+                return None
+            cursor.scan()
+            value = terms.parse_infix(key_value=False)
+            if value is None:
+                return None
+            pairs.append((key, value))
+
+    def _next_item(self, end: str) -> bool:
+        cursor = self.cursor
+        if cursor.kind == ",":
+            cursor.scan()
+        elif cursor.kind != end:
+            cursor.illegal(f'expected "," or "{end}"')
+            return False
+        return True

@@ -1,0 +1,161 @@
+"""What stands at the top of a module: its package and its imports, and what an import turns on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from doorward.rego.syntax.keywords import FUTURE_KEYWORDS, KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.lexer import IDENT, WHITESPACE
+from doorward.rego.syntax.nodes import Import, Package, Ref, Scalar, Var
+from doorward.rego.syntax.parser.cursor import Cursor
+from doorward.rego.syntax.parser.names import is_variable, value_name
+from doorward.rego.syntax.parser.productions import TermProductions
+
+__all__ = ["parse_import", "parse_package", "use_import"]
+
+_ROOTS: Final = ("data", "future", "input", "rego")
+
+
+def _start_path(cursor: Cursor) -> bool:
+    """Step over `package` or `import`; False if it is a name here (`package.x := 1`)."""
+    cursor.scan_blank()
+    if cursor.kind in (".", "["):
+        return False
+    if cursor.kind == WHITESPACE:
+        cursor.scan()
+    if cursor.is_ref_keyword(cursor.kind):
+        cursor.kind = IDENT
+    if cursor.kind != IDENT:
+        cursor.illegal()
+        return False
+    return True
+
+
+def parse_package(cursor: Cursor, terms: TermProductions) -> Package | None:
+    """package = "package" ref"""
+    if cursor.kind != "package":
+        return None
+    start = cursor.token.start
+    if not _start_path(cursor):
+        return None
+    term = terms.parse_term()
+    span = cursor.since(start)
+    match term:
+        case None:
+            pass
+        case Var():
+            return Package((term.name,), span, (term,))
+        case Ref(head=Var() as head):
+            if _all_strings(cursor, term):
+                return Package((head.name, *_strings(term)), span, (head, *term.args))
+        case Ref():
+            name = value_name(term.head)
+            cursor.error(f"unexpected {name} token: expecting var", term.head.span)
+        case _:
+            cursor.illegal()
+    return None
+
+
+def _all_strings(cursor: Cursor, ref: Ref) -> bool:
+    for term in ref.args:
+        if not (isinstance(term, Scalar) and isinstance(term.value, str)):
+            cursor.error(f"unexpected {value_name(term)} token: expecting string", term.span)
+            return False
+    return True
+
+
+def parse_import(cursor: Cursor, terms: TermProductions) -> Import | None:
+    """import = "import" ref [ "as" var ]"""
+    if cursor.kind != "import":
+        return None
+    start = cursor.token.start
+    if not _start_path(cursor):
+        return None
+    path = _parse_path(cursor, terms)
+    if path is None:
+        return None
+    head = path.head if isinstance(path, Ref) else path
+    if not (isinstance(head, Var) and head.name in _ROOTS):
+        cursor.hint("if this is unexpected, try updating OPA")
+        roots = ", ".join(_ROOTS)
+        message = f"unexpected import path, must begin with one of: {{{roots}}}"
+        cursor.error(f"{message}, got: {head.span.text}", path.span)
+        return None
+    if cursor.kind == "as":
+        return _parse_alias(cursor, terms, path, start)
+    last = path.args[-1] if isinstance(path, Ref) else path
+    name = last.value if isinstance(last, Scalar) else head.name
+    if head.name != "future" and name in cursor.ref_keywords:
+        message = f"unexpected import path, must not end with a keyword, got: {name}"
+        cursor.error(message, last.span)
+    return Import(path, None, cursor.since(start))
+
+
+def _parse_path(cursor: Cursor, terms: TermProductions) -> Ref | Var | None:
+    # In `import future.keywords.in` the last name is not a keyword even if it already is one.
+    with cursor.with_keywords(cursor.keywords - (FUTURE_KEYWORDS - KEYWORDS)):
+        term = terms.parse_term()
+    if isinstance(term, Var):
+        return term
+    if isinstance(term, Ref):
+        return term if _all_strings(cursor, term) else None
+    cursor.error("expected path")
+    return None
+
+
+def _parse_alias(
+    cursor: Cursor, terms: TermProductions, path: Ref | Var, start: int
+) -> Import | None:
+    cursor.scan()
+    if cursor.kind == IDENT:
+        alias = terms.parse_term()
+        if is_variable(alias):
+            return Import(path, alias.name, cursor.since(start))
+    cursor.illegal("expected var")
+    return None
+
+
+def use_import(cursor: Cursor, imported: Import) -> None:
+    """Let an import of keywords take effect."""
+    path = imported.path
+    root = path.head if isinstance(path, Ref) else path
+    names = _strings(path) if isinstance(path, Ref) else ()
+    match root:
+        case Var(name="rego"):
+            _use_rego(cursor, imported, names)
+        case Var(name="future"):
+            _use_future(cursor, imported, names)
+
+
+def _use_rego(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
+    if names != ("v1",):
+        path = ".".join(("rego", *names))
+        message = f"invalid import `{path}`, must be `rego.v1`"
+        cursor.error(message, imported.path.span)
+    elif cursor.dialect.v0:
+        if imported.alias is not None:
+            cursor.error("`rego` imports cannot be aliased", imported.path.span)
+            return
+        cursor.dialect.v1 = True
+        cursor.keywords |= V1_KEYWORDS
+
+
+def _use_future(cursor: Cursor, imported: Import, names: tuple[str, ...]) -> None:
+    span = imported.path.span
+    if not names or names[0] != "keywords":
+        cursor.error("invalid import, must be `future.keywords`", span)
+    elif imported.alias is not None:
+        cursor.error("`future` imports cannot be aliased", span)
+    elif len(names) == 2 and names[1] not in FUTURE_KEYWORDS:
+        known = " ".join(sorted(FUTURE_KEYWORDS))
+        cursor.error(f"unexpected keyword, must be one of [{known}]", span)
+    elif len(names) == 2:
+        cursor.keywords |= {names[1], "in"} if names[1] == "every" else {names[1]}
+    else:
+        cursor.keywords |= FUTURE_KEYWORDS
+    if names[1:] == ("not",):
+        cursor.dialect.composite_not = True
+
+
+def _strings(ref: Ref) -> tuple[str, ...]:
+    return tuple([str(a.value) for a in ref.args if isinstance(a, Scalar)])

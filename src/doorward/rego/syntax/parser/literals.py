@@ -1,0 +1,69 @@
+"""Numbers, strings and constants: the tokens that are values by themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from doorward.rego.numbers import parse_literal
+from doorward.rego.syntax.lexer import NUMBER
+from doorward.rego.syntax.nodes import Scalar
+from doorward.rego.syntax.parser.cursor import Cursor
+
+__all__ = ["parse_constant", "parse_number", "parse_string", "plain_text"]
+
+_FAR_TOO_BIG: Final = re.compile(r"[eE][+-]?\d{10}")
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
+
+
+def parse_constant(cursor: Cursor) -> Scalar:
+    """constant = "true" | "false" | "null" """
+    return Scalar(_CONSTANTS[cursor.kind], cursor.here())
+
+
+def parse_number(cursor: Cursor) -> Scalar | None:
+    """number = [ "-" ] [ "." ] digits"""
+    start = cursor.token.start
+    prefix = ""
+    for mark, expected in (("-", (NUMBER, ".")), (".", (NUMBER,))):
+        if cursor.kind == mark:
+            prefix += mark
+            cursor.scan()
+            if cursor.kind not in expected:
+                cursor.illegal("expected number")
+                return None
+    text = cursor.token.text
+    if not prefix.endswith(".") and text[0] == "0" and text[1:2] not in ("", ".", "e", "E"):
+        cursor.illegal("expected number without leading zero")
+        return None
+    try:
+        value = parse_literal(prefix + text)
+    except ValueError:
+        if _FAR_TOO_BIG.search(text):
+            cursor.illegal("invalid float")
+        else:
+            cursor.error("number too big")
+        return None
+    return Scalar(value, cursor.through(start))
+
+
+def parse_string(cursor: Cursor) -> Scalar | None:
+    """string = '"' { character | escape } '"' | "`" { character } "`" """
+    text = cursor.token.text
+    raw = text[0] == "`"
+    value = plain_text(cursor, text[1:-1], "string literal", text, raw=raw)
+    return None if value is None else Scalar(value, cursor.here(), raw)
+
+
+def plain_text(cursor: Cursor, text: str, what: str, literal: str, *, raw: bool) -> str | None:
+    """What the inside of a string says; `what` is wrong with `literal` if it says nothing."""
+    if raw or "\\" not in text:
+        return text
+    try:
+        value: str = json.loads(f'"{text}"')
+    except ValueError:
+        cursor.error(f"illegal {what}: {literal}")
+        return None
+    return _LONE_SURROGATE.sub("\ufffd", value) if "\\u" in text else value

@@ -1,0 +1,31 @@
+"""How terms are named in OPA's texts, and which of them are variables."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from doorward.rego.syntax.nodes import Scalar, Term, Var
+
+__all__ = ["is_variable", "value_name"]
+
+
+def value_name(term: Term) -> str:
+    """What OPA's texts call the kind of a term."""
+    match term:
+        case Scalar(value=None):
+            return "null"
+        case Scalar(value=bool()):
+            return "boolean"
+        case Scalar(value=str()):
+            return "string"
+        case Scalar():
+            return "number"
+        case Var(name="input" | "data"):
+            return "ref"
+        case _:
+            return type(term).__name__.lower()
+
+
+def is_variable(term: Term | None) -> TypeGuard[Var]:
+    """Whether the term is a variable and not one of the documents `input` and `data`."""
+    return isinstance(term, Var) and term.name not in ("data", "input")

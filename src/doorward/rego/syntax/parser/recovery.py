@@ -1,0 +1,59 @@
+"""Going on behind a statement that cannot be read, for tools that want the rest.
+
+What looks like the next statement begins a line; what was passed over may have defined names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from doorward.rego.source import Source, Span
+from doorward.rego.syntax.lexer import IDENT, loose_tokens
+from doorward.rego.syntax.parser.cursor import Cursor
+
+__all__ = ["names_at", "skip_statement"]
+
+MAX_HEAD: Final = 500
+"""Characters of a line in which names are looked for."""
+
+_CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
+
+# What begins a statement where it stands at the beginning of a line: elsewhere it may be part of
+# one, as `else` and the conditions of a body that is not indented.
+_STATEMENT: Final = re.compile(
+    rf"(?:package|import|default)\b|(?!{_CONDITION.pattern})"
+    r"\w+(?:\.\w+|\[[^\]\n]*\])*(?:\([^)\n]*\))?\s*(?::=|=(?!=)|if\b|contains\b|\{)"
+)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+def skip_statement(cursor: Cursor, start: int) -> set[str]:
+    """Go from the statement at `start` to what looks like the next one; the names that are lost on
+    the way."""
+    lexer, text = cursor.lexer, cursor.source.text
+    lost = names_at(cursor.source, [lexer.span(start, start)])
+    cursor.depth, cursor.hints = 0, ()
+    for token in loose_tokens(lexer, lexer.after(start)):
+        if token.start <= start or text[token.start - 1] != "\n":
+            continue
+        if token.kind == IDENT and _STATEMENT.match(text, token.start):
+            cursor.end = token.start
+            cursor.move_to(token)
+            return lost
+        lost |= names_at(cursor.source, [lexer.span(token.start, token.end)])
+    cursor.end = len(text)
+    cursor.move_to(lexer.after(cursor.end))
+    return lost
+
+
+def names_at(source: Source, spans: Iterable[Span]) -> set[str]:
+    """The names in the first lines of statements, up to their bodies."""
+    names: set[str] = set()
+    for span in spans:
+        start = source.text.rfind("\n", 0, span.start) + 1
+        line = source.text[start : start + MAX_HEAD].partition("\n")[0]
+        if not _CONDITION.match(line):
+            names.update(_NAME.findall(re.split(r"\bif\b|[{=]", line, maxsplit=1)[0]))
+    return names

@@ -1,0 +1,277 @@
+"""Terms: operands by the token that begins them, and the operators between them.
+
+What was read once is not read again: a term is remembered by where it starts until the next
+statement, so that going back costs nothing. Which production reads an operand is a table by kind
+of token (`operands`); `grammar` fills it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from doorward.rego.errors import Diagnostic
+from doorward.rego.syntax.keywords import LOGICAL
+from doorward.rego.syntax.lexer import IDENT
+from doorward.rego.syntax.nodes import Call, Ref, Scalar, Term, Var
+from doorward.rego.syntax.parser.cursor import ANY_KEYWORD, Cursor, State, TooDeep
+from doorward.rego.syntax.parser.references import SUFFIXES, parse_ref
+
+__all__ = ["AFTER_TERM", "Operand", "Terms", "parse_operator", "parse_var"]
+
+Operand: TypeAlias = Callable[[], Term | None]
+"""Reads the operand that the current token begins; None after noting an error."""
+
+_OPERATORS: Final = {
+    "==": ("equal", 1),
+    "!=": ("neq", 1),
+    "<": ("lt", 1),
+    ">": ("gt", 1),
+    "<=": ("lte", 1),
+    ">=": ("gte", 1),
+    "|": ("or", 2),
+    "&": ("and", 3),
+    "+": ("plus", 4),
+    "-": ("minus", 4),
+    "*": ("mul", 5),
+    "/": ("div", 5),
+    "%": ("rem", 5),
+}
+_RELATION: Final = 1
+_TIGHTEST: Final = 5
+AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
+"""What shows that a term goes on."""
+_MEMBERSHIP: Final = ANY_KEYWORD | {","}
+"""What `in` or its second operand can begin with, or a keyword that is a name here."""
+
+
+def parse_var(cursor: Cursor) -> Var:
+    """var = name | "_" """
+    name = cursor.token.text
+    return Var(cursor.wildcard() if name == "_" else name, cursor.here())
+
+
+def parse_operator(cursor: Cursor, name: str) -> Ref:
+    """Step over an infix operator: the built-in `name`, where it stands."""
+    span = cursor.here()
+    cursor.scan()
+    return Ref(Var(name, span), (), span)
+
+
+class Terms:
+    """The productions of terms. Each returns None after noting an error.
+
+    `operands`: the production of each kind of token that can begin an operand, beside names and
+    parentheses, which are read here.
+    """
+
+    def __init__(self, cursor: Cursor, operands: Mapping[str, Operand]) -> None:
+        self.cursor = cursor
+        self._operands: dict[str, Operand] = {
+            **operands,
+            IDENT: self._parse_name,
+            "contains": self._parse_name,
+            "(": self._parse_parentheses,
+            **dict.fromkeys(LOGICAL, self._parse_logical_name),
+        }
+        self._known: dict[int, tuple[Term | None, State, tuple[Diagnostic, ...]]] = {}
+        """Terms read before, by where they start."""
+        self._starts: list[int] = []
+        """The keys of `_known`, ascending."""
+
+    def add_operand(self, kind: str, parse: Operand) -> None:
+        """Let tokens of `kind` begin an operand that `parse` reads."""
+        self._operands[kind] = parse
+
+    def forget(self) -> None:
+        """Drop what is kept for going back."""
+        self._known.clear()
+        self._starts.clear()
+
+    # Infix operators
+
+    def parse_infix(self, *, key_value: bool = True) -> Term | None:
+        """term-infix = relation { [ "," relation ] "in" relation }
+
+        In lists (`key_value` false) a comma separates items and never belongs to `in`.
+        """
+        start = self.cursor.token.start
+        left = self._parse_operators(_RELATION)
+        if left is None or self.cursor.kind not in _MEMBERSHIP:
+            return left
+        return self._parse_memberships(left, start, key_value=key_value)
+
+    def continue_infix(self, first: Term, start: int, *, key_value: bool = True) -> Term:
+        """The same, where its first term, at offset `start`, was read already."""
+        left = self._continue_operators(first, start, _RELATION)
+        return self._parse_memberships(left, start, key_value=key_value)
+
+    def _parse_memberships(self, left: Term, start: int, *, key_value: bool) -> Term:
+        cursor = self.cursor
+        depth = cursor.depth
+        while (call := self._parse_member(left, start, key_value=key_value)) is not None:
+            left = call
+            cursor.enter()
+            if cursor.kind != "in":
+                break
+        cursor.depth = depth
+        return left
+
+    def _parse_member(self, left: Term, start: int, *, key_value: bool) -> Call | None:
+        cursor = self.cursor
+        if key_value and cursor.kind == ",":
+            state = cursor.save()
+            cursor.scan()
+            middle = self._parse_operators(_RELATION)
+            if middle is not None and cursor.kind == "in":
+                operator = self._member("member_3")
+                right = self._parse_operators(_RELATION)
+                if right is not None:
+                    args = (left, middle, right)
+                    return Call(operator, args, cursor.call_span(left.span, start), infix=True)
+            cursor.restore(state)
+        cursor.take_ref_keyword()
+        if cursor.kind != "in":
+            return None
+        operator = self._member("member_2")
+        right = self._parse_operators(_RELATION)
+        if right is None:
+            return None
+        return Call(operator, (left, right), cursor.call_span(left.span, start), infix=True)
+
+    def _member(self, name: str) -> Ref:
+        span = self.cursor.here()
+        self.cursor.scan()
+        return Ref(Var("internal", span), (Scalar(name, span),), span)
+
+    def _parse_operators(self, loosest: int) -> Term | None:
+        """relation = or { ( "==" | "!=" | "<" | ">" | "<=" | ">=" ) or }
+        or = and { "|" and }; and = sum { "&" sum }; sum = product { ( "+" | "-" ) product }
+        product = term { ( "*" | "/" | "%" ) term }
+        """
+        start = self.cursor.token.start
+        left = self.parse_term()
+        if left is None or self.cursor.kind not in _OPERATORS:
+            return left
+        return self._continue_operators(left, start, loosest)
+
+    def _continue_operators(self, left: Term, start: int, loosest: int) -> Term:
+        cursor = self.cursor
+        links = 0
+        tightest = _TIGHTEST
+        while (operator := _OPERATORS.get(cursor.kind)) is not None:
+            name, level = operator
+            if not loosest <= level <= tightest:
+                break
+            function = parse_operator(cursor, name)
+            right = self.parse_term() if level == _TIGHTEST else self._parse_operators(level + 1)
+            if right is None:
+                tightest = level - 1
+                continue
+            left = Call(function, (left, right), cursor.call_span(left.span, start), infix=True)
+            tightest = level
+            links += 1
+            if links > cursor.max_links:
+                cursor.error(f"more than {cursor.max_links} operators follow each other")
+                raise TooDeep(cursor.errors)
+        return left
+
+    # Terms
+
+    def parse_term(self) -> Term | None:
+        """term = ( scalar | template | var | array | set | object | comprehension
+        | "(" term-infix ")" ) { "." name | "[" term-infix "]" | "(" [ terms ] ")" }
+        """
+        cursor = self.cursor
+        start = cursor.token.start
+        depth = cursor.depth
+        known = self._known.get(start)
+        if known is not None:
+            term, after, errors = known
+            cursor.restore(after)
+            cursor.errors[:] = errors
+            cursor.depth = depth
+            return term
+        cursor.enter()
+        if cursor.kind == "-" and self._next_is_name():
+            term = self._parse_minus()
+        else:
+            parse = self._operands.get(cursor.kind)
+            if parse is None:
+                cursor.illegal()
+                term = None
+            else:
+                term = parse()
+            if term is not None and cursor.scan_tight() and cursor.kind in SUFFIXES:
+                term = parse_ref(cursor, self, term, start)
+        cursor.depth = depth
+        kind = type(term)
+        # Scalars and variables are read again faster than they are remembered.
+        if kind is not Var and kind is not Scalar:
+            self._remember(start, term)
+        return term
+
+    def _remember(self, start: int, term: Term | None) -> None:
+        # What was read inside this term is of no more use, and would be wrong if the term is read
+        # again as something else (`{` may begin a set or a body).
+        known, starts = self._known, self._starts
+        while starts and starts[-1] >= start:
+            del known[starts.pop()]
+        starts.append(start)
+        known[start] = (term, self.cursor.save(), tuple(self.cursor.errors))
+
+    def _next_is_name(self) -> bool:
+        following = self.cursor.peek()
+        return following.kind == IDENT and following.text not in self.cursor.keywords
+
+    def _parse_minus(self) -> Term | None:
+        """minus = "-" term, where the term starts with a name; it means `0 - term`."""
+        cursor = self.cursor
+        start = cursor.token.start
+        zero = Scalar(0, cursor.lexer.span(start, start))
+        operator = parse_operator(cursor, "minus")
+        term = self.parse_term()
+        if term is None:
+            return None
+        return Call(operator, (zero, term), cursor.since(start), infix=True)
+
+    def _parse_name(self) -> Var:
+        return parse_var(self.cursor)
+
+    def _parse_logical_name(self) -> Var | None:
+        """`and(…)` and `or(…)` are calls where the words are keywords, too."""
+        if self.cursor.peek_tight() == "(":
+            return parse_var(self.cursor)
+        self.cursor.illegal()
+        return None
+
+    def _parse_parentheses(self) -> Term | None:
+        """ "(" term-infix ")" """
+        cursor = self.cursor
+        start = cursor.token.start
+        cursor.scan()
+        term = self.parse_infix()
+        if term is None:
+            return None
+        if cursor.kind != ")":
+            cursor.error("non-terminated expression")
+            return None
+        return replace(term, span=replace(term.span, start=start, end=cursor.token.end))
+
+    # Lists of terms
+
+    def parse_list(self, end: str, items: list[Term]) -> list[Term] | None:
+        """terms = [ term-infix { "," term-infix } [ "," ] ] end"""
+        cursor = self.cursor
+        while cursor.kind != end:
+            term = self.parse_infix(key_value=False)
+            if term is None:
+                return None
+            items.append(term)
+            if cursor.kind == ",":
+                cursor.scan()
+            elif cursor.kind != end:
+                cursor.illegal(f'expected "," or "{end}"')
+                return None
+        return items

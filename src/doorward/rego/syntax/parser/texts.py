@@ -1,0 +1,216 @@
+"""The ways to parse a text: a module, what can be read of one, a query, an import, a term.
+
+The grammar is OPA's, its errors too. Nothing here knows what names mean; which names are
+built-ins' is told by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
+from doorward.rego.source import Source, Span
+from doorward.rego.syntax.annotations import Statement, annotate, read_annotations
+from doorward.rego.syntax.hints import add_hints
+from doorward.rego.syntax.lexer import EOF
+from doorward.rego.syntax.nodes import (
+    And,
+    Annotations,
+    Body,
+    Comment,
+    Every,
+    Import,
+    Module,
+    Not,
+    Or,
+    SomeDecl,
+    SomeIn,
+    Term,
+)
+from doorward.rego.syntax.parser.cursor import MAX_QUERY_LINKS, TOO_DEEP, Cursor, TooDeep
+from doorward.rego.syntax.parser.grammar import Grammar
+from doorward.rego.syntax.parser.imports import parse_import as parse_import_statement
+from doorward.rego.syntax.parser.recovery import names_at, skip_statement
+from doorward.rego.syntax.parser.statements import Statements, parse_query_text
+
+__all__ = [
+    "MAX_ERRORS",
+    "Parsed",
+    "parse_import",
+    "parse_module",
+    "parse_query",
+    "parse_term",
+    "parse_what_can_be",
+]
+
+MAX_ERRORS: Final = 10
+"""How many errors one parse reports."""
+
+
+class Parsed(NamedTuple):
+    """What can be read of a text: the statements that are well-formed, and all errors.
+
+    `module` is None without a package. `lost` are the names that the rest may have defined: what
+    is said of them elsewhere may be wrong.
+    """
+
+    module: Module | None
+    errors: tuple[Diagnostic, ...]
+    lost: frozenset[str]
+
+
+def parse_module(
+    source: Source,
+    *,
+    v0: bool = False,
+    annotations: bool = False,
+    builtins: Container[str] = (),
+) -> Module:
+    """The module that a policy text is; ParseError if it is none.
+
+    METADATA comments are read, and refused if wrong, only with `annotations`. `builtins` are the
+    names that a rule without a body must not have.
+    """
+    with _depth_guarded():
+        cursor = Cursor(source, v0=v0, builtins=builtins)
+        statements = Statements(cursor)
+        while cursor.kind != EOF and statements.parse_statement():
+            pass
+        comments = cursor.lexer.comment_nodes()
+        notes: list[Annotations] = []
+        if annotations:
+            notes, faults = read_annotations(comments, parse_term)
+            cursor.errors.extend(faults)
+        _stop(cursor.errors, source, statements.start)
+        if statements.is_empty:
+            _stop([_no_statement(source)], source)
+        _stop(statements.late_errors(), source, statements.start)
+        return _module(statements, comments, notes)
+
+
+def parse_what_can_be(source: Source, *, v0: bool = False, builtins: Container[str] = ()) -> Parsed:
+    """What can be read of a policy text. METADATA comments are not."""
+    try:
+        return _parse_what_can_be(source, v0=v0, builtins=builtins)
+    except RecursionError:
+        return Parsed(None, (Diagnostic(PARSE_ERROR, TOO_DEEP),), frozenset())
+
+
+def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) -> Parsed:
+    cursor = Cursor(source, v0=v0, builtins=builtins)
+    statements = Statements(cursor)
+    errors: list[Diagnostic] = []
+    lost: set[str] = set()
+    while cursor.kind != EOF:
+        start = cursor.token.start
+        complete = _try_statement(statements)
+        if complete and not cursor.errors:
+            continue
+        # Which bracket is open is looked for up to the end of the text.
+        few = len(errors) < MAX_ERRORS
+        errors += add_hints(source, cursor.errors, start if few else None)
+        cursor.errors = []
+        if not complete:
+            lost |= skip_statement(cursor, start)
+    if statements.is_empty:
+        errors += add_hints(source, [_no_statement(source)])
+    errors += add_hints(source, statements.late_errors(), None)
+    lost |= names_at(source, statements.unread)
+    errors.sort(key=lambda error: error.span.start)
+    comments = cursor.lexer.comment_nodes()
+    module = _module(statements, comments, []) if statements.packages else None
+    return Parsed(module, tuple(errors), frozenset(lost))
+
+
+def _try_statement(statements: Statements) -> bool:
+    cursor = statements.cursor
+    keywords = cursor.keywords
+    try:
+        if statements.parse_statement():
+            return True
+    except TooDeep:
+        pass
+    cursor.keywords = keywords
+    statements.grammar.bodies.forget()
+    return False
+
+
+def parse_query(source: Source, *, v0: bool = False) -> Body:
+    """The expressions of a query, () for an empty text; ParseError if it is not a query."""
+    with _depth_guarded():
+        cursor = Cursor(source, v0=v0, max_links=MAX_QUERY_LINKS)
+        exprs, other = parse_query_text(cursor)
+        _stop(cursor.errors, source)
+        if other:
+            _stop([Diagnostic("", f"expected body but got *ast.{other}")], source)
+        return exprs
+
+
+def parse_import(source: Source, *, v0: bool = False) -> Import:
+    """The import that a text is; ParseError if it is none."""
+    with _depth_guarded():
+        cursor = Cursor(source, v0=v0)
+        imported = parse_import_statement(cursor, Grammar(cursor).terms)
+        if (imported is None or cursor.kind != EOF) and not cursor.errors:
+            cursor.illegal("expected import")
+        _stop(cursor.errors, source)
+        assert imported is not None, "without an error there is one"
+        return imported
+
+
+def parse_term(source: Source | str) -> Term:
+    """The single term that a text is; ParseError if it is none."""
+    if isinstance(source, str):
+        source = Source("", source)
+    body = parse_query(source)
+    if len(body) == 1 and not body[0].negated and not body[0].withs:
+        term = body[0].term
+        if not isinstance(term, SomeDecl | SomeIn | Every | Not | And | Or):
+            return term
+    span = body[0].span if body else Span(source, 0, 0, 0, 0)
+    raise ParseError([Diagnostic(PARSE_ERROR, "expected exactly one term", span)])
+
+
+@contextmanager
+def _depth_guarded() -> Iterator[None]:
+    """Text that nests too deeply for us is an error like any other."""
+    try:
+        yield
+    except TooDeep as stop:
+        raise ParseError(stop.errors) from None
+    except RecursionError:
+        # The caller's own stack left less room than the limit counts on.
+        raise ParseError([Diagnostic(PARSE_ERROR, TOO_DEEP)]) from None
+
+
+def _module(
+    statements: Statements, comments: tuple[Comment, ...], notes: list[Annotations]
+) -> Module:
+    rules = [draft.build() for draft in statements.drafts]
+    packages, imports, cursor = statements.packages, statements.imports, statements.cursor
+    if notes:
+        positions: list[Statement] = [*packages, *imports, *rules]
+        positions.sort(key=lambda s: s.span.start)
+        notes, rules, faults = annotate(notes, positions, rules)
+        _stop(faults, cursor.source, statements.start)
+    return Module(
+        packages[0],
+        tuple(imports),
+        tuple(rules),
+        comments=comments,
+        annotations=tuple(notes),
+        v1=cursor.dialect.v1,
+        span=cursor.lexer.span(0, len(cursor.source.text)),
+    )
+
+
+def _no_statement(source: Source) -> Diagnostic:
+    return Diagnostic(PARSE_ERROR, "empty module", Span(source, 0, 0, 0, 0))
+
+
+def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
+    """ParseError with `errors`, if there are any; brackets before `statement` are closed."""
+    if errors:
+        raise ParseError(add_hints(source, errors[:MAX_ERRORS], statement))
