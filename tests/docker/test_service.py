@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from tests.waiting import PATIENCE, wait_until
 from doorward.cli.docker import command
 from doorward.docker.certificates import issue_client, issue_server, make_authority
 from doorward.docker.daemon import call_plugin
-from doorward.docker.units import service_unit, socket_unit
+from doorward.docker.units import decisions_unit, service_unit, socket_unit
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `image.list`\n"
 SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
@@ -250,11 +251,42 @@ def test_doctor_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
     assert result.output.count("->") >= 4
 
 
+SOCKET = "/run/docker/plugins/doorward.sock"
+PROGRAM = "/opt/doorward/bin/doorward"
+POLICIES = "/etc/doorward/docker"
+PLUGIN = [PROGRAM, "docker", "serve", "--socket", SOCKET, "--policy", POLICIES]
+UNITS = {
+    "doorward-doorward.socket": socket_unit("doorward", SOCKET),
+    "doorward-doorward.service": service_unit("doorward", PLUGIN),
+    "doorward-decisions.service": decisions_unit(
+        [PROGRAM, "run", "--server", "--addr=127.0.0.1:8181", POLICIES]
+    ),
+}
+
+
 def test_shipped_units_are_those_of_the_installer(root: Path) -> None:
     folder = root / "deploy/systemd"
-    socket_path = "/run/docker/plugins/doorward.sock"
-    assert (folder / "doorward-doorward.socket").read_text() == socket_unit("doorward", socket_path)
-    program = ["/opt/doorward/bin/doorward", "docker", "serve", "--socket", socket_path]
-    program += ["--policy", "/etc/doorward/docker"]
-    expected = service_unit("doorward", program)
-    assert (folder / "doorward-doorward.service").read_text() == expected
+    assert {path.name: path.read_text() for path in folder.glob("*.*")} == UNITS
+
+
+def test_units_are_what_systemd_takes(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("`systemd-analyze` is missing")
+    for name, text in UNITS.items():
+        # It looks for the program that a unit starts.
+        (tmp_path / name).write_text(text.replace(PROGRAM, "/bin/true"))
+    files = [str(tmp_path / name) for name in UNITS]
+    done = subprocess.run([program, "verify", *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_shipped_policies_are_copied_to_be_edited(tmp_path: Path) -> None:
+    folder = tmp_path / "etc" / "docker"
+    result = run("policies", str(folder))
+    assert result.return_value == 0
+    assert (folder / "data.json").exists()
+    assert "is in its data.json" in result.output
+    (folder / "data.json").write_text("{}")
+    assert "exists already" in str(run("policies", str(folder)).exception)
+    assert (folder / "data.json").read_text() == "{}"

@@ -66,11 +66,18 @@ def test_service_manager_is_told_of_each_state(
         # Whoever is told READY may ask at once.
         assert manager.receive() == ["READY=1", f"STATUS=Serves {tmp_path}/p.sock"]
         assert call_plugin(str(tmp_path / "p.sock"), "/Plugin.Activate") == ACTIVE
-        assert [manager.receive() for _ in range(3)] == [["WATCHDOG=1"]] * 3
+        serves = ["WATCHDOG=1", f"STATUS=Serves {tmp_path}/p.sock"]
+        assert [manager.receive() for _ in range(3)] == [serves] * 3
+        policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
+        while (state := manager.receive()) == serves:
+            pass
+        assert state[0] == "WATCHDOG=1"
+        assert state[1].startswith("STATUS=Broken policies, older ones decide: ")
+        assert "rego_parse_error" in state[1]
     finally:
         process.terminate()
     states = [manager.receive()]
-    while states[-1] == ["WATCHDOG=1"]:
+    while "WATCHDOG=1" in states[-1]:
         states.append(manager.receive())
     assert states[-1] == ["STOPPING=1"]
     assert process.wait(PATIENCE) == 0
@@ -227,17 +234,18 @@ def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path
 SILENT = """
 import os, signal, socket, sys, time
 
-from doorward.docker.notify import NOTIFY_FD, READY, Notifier
+from doorward.docker.notify import READY, Notifier
 from doorward.docker.watchdog import SIGNALS, Watchdog
 
-if NOTIFY_FD in os.environ:
-    Notifier().send(READY)
-    print(os.getpid(), flush=True)
-    time.sleep(3600)
 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
-sys.exit(Watchdog(listener, [sys.executable, *sys.orig_argv[1:]]).run())
+code = Watchdog(listener).run()
+if code is None:
+    Notifier().send(READY)
+    print(os.getpid(), flush=True)
+    time.sleep(3600)
+sys.exit(code)
 """
 
 

@@ -22,7 +22,7 @@ from doorward.docker.plugin import PluginOptions
 from doorward.docker.remote import RemotePdp, UrlError
 from doorward.docker.replay import ReplayError, replay
 from doorward.docker.server import LISTEN_FD, BindError
-from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind, command_line
+from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind
 from doorward.docker.watchdog import Watchdog
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
@@ -81,7 +81,9 @@ def serve(**given: Any) -> int:
         if given["watchdog"] and NOTIFY_FD not in os.environ:
             listener, ours = bind(options)
             has_served = LISTEN_FD in os.environ  # then a plugin became the watchdog
-            return Watchdog(listener, command_line(), unlink=ours, has_served=has_served).run()
+            code = Watchdog(listener, unlink=ours, has_served=has_served).run()
+            if code is not None:
+                return code
         service = Service(options)
     except (BindError, AuditLogError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
@@ -219,6 +221,22 @@ def uninstall_(**given: Any) -> int:
 
     try:
         uninstall(_installation(given), click.echo, dry_run=given["dry_run"])
+    except DaemonError as error:
+        raise click.ClickException(str(error)) from None
+    return 0
+
+
+@command.command("policies")
+@click.argument("folder", type=click.Path(path_type=Path))
+def policies(folder: Path) -> int:
+    """Copy the shipped policies to FOLDER; who may do what is in the data.json there."""
+    from doorward.docker.daemon import DaemonError
+    from doorward.docker.installer import copy_pack
+
+    if folder.exists():
+        raise click.ClickException(f"{folder} exists already")
+    try:
+        copy_pack(folder, click.echo)
     except DaemonError as error:
         raise click.ClickException(str(error)) from None
     return 0

@@ -218,7 +218,7 @@ def copy_pack(folder: Path, say: Say) -> None:
         shutil.copytree(PACK, folder)
     except OSError as error:
         raise DaemonError(f"{folder}: {(error.strerror or 'failed').lower()}") from None
-    say(f"the policies are in {folder}; who may do what stands in its data.json")
+    say(f"the policies are in {folder}; who may do what is in its data.json")
 
 
 def _show_plan(wanted: Installation, say: Say) -> None:

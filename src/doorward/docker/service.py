@@ -39,7 +39,7 @@ from doorward.docker.trial import why_undecided
 from doorward.docker.units import INSTANCE
 from doorward.edge import Edge, counts, repeat
 
-__all__ = ["SIGNALS", "Service", "ServiceOptions", "bind", "command_line"]
+__all__ = ["SIGNALS", "Service", "ServiceOptions", "bind"]
 
 _ORPHANED: Final = signal.SIGUSR1
 """What this process sends itself when its watchdog has ended."""
@@ -99,6 +99,7 @@ class Service:
         self._notifier = Notifier()
         self._ended = threading.Event()
         self._listener, ours = bind(options)
+        self._serving = f"Serves {self._listener.getsockname()}"
         self._server = PluginServer(
             self._listener,
             self.answer,
@@ -157,7 +158,7 @@ class Service:
         `SIGNALS` must have been blocked before this was made, since its threads take no signals.
         """
         # Before the first answer: who has one may rely on being restarted. Calls wait meanwhile.
-        self._notifier.send(READY, f"STATUS=Serves {self._listener.getsockname()}")
+        self._notifier.send(READY, f"STATUS={self._serving}")
         self.start()
         interval = watchdog_seconds()
         if interval is not None:
@@ -184,7 +185,10 @@ class Service:
             return False
         if self._server.is_stuck:
             return True
-        if not self._notifier.send(WATCHDOG) and self._notifier.watched:
+        broken = self.status().broken
+        text = f"Broken policies, older ones decide: {broken}" if broken else self._serving
+        sent = self._notifier.send(WATCHDOG, "STATUS=" + " ".join(text.split())[:1000])
+        if not sent and self._notifier.watched:
             if self._notifier.orphaned:
                 os.kill(os.getpid(), _ORPHANED)
                 return False
@@ -200,18 +204,13 @@ class Service:
         self._listener.set_inheritable(True)
         environment = {**os.environ, LISTEN_FD: str(self._listener.fileno())}
         del environment[NOTIFY_FD]
-        os.execve(sys.executable, command_line(), environment)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
     def close(self) -> None:
         self._server.close()
         self._decider.close()
         self._audit.close()
         self._notifier.close()
-
-
-def command_line() -> list[str]:
-    """How this process was started."""
-    return [sys.executable, *sys.orig_argv[1:]]
 
 
 def _protecting(options: ServiceOptions) -> PluginOptions:

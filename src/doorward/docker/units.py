@@ -27,6 +27,7 @@ __all__ = [
     "Process",
     "Supervisor",
     "Systemd",
+    "decisions_unit",
     "has_systemd",
     "service_unit",
     "socket_unit",
@@ -142,6 +143,41 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 CapabilityBoundingSet=CAP_DAC_READ_SEARCH
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def decisions_unit(command: Sequence[str]) -> str:
+    """The text of a unit for a decision point on this machine, which the plugin asks."""
+    return f"""\
+[Unit]
+Description=Doorward decision point for Docker
+Documentation=https://www.openpolicyagent.org/docs/latest/rest-api/
+After=network.target
+# The plugin denies until this answers.
+Before=docker.service
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={shlex.join(command)}
+Restart=always
+RestartSec=200ms
+TimeoutStopSec=15
+DynamicUser=yes
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictRealtime=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+CapabilityBoundingSet=
 
 [Install]
 WantedBy=multi-user.target

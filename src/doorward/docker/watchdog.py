@@ -12,13 +12,12 @@ does not run, it must not conclude that the other one does not.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -50,32 +49,31 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Runs `program` on `listener` until a signal ends both."""
+    """Runs the plugin on `listener` until a signal ends both."""
 
     def __init__(
-        self,
-        listener: socket.socket,
-        program: Sequence[str],
-        *,
-        unlink: bool = True,
-        has_served: bool = False,
+        self, listener: socket.socket, *, unlink: bool = True, has_served: bool = False
     ) -> None:
         self._listener = listener
         # The kernel names the process that called this last as the one that listens.
         listener.listen(BACKLOG)
-        self._program = list(program)
         self._has_served = has_served
         name = listener.getsockname()
         self._inode = os.stat(name).st_ino if unlink and isinstance(name, str) else 0
 
-    def run(self) -> int:
+    def run(self) -> int | None:
         """Serve until SIGTERM or SIGINT; SIGHUP is handed on. `SIGNALS` must be blocked.
 
-        The exit code: that of a plugin that ends before it has answered once, or 0.
+        Returns None in a new process, which is to be the plugin: nothing has to be loaded there
+        again. In this process, the exit code: of a plugin that ends before it has served, or 0.
         """
+        gc.collect()
+        gc.freeze()
         pause = FIRST_PAUSE
         while True:
-            plugin = _Plugin(self._program, self._listener)
+            plugin = _Plugin(self._listener)
+            if plugin.pid == 0:
+                return None
             ended_by_signal = self._watch(plugin)
             self._has_served = self._has_served or plugin.is_ready
             if ended_by_signal:
@@ -148,30 +146,23 @@ class Watchdog:
 
 
 class _Plugin:
-    """One process of the plugin, and what it said of itself."""
+    """One process of the plugin, and what it said of itself. In that process `pid` is 0."""
 
-    def __init__(self, program: Sequence[str], listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         ours.settimeout(ROUND)
         self._signs = ours
         self.is_ready = False
         self.rounds = 0
         self._silent = self._stopped = 0
-        environment = {
-            **_without_systemd(os.environ),
-            NOTIFY_FD: str(theirs.fileno()),
-            LISTEN_FD: str(listener.fileno()),
-            "WATCHDOG_USEC": str(int(ROUND * SILENCE * 1e6)),
-        }
-        with theirs:
-            self._process = subprocess.Popen(
-                program,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                pass_fds=[theirs.fileno(), listener.fileno()],
-                # What stops or ends our whole group must not take the plugin with it.
-                start_new_session=True,
-            )
+        self._code: int | None = None
+        # This process has one thread, so that the other one finds every lock free.
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            _prepare(theirs.detach(), listener.detach())
+        else:
+            theirs.close()
 
     def wait(self) -> None:
         """Wait for a sign of life, for one round at most."""
@@ -193,39 +184,53 @@ class _Plugin:
     @property
     def problem(self) -> str:
         """Why the process has to be replaced, or ""."""
-        code = self._process.poll()
-        if code is not None:
-            return f"it ended with {code}"
+        if self._poll() is not None:
+            return f"it ended with {self._code}"
         if self._stopped >= STOPPED:
             return "it is stopped"
         if self._silent >= (SILENCE if self.is_ready else START):
             return "it gives no sign of life"
         return ""
 
+    def _poll(self) -> int | None:
+        """The exit code of the process; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
     def _is_stopped(self) -> bool:
         try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+            text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
             return False  # `poll` says that it has ended
         return text.rpartition(")")[2].split()[0] == "T"
 
     def send(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        if self._poll() is None:
+            os.kill(self.pid, number)
 
     def end(self, grace: float = 0.0) -> int:
         """End the process, at once or within `grace` seconds; its exit code."""
         if grace:
             self.send(signal.SIGTERM)
             self.send(signal.SIGCONT)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(grace)
-        self._process.kill()
+            until = time.monotonic() + grace
+            while self._poll() is None and time.monotonic() < until:
+                time.sleep(0.02)
+        self.send(signal.SIGKILL)
         self._signs.close()
-        return self._process.wait()
+        while (code := self._poll()) is None:
+            time.sleep(0.002)
+        return code
 
 
-def _without_systemd(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a process that this one watches, and nobody else."""
-    names = ("NOTIFY_SOCKET", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-    return {name: value for name, value in environment.items() if name not in names}
+def _prepare(notify: int, listen: int) -> None:
+    """Make this process one that is watched: by its watchdog, and nobody else."""
+    # What stops or ends the group of the watchdog must not take the plugin with it.
+    os.setsid()
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(name, None)
+    os.environ[NOTIFY_FD] = str(notify)
+    os.environ[LISTEN_FD] = str(listen)
+    os.environ["WATCHDOG_USEC"] = str(int(ROUND * SILENCE * 1e6))
