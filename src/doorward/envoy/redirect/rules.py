@@ -5,8 +5,8 @@
 All inbound connections go to the proxy, whatever port they were meant for, except the ports that
 stay open by name. With `outbound` those that leave go to the proxy as well, and with
 `capture_loopback` those between neighbours in one network namespace, unless the proxy's own user
-makes them. The chains mean the same over IPv4 and IPv6; a rule is said once, and written down by
-`redirect_nft` and `redirect_iptables`. Nothing here runs a program.
+makes them. The chains mean the same over IPv4 and IPv6; `nft` and `iptables` write them for their
+back ends. Nothing here runs a program.
 """
 
 from __future__ import annotations

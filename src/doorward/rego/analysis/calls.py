@@ -1,6 +1,6 @@
 """Whether every called function exists, and takes as many operands as it is given.
 
-Also the one place that knows how many operands a resolved call wants (`arity_of`).
+Also the one place that knows how many operands a resolved call wants (`Callees.arity`).
 """
 
 from __future__ import annotations

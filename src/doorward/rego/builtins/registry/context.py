@@ -45,7 +45,7 @@ class TokenCache(Protocol):
 class HTTPSender(Protocol):
     """Sends one request for `http.send`; blocks, and ends by `deadline` (monotonic seconds).
 
-    `http_message.SendError` if no response comes.
+    `SendError` if no response comes.
     """
 
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...

@@ -1,0 +1,87 @@
+"""What the pages show exists and runs: examples, recipes, names in backticks, paths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from tests.names import docstrings, known_names, quoted_names
+
+from doorward.rego import REGISTRY
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+OF_OTHERS = {
+    "DataAuthzTestTestAllow",
+    "FindAll",
+    "HttpRequest",
+    "MarshalIndent",
+    "allowed_headers",
+    "strconv.IsPrint",
+    "test_missing_key_is_undefined",
+}
+"""Names of Go's and Envoy's, and examples."""
+
+_PATH = re.compile(r"(?:src|tests|docs|scripts|examples|benchmarks|fuzz|deploy)/[\w./-]*\w")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def code_of(page: Path) -> list[str]:
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [dedent(block) for _, block in blocks]
+
+
+def test_the_examples_of_the_python_page_run_in_order() -> None:
+    code = "\n".join(code_of(ROOT / "docs/python.md"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_recipes_show_code_that_exists() -> None:
+    shown = code_of(ROOT / "CONTRIBUTING.md")
+    assert shown
+    texts = [path.read_text() for path in MODULES]
+    for block in shown:
+        assert any(block.strip() in text for text in texts), block
+
+
+@pytest.fixture(scope="module")
+def names() -> set[str]:
+    builtins = {part for builtin in REGISTRY for part in builtin.name.split(".")}
+    return known_names(ROOT) | builtins
+
+
+def unknown(text: str, names: set[str]) -> list[str]:
+    return [
+        name
+        for name in quoted_names(text)
+        if name not in OF_OTHERS and not names.issuperset(name.split("."))
+    ]
+
+
+def test_names_in_docstrings_exist(names: set[str]) -> None:
+    wrong = [
+        f"{named(path)}:{line}: {name}"
+        for path in MODULES
+        for line, text in docstrings(path)
+        for name in unknown(text, names)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_names_and_paths_on_a_page_exist(page: Path, names: set[str]) -> None:
+    text = page.read_text()
+    assert not unknown(text, names)
+    quoted = [q for q in re.findall(r"`([^`\n]+)`", text) if _PATH.fullmatch(q)]
+    linked = [page.parent / to for to in re.findall(r"\]\(([\w./-]+)\)", text)]
+    missing = [str(each) for each in [*(ROOT / q for q in quoted), *linked] if not each.exists()]
+    assert not missing
