@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -261,3 +262,65 @@ def test_log_goes_on_after_a_line_that_was_cut_off(
     audit.close()
     assert audit.lost == 1
     assert [replayed.decision for replayed in replay([path], PDP)] == ["allow", "allow"]
+
+
+NETWORKS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"IPAM": {"Config": [{"Subnet": "140.82.112.0/20"}]}},
+        "subnet 140.82.112.0/20 is not allowed",
+    ),
+    ({"IPAM": {"Config": [None, {"subnet": "0.0.0.0/1"}]}}, "subnet 0.0.0.0/1 is not allowed"),
+    (
+        {"Options": {"com.docker.network.bridge.name": "br0"}},
+        "network option com.docker.network.bridge.name is not allowed",
+    ),
+    ({"IPAM": {"Driver": "remote"}}, "address driver remote is not allowed"),
+    ({"Driver": "macvlan"}, "network driver macvlan is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), NETWORKS)
+def test_network_that_takes_what_is_the_hosts(config: dict[str, Any], message: str) -> None:
+    """The host routes the addresses of a bridge into it: a whole provider's, if it may."""
+    assert decide("/v1.41/networks/create", {"Name": "n", **config}) == (False, [message])
+
+
+def test_usual_network_is_allowed() -> None:
+    config = {"Driver": "default", "Config": [{"Subnet": "172.28.0.0/16"}]}
+    body = {"Name": "n", "IPAM": config, "Options": {"com.docker.network.driver.mtu": "1400"}}
+    assert decide("/v1.41/networks/create", body) == (True, [])
+
+
+REGISTRIES = [
+    ("POST", "/v1.41/auth", {"serveraddress": "http://169.254.169.254/latest"}, "169.254.169.254"),
+    ("POST", "/v1.41/auth", {"ServerAddress": "https://index.docker.io/v1/"}, "docker.io"),
+    ("POST", "/v1.41/auth", {}, "docker.io"),
+    ("GET", "/v1.41/images/search?term=127.0.0.1:5000/x", None, "127.0.0.1:5000"),
+    ("GET", "/v1.41/images/search?term=busybox", None, "docker.io"),
+    ("GET", "/v1.41/images/search?term=a/b", None, "docker.io"),
+    ("GET", "/v1.41/distribution/evil.io/x/json", None, "evil.io"),
+    ("GET", "/v1.41/distribution/busybox/json", None, "docker.io"),
+]
+
+
+@pytest.mark.parametrize(("method", "uri", "body", "registry"), REGISTRIES)
+def test_registry_that_the_daemon_asks_is_shown(
+    method: str, uri: str, body: Any, registry: str
+) -> None:
+    content = None if body is None else json.dumps(body).encode()
+    view = to_input(AuthzRequest(method, uri, headers=JSON if body else {}, body=content))
+    assert view["registry"] == registry
+
+
+ULIMITS = [{"Name": "rtprio", "Hard": 99, "Soft": 99}]
+
+
+def test_real_time_and_priority_are_not_given() -> None:
+    message = "ulimit rtprio is not allowed"
+    assert decide(CREATE, {"HostConfig": {"Ulimits": ULIMITS}}) == (False, [message])
+    task = {"ContainerSpec": {"Image": "img", "Ulimits": ULIMITS}}
+    assert decide("/v1.41/services/create", {"TaskTemplate": task}) == (False, [message])
+    uri = f"/v1.41/build?ulimits={quote(json.dumps(ULIMITS))}"
+    assert decide(uri, Content_Length="0") == (False, [message])
+    spec = {"ContainerSpec": {"Image": "img", "OomScoreAdj": -1000}}
+    assert decide("/v1.41/services/create", {"TaskTemplate": spec})[0] is False

@@ -590,7 +590,7 @@ RAW: list[tuple[str, str, str, bytes, list[tuple[str, str]], str]] = [
         "/v1.41/networks/create",
         b'{"Name":"n","Driver":"macvlan","Options":{"parent":"eth0"}}',
         JSON,
-        "network driver macvlan is not allowed",
+        "network driver macvlan is not allowed; network option parent is not allowed",
     ),
     (
         "token of the swarm",

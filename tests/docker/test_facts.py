@@ -75,6 +75,65 @@ def test_container_that_is_not_there_is_the_daemons_to_say(asking: PrivateDaemon
     assert answer.status == 404
 
 
+@pytest.fixture
+def reaching(asking: PrivateDaemon) -> Iterator[str]:
+    """The identifier of an admin's container that reaches the host, and runs."""
+    arguments = (
+        "--network",
+        "none",
+        "--pid",
+        "host",
+        "--name",
+        "reaching",
+        "img:1",
+        "sleep",
+        "3600",
+    )
+    started = asking.docker("run", "--detach", *arguments, user="carol")
+    assert started.returncode == 0, started.stderr
+    yield started.stdout.strip()
+    asking.chain()
+    asking.docker("rm", "--force", "reaching", "shadow")
+
+
+def test_exec_that_another_user_created_is_not_started(
+    asking: PrivateDaemon, reaching: str
+) -> None:
+    """Identifiers of execs are in every inspection, and in the events as soon as they are there."""
+    chain = asking.config.read_text()
+    asking.chain()
+    body = {"Cmd": ["id"], "AttachStdout": True, "Tty": True}
+    created = asking.json("POST", f"/v1.41/containers/{reaching}/exec", body)
+    asking.config.write_text(chain)
+    asking.hup()
+    identifier = json.loads(created.body)["Id"]
+    answer = asking.json("POST", f"/v1.41/exec/{identifier}/start", {"Tty": True})
+    assert answer.message.endswith(": container reaches the host")
+    assert asking.json("POST", "/v1.41/exec/nobody/start", {}).status == 404
+
+
+def test_container_that_reaches_the_host_keeps_its_name(
+    asking: PrivateDaemon, reaching: str
+) -> None:
+    """Otherwise it could take the name of one that was judged a moment before."""
+    done = asking.docker("rename", "reaching", "other", user="alice")
+    assert "container reaches the host" in done.stderr
+
+
+def test_name_that_is_the_start_of_another_identifier(asking: PrivateDaemon, reaching: str) -> None:
+    """The daemon takes names first, and means the other container once the name is free."""
+    arguments = ("--network", "none", "img:1", "sleep", "3600")
+    harmless = asking.docker("create", "--name", "shadow", *arguments, user="alice").stdout.strip()
+    assert asking.docker("rename", "shadow", reaching[:6], user="alice").returncode == 0
+    answer = asking.json("POST", f"/v1.41/containers/{reaching[:6]}/exec", {"Cmd": ["id"]})
+    assert answer.message.endswith(": container cannot be judged")
+    # Hexadecimal names that no identifier starts with are like others.
+    assert asking.docker("rename", harmless, "f00d", user="alice").returncode == 0
+    answer = asking.json("POST", "/v1.41/containers/f00d/exec", {"Cmd": ["id"]})
+    assert answer.status == 409  # allowed, and not running
+    assert asking.docker("rename", harmless, "shadow", user="alice").returncode == 0
+
+
 def test_only_our_own_questions_are_allowed() -> None:
     facts = ContainerFacts("/nonexistent", resolve_path)
     for headers in ({}, {"X-Doorward-Self": ""}, {"X-Doorward-Self": "x" * 64}):
@@ -83,7 +142,7 @@ def test_only_our_own_questions_are_allowed() -> None:
 
 
 class Daemon(socketserver.ThreadingUnixStreamServer):
-    """Answers that every volume is a plain one, or never."""
+    """Answers that every volume is a plain one, or never. The host's network is `cafe00`."""
 
     daemon_threads = True
 
@@ -109,6 +168,10 @@ class _Answer(http.server.BaseHTTPRequestHandler):
             self.server.end.wait()
             return
         body = b'{"Driver":"local","Options":null}'
+        if self.path.startswith("/networks/"):
+            body = b'{"Name":"host","Id":"cafe00"}'
+        if self.path == "/networks/cafe":
+            body = b'{"Name":"cafe","Id":"0123"}'
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -167,3 +230,15 @@ def test_volumes_beyond_the_last_question_are_denied(
         assert result["allow"] is allowed
     assert result["messages"] == ["mount of Volume cannot be judged"]
     pdp.close()
+
+
+def test_network_whose_name_is_the_start_of_the_hosts(
+    volumes_of: Callable[[bool], tuple[Daemon, ContainerFacts]],
+) -> None:
+    _, facts = volumes_of(True)
+    body = json.dumps({"Networks": [{"Target": "cafe"}]}).encode()
+    headers = {"Content-Type": "application/json"}
+    view = to_input(AuthzRequest("POST", "/v1.41/services/create", headers=headers, body=body))
+    facts.join(view)
+    assert view["network"]["identifiers"] == ["cafe"]
+    assert view["network"]["unresolved"] is True

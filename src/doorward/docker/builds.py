@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from doorward.docker.images import parse_image
+from doorward.docker.limits import ulimits_view
 from doorward.docker.schema import STRING, Array, Type, canonical, parse_json, struct
 
-__all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_view"]
+__all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_ulimits", "build_view"]
 
 NO_BUILD: Final[dict[str, Any]] = {
     "buildkit": False,
@@ -22,6 +23,7 @@ NO_BUILD: Final[dict[str, Any]] = {
 }
 OF_THE_CLIENT: Final = frozenset({"client-session", "upload-request"})
 """Contexts that BuildKit has from the client: the daemon fetches nothing."""
+_ULIMITS: Final = Array(struct("Ulimit", strings="Name", integers="Hard Soft"))
 _OUTPUTS: Final = Array(struct("ImageBuildOutput", strings="Type", maps="Attrs"))
 
 
@@ -37,6 +39,11 @@ def build_view(query: Mapping[str, list[str]]) -> dict[str, Any]:
         "outputs": types + ["unknown"] * bool(unknown),
         "cache_from": [parse_image(each) for each in caches],
     }
+
+
+def build_ulimits(query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+    """Of the query of a build."""
+    return ulimits_view(_document(query, "ulimits", _ULIMITS, []))
 
 
 def _document(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import http.client
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -36,11 +37,17 @@ ENTERING: Final = frozenset(
         "container.commit",
         "container.exec",
         "container.export",
+        "container.rename",
         "container.start",
         "container.update",
+        "exec.start",
     }
 )
-"""Actions on a container that is there already, whose power matters."""
+"""Actions on a container that is there already, whose power matters.
+
+Who renames a container makes another one of what was judged a moment before; who starts an `exec`
+that someone else created gets its output.
+"""
 
 NO_CONTAINER: Final[dict[str, Any]] = {"asked": False, "known": False, "missing": False}
 _CREATING: Final = frozenset({"container.create", "service.create", "service.update"})
@@ -50,6 +57,7 @@ _HEADER: Final = "X-Doorward-Self"
 _DEADLINE: Final = 2.0
 """Seconds for all questions about one request together."""
 _MAX_ANSWER: Final = 4 << 20
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f]{1,63}")
 
 
 class ContainerFacts:
@@ -74,7 +82,10 @@ class ContainerFacts:
         action = view["action"]
         questions = self._questions()
         if action in ENTERING:
-            container = self._container(view["target"], questions)
+            if action == "exec.start":
+                container = self._container_of_exec(view["target"], questions)
+            else:
+                container = self._container(view["target"], questions)
             view["container"] = container
             if action == "container.update" and container["known"]:
                 view["resources"] = after_update(container["resources"], view["resources"])
@@ -96,11 +107,19 @@ class ContainerFacts:
     def _questions(self) -> _Questions:
         return _Questions(self._socket, self._nonce, time.monotonic() + self._deadline)
 
+    def _container_of_exec(self, name: str, questions: _Questions) -> dict[str, Any]:
+        answer = questions.ask("exec", name, "/json")
+        if answer is None or answer is _MISSING:
+            return {**NO_CONTAINER, "asked": True, "missing": answer is _MISSING}
+        return self._container(str(answer.get("ContainerID") or ""), questions)
+
     def _container(self, name: str, questions: _Questions) -> dict[str, Any]:
         view: dict[str, Any] = {**NO_CONTAINER, "asked": True}
         answer = questions.ask("containers", name, "/json")
         if answer is None or answer is _MISSING:
             return {**view, "missing": answer is _MISSING}
+        if _is_shadow(name, answer, questions):
+            return view
         try:
             view |= _view(answer, self._resolve)
         except (LookupError, TypeError, AttributeError):
@@ -140,6 +159,12 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
             continue
         names.discard(name)
         names.add(answer["Name"])
+        if not str(answer.get("Id")).startswith(name):
+            # A name that could be the start of the host's network's identifier as well: it is that
+            # network once this one is gone.
+            host = questions.ask("networks", "host")
+            if type(host) is not dict or str(host.get("Id")).startswith(name):
+                unknown.append(name)
     unknown += network["identifiers"][_MAX_QUESTIONS:]
     return {
         **network,
@@ -148,6 +173,18 @@ def _with_networks(network: dict[str, Any], questions: _Questions) -> dict[str, 
         "identifiers": unknown,
         "unresolved": bool(unknown) or bool(network["container"]),
     }
+
+
+def _is_shadow(name: str, answer: Mapping[str, Any], questions: _Questions) -> bool:
+    """Whether `name` is this container's, and the start of another one's identifier.
+
+    The daemon takes names first: once this container is called otherwise, `name` is the other one.
+    """
+    identifier = answer.get("Id")
+    if not _HEXADECIMAL.fullmatch(name) or str(identifier).startswith(name):
+        return False
+    others = questions.ask_list("/containers/json?all=1")
+    return others is None or any(str(each.get("Id")).startswith(name) for each in others)
 
 
 def _data_root(questions: _Questions) -> str:
@@ -167,20 +204,27 @@ class _Questions:
 
     def ask(self, kind: str, name: str, rest: str = "") -> Any:
         """The daemon's JSON object about `name`; _MISSING, or None where there is no answer."""
-        remaining = self._deadline - time.monotonic()
-        if remaining <= 0:
-            return None
-        target = f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}"
+        answer = self._answer(f"/{kind}/{quote(name, safe='')}{rest}" if name else f"/{kind}")
+        return answer if type(answer) is dict or answer is _MISSING else None
+
+    def ask_list(self, target: str) -> list[Any] | None:
+        """The daemon's JSON list at `target`; None where there is no answer."""
+        answer = self._answer(target)
+        return answer if type(answer) is list else None
+
+    def _answer(self, target: str) -> Any:
         try:
-            status, content = self._get(target, remaining)
+            status, content = self._get(target)
             if status == 404:
                 return _MISSING
-            answer = from_json(content) if status == 200 else None
+            return from_json(content) if status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return None
-        return answer if type(answer) is dict else None
 
-    def _get(self, target: str, timeout: float) -> tuple[int, bytes]:
+    def _get(self, target: str) -> tuple[int, bytes]:
+        timeout = self._deadline - time.monotonic()
+        if timeout <= 0:
+            raise TimeoutError("no time is left for questions")
         connection = UnixConnection(self._socket, timeout)
         try:
             connection.request("GET", target, headers={"Host": "docker", _HEADER: self._nonce})

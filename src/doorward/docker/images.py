@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final, TypedDict
 
-__all__ = ["NO_IMAGE", "Image", "parse_image"]
+__all__ = ["NO_IMAGE", "Image", "parse_image", "registry_of_address", "registry_of_name"]
 
 _HUB: Final = "docker.io"
+_HUB_HOSTS: Final = ("index.docker.io", "registry-1.docker.io")
 _DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _TAG: Final = re.compile(r"[\w][\w.-]{0,127}", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"(?:sha256:)?[0-9a-f]{1,64}")
@@ -51,7 +52,7 @@ def parse_image(reference: str, tag: str = "") -> Image:
     domain, slash, path = name.partition("/")
     if not slash or not _is_domain(domain):
         domain, path = _HUB, name
-    if domain in ("index.docker.io", "registry-1.docker.io"):
+    if domain in _HUB_HOSTS:
         domain = _HUB
     if domain == _HUB and "/" not in path:
         path = f"library/{path}"
@@ -81,6 +82,18 @@ def parse_image(reference: str, tag: str = "") -> Image:
         digest=digest.lower(),
         unresolved=False,
     )
+
+
+def registry_of_address(address: str) -> str:
+    """The registry at an address for credentials, which may be a URL."""
+    host = re.sub(r"\A[A-Za-z][A-Za-z0-9+.-]*://", "", address).partition("/")[0]
+    return _HUB if host in ("", *_HUB_HOSTS) else host
+
+
+def registry_of_name(name: str) -> str:
+    """The registry that is asked for a name or a part of one."""
+    domain, slash, _ = name.partition("/")
+    return registry_of_address(domain) if slash and _is_domain(domain) else _HUB
 
 
 def _is_domain(text: str) -> bool:

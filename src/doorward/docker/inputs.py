@@ -23,7 +23,13 @@ from doorward.docker.errors import (
     RequestError,
 )
 from doorward.docker.facts import NO_CONTAINER
-from doorward.docker.images import NO_IMAGE, Image, parse_image
+from doorward.docker.images import (
+    NO_IMAGE,
+    Image,
+    parse_image,
+    registry_of_address,
+    registry_of_name,
+)
 from doorward.docker.mounts import Mount, Resolve
 from doorward.docker.requests import AuthzRequest, Target, parse_target
 from doorward.docker.routes import IMPORT, Route, find_route
@@ -222,6 +228,7 @@ _NO_VIEWS: Final[_Views] = {
     "logging": limits.NO_LOGGING,
     "checkpoint": {"directory": ""},
     "remote": "",
+    "registry": "",
     "build": builds.NO_BUILD,
     "container": NO_CONTAINER,
     "unresolved": [],
@@ -350,7 +357,7 @@ def _build(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
         "target": query.get("t", [""])[0],
         "remote": "" if build["buildkit"] and remote in builds.OF_THE_CLIENT else remote,
         "build": build,
-        "resources": limits.build_resources(query),
+        "resources": {**limits.build_resources(query), "ulimits": builds.build_ulimits(query)},
         "cgroup": security.cgroup_view({"CgroupParent": query.get("cgroupparent", [""])[0]}),
         "security": security.create_security(
             {"NetworkMode": mode, "SecurityOpt": query.get("securityopt")}, {}
@@ -376,15 +383,20 @@ def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
 
 
 def _network(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
-    config = (body.get("ConfigFrom") or {}).get("Network") or ""
-    driver = body.get("Driver") or "bridge"
-    network = {
-        **networks.NO_NETWORK,
-        "driver": driver,
-        "names": [body.get("Name") or ""],
-        "unresolved": bool(config),
-    }
-    return {"network": network, "target": body.get("Name") or ""}
+    return {"network": networks.new_network(body), "target": body.get("Name") or ""}
+
+
+def _auth(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
+    return {"registry": registry_of_address(body.get("serveraddress") or "")}
+
+
+def _search(_body: Any, target: Target, _name: str, _resolve: Resolve) -> _Views:
+    return {"registry": registry_of_name(target.query.get("term", [""])[0])}
+
+
+def _distribution(_body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
+    image = parse_image(name)
+    return {"image": image, "registry": image["registry"] or name}
 
 
 def _connect(body: Any, _target: Target, name: str, _resolve: Resolve) -> _Views:
@@ -439,7 +451,9 @@ _BY_ACTION: Final[Mapping[str, Callable[[Any, Target, str, Resolve], _Views]]] =
     "image.delete": _of_name,
     "image.inspect": _of_name,
     "image.history": _of_name,
-    "image.distribution": _of_name,
+    "image.distribution": _distribution,
+    "image.search": _search,
+    "system.auth": _auth,
     "image.build": _build,
     "image.save": _save,
     "volume.create": _volume,

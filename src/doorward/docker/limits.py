@@ -5,7 +5,7 @@ Zero means "no limit" for `memory`, `cpus` and `pids`, as it does to the daemon;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +20,7 @@ __all__ = [
     "create_resources",
     "logging_view",
     "service_resources",
+    "ulimits_view",
     "update_resources",
 ]
 
@@ -65,7 +66,7 @@ def create_resources(host: Mapping[str, Any]) -> Resources:
     found["cpuset_cpus"] = host.get("CpusetCpus") or ""
     found["cpuset_mems"] = host.get("CpusetMems") or ""
     found["oom_kill_disable"] = bool(host.get("OomKillDisable"))
-    found["ulimits"] = _ulimits(host)
+    found["ulimits"] = ulimits_view(host.get("Ulimits") or ())
     found["storage"] = host.get("StorageOpt") or {}
     found["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
     found["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
@@ -109,14 +110,15 @@ def _cpus(nano: int, quota: int, period: int) -> Any:
     return 0
 
 
-def _ulimits(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ulimits_view(ulimits: Iterable[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+    """Limits of a process, by their names."""
     return [
         {
             "name": item.get("Name") or "",
             "soft": item.get("Soft") or 0,
             "hard": item.get("Hard") or 0,
         }
-        for item in spec.get("Ulimits") or ()
+        for item in ulimits
         if item is not None
     ]
 
@@ -125,6 +127,7 @@ def service_resources(task: Mapping[str, Any]) -> Resources:
     """Of the tasks of a swarm service."""
     asked = task.get("Resources") or {}
     limits = asked.get("Limits") or {}
+    spec = task.get("ContainerSpec") or {}
     nano = limits.get("NanoCPUs") or 0
     return {
         **NO_RESOURCES,
@@ -133,8 +136,9 @@ def service_resources(task: Mapping[str, Any]) -> Resources:
         "nano_cpus": nano,
         "cpus": _cpus(nano, 0, 0),
         "pids": limits.get("Pids") or 0,
+        "oom_score_adj": spec.get("OomScoreAdj") or 0,
         "memory_reservation": (asked.get("Reservations") or {}).get("MemoryBytes") or 0,
-        "ulimits": _ulimits(task.get("ContainerSpec") or {}),
+        "ulimits": ulimits_view(spec.get("Ulimits") or ()),
         "log_driver": (task.get("LogDriver") or {}).get("Name") or "",
     }
 

@@ -10,6 +10,7 @@ __all__ = [
     "NO_NETWORK",
     "create_network",
     "create_ports",
+    "new_network",
     "service_network",
     "service_ports",
 ]
@@ -27,6 +28,9 @@ NO_NETWORK: Final[dict[str, Any]] = {
     "links": [],
     "dns": [],
     "extra_hosts": [],
+    "options": [],
+    "subnets": [],
+    "ipam_driver": "",
     "disabled": False,
     "unresolved": False,
 }
@@ -59,6 +63,22 @@ def create_network(
         "extra_hosts": host.get("ExtraHosts") or [],
         "disabled": bool(config.get("NetworkDisabled")) or mode == "none",
         "unresolved": bool(container),
+    }
+
+
+def new_network(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a network that is created: the names of its driver's options, and what it takes of the
+    addresses that the host can reach."""
+    ipam = spec.get("IPAM") or {}
+    configs = [each for each in ipam.get("Config") or () if each is not None]
+    return {
+        **NO_NETWORK,
+        "driver": spec.get("Driver") or "bridge",
+        "names": [spec.get("Name") or ""],
+        "options": sorted(spec.get("Options") or ()),
+        "subnets": [each["Subnet"] for each in configs if each.get("Subnet")],
+        "ipam_driver": ipam.get("Driver") or "",
+        "unresolved": bool((spec.get("ConfigFrom") or {}).get("Network")),
     }
 
 

@@ -29,7 +29,7 @@ __all__ = ["CEILINGS", "KINDS", "Kind", "Outcome", "Request", "Sender"]
 CEILINGS: Final = {"memory": 64 << 20, "cpus": 1, "pids": 50, "swap": 128 << 20}
 """What the policies are told that a container may have; swap is as much again as memory."""
 _LIMITS: Final = {"Memory": 32 << 20, "MemorySwap": 64 << 20, "PidsLimit": 50, "CpuQuota": 50_000}
-_SLEEP: Final = {"Image": "img:1", "Cmd": ["sleep", "300"]}
+_SLEEP: Final = {"Image": "img:1", "Cmd": ["sleep", "86400"]}
 _JSON: Final = ("Content-Type", "application/json")
 _FORM: Final = ("Content-Type", "application/x-www-form-urlencoded")
 
@@ -388,7 +388,7 @@ class Service(Kind):
     weight = 2
 
     def spec(self) -> dict[str, Any]:
-        container = {"Image": "img:1", "Command": ["sleep", "300"], "StopGracePeriod": 1}
+        container = {"Image": "img:1", "Command": ["sleep", "86400"], "StopGracePeriod": 1}
         limits = {"MemoryBytes": 32 << 20, "NanoCPUs": 500_000_000, "Pids": 50}
         task = {
             "ContainerSpec": container,

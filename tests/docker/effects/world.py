@@ -32,7 +32,7 @@ MARK: Final = "271.828"
 _DOCKERFILE: Final = f"FROM img:1\nRUN sleep {MARK}\n".encode()
 PLAIN: Final = {
     "Image": "img:1",
-    "Cmd": ["sleep", "300"],
+    "Cmd": ["sleep", "86400"],
     "HostConfig": {"NetworkMode": "none"},
 }
 _PLACEHOLDER: Final = re.compile(r"\{(id|evil|good|allowed|host|network)(?::(\d+))?\}")

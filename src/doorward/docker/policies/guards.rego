@@ -12,7 +12,10 @@ defaults := {
 	"limits": {"memory": 0, "cpus": 0, "pids": 0},
 	"logging": {"drivers": [], "options": []},
 	"mounts": {"allow": [], "volume_drivers": [], "volumes_from": false},
-	"networks": {"drivers": [], "join_containers": false, "services": [], "services_by_identifier": false},
+	"networks": {
+		"drivers": [], "join_containers": false, "options": [], "services": [],
+		"services_by_identifier": false, "subnets": [],
+	},
 	"ports": {"first": 1024, "last": 65535},
 	"queries": {"unverified": []},
 	"remotes": {"allow": []},
@@ -39,7 +42,8 @@ protected := array.concat(
 objections contains {"rule": "input", "message": message} if {
 	some view in [
 		"build", "cgroup", "checkpoint", "container", "devices", "image", "images", "logging", "mounts",
-		"network", "ports", "query_trusted", "remote", "resources", "security", "unknown_fields",
+		"network", "ports", "query_trusted", "registry", "remote", "resources", "security",
+		"unknown_fields",
 	]
 	object.get(input, view, null) == null
 	message := sprintf("%s is missing in the input", [view])
@@ -66,7 +70,7 @@ subjects["container"] := input.container if {
 
 entering := {
 	"container.archive.get", "container.archive.put", "container.attach", "container.commit",
-	"container.exec", "container.export", "container.update",
+	"container.exec", "container.export", "container.rename", "container.update", "exec.start",
 }
 
 objections contains {"rule": fault.rule, "message": fault.message} if {
@@ -336,6 +340,20 @@ objections contains {"rule": "images", "message": "image must be named by its di
 	input.image.digest == ""
 }
 
+# Credentials, searches and questions about an image are sent from the host's network, too.
+objections contains {"rule": "images", "message": message} if {
+	input.registry != ""
+	not allowed_registry
+	message := sprintf("registry %s may not be asked", [input.registry])
+}
+
+allowed_registry if "**" in setting("images", "allow")
+
+allowed_registry if {
+	some pattern in setting("images", "allow")
+	glob.match(split(pattern, "/")[0], [], input.registry)
+}
+
 asked_images contains input.image if {
 	input.action in {
 		"container.create", "container.commit", "image.pull", "image.import", "image.push",
@@ -429,6 +447,17 @@ objections contains {"rule": "limits", "message": "the host must be able to end 
 	input.resources.oom_score_adj < 0
 }
 
+# Who runs in real time, or before all others, takes the processors of the host.
+objections contains {"rule": "limits", "message": message} if {
+	some ulimit in input.resources.ulimits
+	lower(ulimit.name) in {"nice", "rtprio"}
+	message := sprintf("ulimit %s is not allowed", [ulimit.name])
+}
+
+objections contains {"rule": "limits", "message": "real-time scheduling is not allowed"} if {
+	input.resources.cpu_realtime_runtime != 0
+}
+
 # ports and networks
 
 objections contains {"rule": "ports", "message": message} if {
@@ -449,4 +478,30 @@ objections contains {"rule": "networks", "message": message} if {
 	input.action == "network.create"
 	not input.network.driver in setting("networks", "drivers")
 	message := sprintf("network driver %s is not allowed", [input.network.driver])
+}
+
+# Options reach the host's own interfaces: a bridge of another name may be any bridge of the host.
+objections contains {"rule": "networks", "message": message} if {
+	input.action == "network.create"
+	some option in input.network.options
+	not option in setting("networks", "options")
+	message := sprintf("network option %s is not allowed", [option])
+}
+
+objections contains {"rule": "networks", "message": message} if {
+	input.action == "network.create"
+	not input.network.ipam_driver in {"", "default"}
+	message := sprintf("address driver %s is not allowed", [input.network.ipam_driver])
+}
+
+# The host sends what is for these addresses into the network.
+objections contains {"rule": "networks", "message": message} if {
+	some subnet in input.network.subnets
+	not allowed_subnet(subnet)
+	message := sprintf("subnet %s is not allowed", [subnet])
+}
+
+allowed_subnet(subnet) if {
+	some allowed in setting("networks", "subnets")
+	net.cidr_contains(allowed, subnet)
 }

@@ -16,17 +16,21 @@ plain := {
 		"host_namespaces": [], "joined_containers": [], "runtime": "", "sysctls": {},
 		"annotations": {},
 	},
-	"resources": {"memory": 0, "memory_swap": 0, "cpus": 0, "pids": 0, "changed": [], "oom_kill_disable": false, "oom_score_adj": 0},
+	"resources": {"memory": 0, "memory_swap": 0, "cpus": 0, "pids": 0, "changed": [], "oom_kill_disable": false, "oom_score_adj": 0, "cpu_realtime_runtime": 0, "ulimits": []},
 	"ports": {"published": []},
 	"image": image("docker.io/library/busybox"),
 	"images": [],
-	"network": {"driver": "", "names": [], "identifiers": [], "unresolved": false},
+	"network": {
+		"driver": "", "names": [], "identifiers": [], "options": [], "subnets": [], "ipam_driver": "",
+		"unresolved": false,
+	},
 	"devices": {"any": false},
 	"cgroup": {"parent": ""},
 	"checkpoint": {"directory": ""},
 	"logging": {"driver": "", "options": []},
 	"query_trusted": true,
 	"remote": "",
+	"registry": "",
 	"build": {"buildkit": false, "session": false, "outputs": [], "cache_from": []},
 	"container": {"asked": false, "known": false, "missing": false},
 }
@@ -375,4 +379,42 @@ test_buildkit_applies_no_limits if {
 	objected(building({})) == {"limits"} with data.docker.limits as ceilings
 		with data.docker.builds as unlimited
 	objected(object.union(limited, {"build": {"buildkit": false}})) == set() with data.docker.limits as ceilings
+}
+
+creating_network(network) := object.union(plain, {
+	"action": "network.create",
+	"network": object.union({"driver": "bridge"}, network),
+})
+
+test_network_takes_private_addresses_only if {
+	objected(creating_network({"subnets": ["10.1.0.0/16", "fd00:1::/64"]})) == set()
+	every subnet in ["140.82.112.0/20", "0.0.0.0/0", "10.0.0.0/7", "169.254.0.0/16", "x", "2000::/3"] {
+		objected(creating_network({"subnets": [subnet]})) == {"networks"}
+	}
+}
+
+test_network_option_of_the_host if {
+	objected(creating_network({"options": ["com.docker.network.driver.mtu"]})) == set()
+	objected(creating_network({"options": ["com.docker.network.bridge.name"]})) == {"networks"}
+	objected(creating_network({"ipam_driver": "x"})) == {"networks"}
+}
+
+test_registry_that_is_asked if {
+	allowed := {"allow": ["docker.io/library/*", "*.corp.example/**"], "require_digest": false}
+	every registry in ["docker.io", "r.corp.example", ""] {
+		request := object.union(plain, {"action": "system.auth", "registry": registry})
+		objected(request) == set() with data.docker.images as allowed
+	}
+	every registry in ["169.254.169.254", "corp.example", "docker.io.evil.io"] {
+		request := object.union(plain, {"action": "system.auth", "registry": registry})
+		objected(request) == {"images"} with data.docker.images as allowed
+	}
+}
+
+test_real_time if {
+	every name in ["rtprio", "RTPRIO", "nice"] {
+		objected(object.union(plain, {"resources": {"ulimits": [{"name": name}]}})) == {"limits"}
+	}
+	objected(object.union(plain, {"resources": {"ulimits": [{"name": "nofile"}]}})) == set()
+	objected(object.union(plain, {"resources": {"cpu_realtime_runtime": 950000}})) == {"limits"}
 }
