@@ -66,6 +66,33 @@ def test_headers_without_end_are_refused(server: socket.socket) -> None:
         assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
+CHUNKED = b"POST /v1/data/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"2\r\n{}\r\n0\r\n", b"x-name: " + b"a" * 100 + b"\r\n"),
+        (b"2\r\n{}\r\n0\r\nx-name: ", b"a" * 100),
+        (b"2;", b"a" * 100),
+    ],
+    ids=["headers after a body", "a header after a body", "an extension of a chunk"],
+)
+def test_framing_without_end_is_refused(server: socket.socket, begin: bytes, more: bytes) -> None:
+    with socket.create_connection(server.getsockname(), timeout=PATIENCE) as client:
+        client.sendall(CHUNKED + begin)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            client.sendall(more * 1_000_000)  # 100 MB
+
+
+def test_a_body_in_small_chunks_is_read(server: socket.socket) -> None:
+    body = b'{"input": {"x": "' + b"y" * 100_000 + b'"}}'
+    with socket.create_connection(server.getsockname(), timeout=PATIENCE) as client:
+        request = CHUNKED.replace(b"/a ", b"/a/allow ") + b"".join(b"1\r\n%c\r\n" % c for c in body)
+        client.sendall(request + b"0\r\nx-name: a\r\n\r\n")
+        assert client.recv(15) == b"HTTP/1.1 200 OK"
+
+
 def test_a_slow_head_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "HEAD_TIMEOUT", 0.2)
     listener = bind("127.0.0.1:0")

@@ -1,9 +1,9 @@
 """uvicorn's HTTP protocol with bounds that it lacks: connections, the size of a head, and times.
 
-Without them one client may send headers without end, keep a connection by sending them slowly or by
-reading nothing of an answer, or take all connections and send nothing. Where there are too many, a
-new connection takes that of the client that has kept us waiting longest, so that a probe is always
-served.
+Without them one client may send headers without end, before a body or after one in chunks, keep a
+connection by sending them slowly or by reading nothing of an answer, or take all connections and
+send nothing. Where there are too many, a new connection takes that of the client that has kept us
+waiting longest, so that a probe is always served.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ __all__ = ["BoundedHttp", "bounded"]
 HEAD_BYTES: Final = 64 * 1024
 HEAD_TIMEOUT: Final = 32.0
 """Seconds, as in OPA."""
+FRAMING: Final = 8
+"""Bytes of framing for each byte of a body: a chunk of one byte has five."""
 WRITE_TIMEOUT: Final = 60.0
 """Seconds in which a client must read on, while there is more than fits into the buffers."""
 
@@ -42,6 +44,10 @@ class BoundedHttp(HttpToolsProtocol):
     most = 1_000
     _head_size = 0
     _in_head = True
+    _message = 0
+    _body_size = 0
+    _framing_size = 0
+    """Bytes after the head that are not of the body: framing of chunks, headers after them."""
     _waits_since = 0.0
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
@@ -95,7 +101,13 @@ class BoundedHttp(HttpToolsProtocol):
         self._waits_since = monotonic()
         super().on_response_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._body_size += len(body)
+        super().on_body(body)
+
     def on_message_begin(self) -> None:
+        self._message += 1
+        self._body_size = self._framing_size = 0
         self._begin_head()
         super().on_message_begin()
 
@@ -104,12 +116,21 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
+        message = 0 if self._in_head else self._message
+        body_size = self._body_size
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_head:
             self._head_size += len(data)
-            if self._head_size > HEAD_BYTES:
-                self.transport.write(_TOO_LARGE)
-                self.transport.close()
+        elif message == self._message:
+            self._framing_size += len(data) - (self._body_size - body_size)
+        if (
+            self._head_size > HEAD_BYTES
+            or self._framing_size > HEAD_BYTES + FRAMING * self._body_size
+        ):
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
 
     def _begin_head(self) -> None:
         self._end_head()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import pytest
+from tests.growth import grows
 from tests.rego.builtins.calls import asked
 
 from doorward.rego.errors import BuiltinError, LimitError
@@ -85,3 +88,33 @@ def test_long_and_deep_texts_are_refused() -> None:
         unmarshal("[" * 5000 + "]" * 5000)
     with pytest.raises(LimitError, match="longer than"):
         marshal("a" * (1024 * 1024))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: "[" * n + "]" * n,
+        lambda n: "[" * 300 + "]" * 300 + (", " + "[" * 300 + "]" * 300) * (n // 300),
+        lambda n: "[" * 300 + "a, " * n + "]" * 300,
+        lambda n: "{a: " * n + "}" * n,
+        lambda n: "- " * n + "a",
+    ],
+)
+def test_brackets_take_time_in_proportion(make: Callable[[int], str]) -> None:
+    def read(text: str) -> None:
+        with suppress(LimitError, BuiltinError):
+            unmarshal(text)
+
+    assert not grows(read, make, 3_000)
+
+
+@pytest.mark.parametrize("length", [1000, 1100])
+def test_keys_end_with_their_line_and_with_1024_characters(length: int) -> None:
+    for text in ("[" + "a" * length + ": 1]", '{"' + "a" * length + '": 1}'):
+        if length < 1024:
+            assert unmarshal(text) is not None
+        else:
+            with pytest.raises(BuiltinError):
+                unmarshal(text)
+    with pytest.raises(BuiltinError):
+        unmarshal("[[a, b]\n: 1]")

@@ -217,7 +217,12 @@ def _loader_class() -> Any:
     import yaml.scanner
 
     class Loader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
-        """PyYAML's, with libyaml's ideas of tabs and directives."""
+        """PyYAML's, with libyaml's ideas of tabs and directives, and without its loops.
+
+        PyYAML goes through all keys that are possible for each token: there may be a thousand, one
+        for each bracket that is open. They are in the order of the text, oldest first, so that the
+        first one tells enough.
+        """
 
         def __init__(self, text: str) -> None:
             yaml.reader.Reader.__init__(self, text)
@@ -231,6 +236,22 @@ def _loader_class() -> Any:
                     return
                 while self.peek() == "\t":
                     self.forward()
+
+        def next_possible_simple_key(self) -> int | None:
+            for key in self.possible_simple_keys.values():
+                number: int = key.token_number
+                return number
+            return None
+
+        def stale_possible_simple_keys(self) -> None:
+            keys = self.possible_simple_keys
+            while keys:
+                level, key = next(iter(keys.items()))
+                if key.line == self.line and self.index - key.index <= 1024:
+                    return
+                if key.required:
+                    super().stale_possible_simple_keys()  # which says what is wrong
+                del keys[level]
 
         def fetch_stream_end(self) -> None:
             if self.column:
