@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from doorward.rego import REGISTRY
@@ -43,12 +42,15 @@ def state_for(
     policy: str = "",
     kind: FunctionKind = FunctionKind.QUERY,
     writers: Writers = NO_WRITERS,
-    **options: bool,
+    *,
+    traced: bool = False,
+    limited: bool = False,
 ) -> FunctionState:
     """A state for a program; what modules above the tested one write cannot be written in it."""
     program = program_of(policy)
-    plan = Plan(program.callees, program.constant, program.mocked)
-    return FunctionState(replace(plan, **options), Constants(), writers, kind)  # type: ignore[arg-type]
+    facts = program.callees, program.constant, program.mocked
+    plan = Plan(*facts, traced=traced, limited=limited)
+    return FunctionState(plan, Constants(), writers, kind)
 
 
 def term_of(text: str) -> Term:
@@ -73,7 +75,7 @@ def written(code: list[ast.stmt] | ast.expr | Operand) -> list[str]:
     """Code as lines."""
     if isinstance(code, Operand):
         code = code.code
-    nodes = code if isinstance(code, list) else [ast.Expr(value=code)]
-    body: list[ast.stmt] = list(nodes)
-    module = ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
+    if isinstance(code, ast.expr):
+        return [ast.unparse(code)]
+    module = ast.Module(body=list(code), type_ignores=[])
     return [line for line in ast.unparse(module).split("\n") if line.strip()]

@@ -1,0 +1,31 @@
+"""Objects that generated code names."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import InternalError
+from doorward.rego.codegen.constants import Constants, bind
+
+
+def test_each_object_has_a_name_of_its_own() -> None:
+    constants = Constants()
+    names = [constants.add(value).id for value in ([1], [1], "a")]
+    assert names == ["k.0", "k.1", "k.2"]
+    assert constants.add("site", "at").id == "at.3"
+
+
+def test_a_query_numbers_its_objects_behind_those_of_the_program() -> None:
+    constants = Constants(shared={"k.0": 1, "path.a": ("a",)})
+    assert constants.add(2).id == "k.2"
+    assert constants.path(["a"]).id == "path.a"
+    assert constants.names == {"k.2": 2}
+
+
+def test_a_name_stands_for_one_object() -> None:
+    names: dict[str, object] = {}
+    value: list[int] = []
+    bind(names, "a", value)
+    bind(names, "a", value)
+    with pytest.raises(InternalError, match="stands for two things"):
+        bind(names, "a", [])
