@@ -225,3 +225,43 @@ def test_it_can_be_turned_off(name: str) -> None:
     assert parse_config("", environment={}).decision_logs.mask_credentials
     config = parse_config(f"decision_logs: {{{name}: false}}", environment={})
     assert not config.decision_logs.mask_credentials
+
+
+BODY = {"body": "text", "raw_body": "dGV4dA==", "path": "/a"}
+
+
+@pytest.mark.parametrize(
+    "parsed", [{"password": [SECRET]}, {"a": [{"b": {"clientSecret": SECRET}}]}]
+)
+def test_a_body_of_which_a_credential_was_read_is_removed(parsed: Any) -> None:
+    # As text it may be escaped, in a part of a form, in base64.
+    event = {"input": {"attributes": {"request": {"http": dict(BODY)}}, "parsed_body": parsed}}
+    before = copy.deepcopy(event)
+    changed = hide_credentials(event)
+    assert changed["input"]["attributes"]["request"]["http"] == {"path": "/a"}
+    http = "/input/attributes/request/http"
+    assert changed["erased"][-2:] == [f"{http}/body", f"{http}/raw_body"]
+    assert event == before
+
+
+def test_a_body_without_credentials_stays() -> None:
+    event = {"input": {"attributes": {"request": {"http": dict(BODY)}}, "parsed_body": {"a": 1}}}
+    assert hide_credentials(event) is event
+    odd = {"input": {"attributes": [1], "parsed_body": {"password": SECRET}}}
+    assert hide_credentials(odd)["input"] == {"attributes": [1], "parsed_body": {}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sig", "otp", "client_assertion", "SAMLResponse", "x-hub-signature-256", "Authentication"],
+)
+def test_further_names_of_credentials(name: str) -> None:
+    assert SECRET not in str(
+        hide_credentials({"input": {name: SECRET, "path": f"/p?{name}={SECRET}"}})
+    )
+
+
+@pytest.mark.parametrize("name", ["design", "compass", "bypass", "signal", "pin", "code"])
+def test_names_that_only_look_like_credentials_stay(name: str) -> None:
+    event = {"input": {name: "x"}}
+    assert hide_credentials(event) is event

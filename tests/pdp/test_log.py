@@ -78,3 +78,11 @@ def test_any_value_can_be_written(format: str) -> None:
         "deep": from_json('{"a": [null, true]}'),
     }
     assert line_for(format)(fields).endswith(b"\n")
+
+
+@pytest.mark.parametrize("code", [0x0A, 0x0D, 0x1B, 0x7F, 0x85, 0x9B, 0x2028, 0x2029])
+def test_no_value_ends_a_line_or_controls_a_terminal(code: int) -> None:
+    for fields in ({"a": f"x{chr(code)}y"}, {"a": {"b": f"x{chr(code)}y"}}):
+        line = line_for("text")(fields).decode()
+        assert len(line.splitlines()) == 1
+        assert chr(code) not in line.removesuffix("\n")

@@ -51,15 +51,42 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     if is_secret:
         del documents["result"]
     walk = _Walk(documents)
-    erased = [*walk.erased, "/result"] if is_secret else walk.erased
+    shown, bodies = _without_bodies(walk)
+    erased = [*walk.erased, *bodies, *(["/result"] if is_secret else [])]
     if not erased and not walk.masked:
         return event
     changed = {name: value for name, value in event.items() if name not in DOCUMENTS}
-    changed |= walk.documents
+    changed |= shown
     for name, paths in (("erased", erased), ("masked", walk.masked)):
         if paths:
             changed[name] = [*changed.get(name, ()), *paths[:LISTED]]
     return changed
+
+
+_HTTP: Final = ("input", "attributes", "request", "http")
+
+
+def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
+    """The documents without the body if `parsed_body` had a credential, and the path of that body.
+
+    As text the body may write it in many ways: escaped, in parts, in base64.
+    """
+    paths = [*walk.erased, *walk.masked]
+    if not any(path.startswith("/input/parsed_body") for path in paths):
+        return walk.documents, []
+    copy = outer = dict(walk.documents)
+    for key in _HTTP:
+        inner = outer.get(key)
+        if type(inner) is not dict:
+            return walk.documents, []
+        outer[key] = outer = inner.copy()
+    bodies = []
+    for name in ("body", "raw_body", "rawBody"):
+        path = "/".join(["", *_HTTP, name])
+        if outer.get(name) and path not in paths:
+            del outer[name]
+            bodies.append(path)
+    return copy, bodies
 
 
 def _is_below_credentials(path: str) -> bool:

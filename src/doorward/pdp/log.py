@@ -34,6 +34,10 @@ _OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
 }
 
 
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Characters that end a line or control a terminal, and that JSON leaves as they are."""
+
+
 def configure(level: str, format: str, stream: TextIO | None = None) -> None:
     """Send every log of this process to `stream` (standard error) in one of `FORMATS`."""
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -131,4 +135,4 @@ def _text_value(value: Any) -> str:
     if not isinstance(value, str):
         value = number_text(value) if isinstance(value, Number) else to_json(value)
     plain = value and all(c.isalnum() or c in "-._/@^+" for c in value)
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    return value if plain else json.dumps(value, ensure_ascii=False).translate(_CONTROLS)

@@ -16,9 +16,11 @@ __all__ = ["MASKED", "has_credential_names", "hide_looks", "names_all_below", "n
 MASKED: Final = "[masked]"
 
 _NAMES: Final = re.compile(
-    r"auth(orization|token)?$|cookie|passw(or)?d|passphrase|(^|[-_. ])pwd$|secret|credential"
+    r"auth(orization|entication|token)?$|cookie|passw(or)?d|passphrase|(^|[-_. ])pwd$"
+    r"|secret|credential"
     r"|(token|jwt)s?$|(api|access)[-_. ]?key|(private|signing|encryption|session)[-_. ]?keys?$"
-    r"|session[-_. ]?id$|signature$|registry-config$",
+    r"|session[-_. ]?id$|signature([-_]?\d{1,3})?$|registry-config$"
+    r"|(^|[-_. ])(sig|otp|pass|passcode)$|assertion$|saml[-_]?response$",
     re.IGNORECASE,
 )
 _NAMES_OF_ALL_BELOW: Final = re.compile(
