@@ -1,9 +1,9 @@
 """One CheckRequest, many times -> CPU microseconds per Check in the server process.
 
-Two server processes with the same transport: one decides, the other answers a constant. This
-process keeps so many calls outstanding, to each server in turn, round by round. What the first
-costs more than the second is Doorward's own part: decode, input, decision, encode. The decision
-log is off.
+Four server processes: two decide, on Doorward's own transport and on grpcio, two return a
+constant. This process keeps the given number of calls outstanding, to each server in turn, round
+by round. The difference between deciding and constant is the cost of decode, input, decision and
+encode. The decision log is off.
 
     python benchmarks/check_server.py [--callers 16] [--calls 400] [--rounds 50] [--json]
 """
@@ -29,6 +29,7 @@ from benchmarks.http2_load import Connection
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
 STOP_SECONDS = 10
+KINDS = ("doorward", "constant", "grpcio", "grpcio-constant")
 Check = Callable[[bytes], bytes]
 
 
@@ -88,12 +89,16 @@ def allowed(answer: bytes) -> bool:
     return bool(external_auth_pb2.CheckResponse.FromString(answer).status.code == 0)
 
 
-def serve(check: Check, socket: str) -> None:
-    """Answers on the socket until standard input ends; tells its CPU time for every line read."""
+def serve(check: Check, socket: str, *, grpcio: bool) -> None:
+    """Serves until standard input ends; prints its CPU time for every line read."""
+    from doorward.envoy.grpcio_server import GrpcioServer
+    from doorward.envoy.http2_server import Http2CheckServer
     from doorward.envoy.options import Options
-    from doorward.envoy.server import Server
+    from doorward.envoy.serving import Server
 
-    server = Server({"v3": check}, Options(addr=f"unix://{socket}"))
+    options = Options(addr=f"unix://{socket}")
+    kind = GrpcioServer if grpcio else Http2CheckServer
+    server: Server = kind({"v3": check}, options)
     server.start()
     print("ready", flush=True)
     for _ in sys.stdin:
@@ -148,7 +153,7 @@ def measure(calls: int, rounds: int, callers: int) -> dict[str, list[float]]:
     turn find a quiet moment for both servers on a machine that does other things as well.
     """
     request = request_bytes(CASES["people"]())
-    costs: dict[str, list[float]] = {"doorward": [], "constant": []}
+    costs: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {kind: stack.enter_context(started(kind, folder)) for kind in costs}
@@ -182,11 +187,11 @@ def in_process(check: Check, request: bytes, calls: int) -> float:
 def report(costs: dict[str, list[float]], alone: float, callers: int) -> None:
     print(f"CPU microseconds per Check in the server process, {callers} callers")
     for kind, rounds in costs.items():
-        print(f"  {kind:12} min {min(rounds):8.1f}   median {statistics.median(rounds):8.1f}")
+        print(f"  {kind:15} min {min(rounds):8.1f}   median {statistics.median(rounds):8.1f}")
     least = min(costs["doorward"]) - min(costs["constant"])
     middle = statistics.median(costs["doorward"]) - statistics.median(costs["constant"])
-    print(f"  {'difference':12} min {least:8.1f}   median {middle:8.1f}")
-    print(f"  {'check alone':12}     {alone:8.1f}   (no transport)")
+    print(f"  {'difference':15} min {least:8.1f}   median {middle:8.1f}")
+    print(f"  {'check alone':15}     {alone:8.1f}   (no transport)")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -195,14 +200,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=400, help="calls in a round")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--serve", choices=["constant", "doorward"], help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--socket", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     case = CASES["people"]()
     try:
         if options.serve:
-            constant = options.serve == "constant"
-            serve(constant_check() if constant else doorward_check(case), options.socket)
+            check = constant_check() if "constant" in options.serve else doorward_check(case)
+            serve(check, options.socket, grpcio="grpcio" in options.serve)
             return 0
         alone = in_process(doorward_check(case), request_bytes(case), options.calls * 10)
         costs = measure(options.calls, options.rounds, options.callers)

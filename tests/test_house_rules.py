@@ -142,6 +142,15 @@ EDGES = {
     "pdp/reload.py": {"reload"},
     "rest/app.py": {"__call__"},
     "rest/server.py": {"_run"},
+    "transport/grpc/methods.py": {"call_method", "receive"},
+    "transport/server.py": {
+        "_run",
+        "call",
+        "connection_lost",
+        "data_received",
+        "expire",
+        "run",
+    },
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""
 
@@ -152,7 +161,7 @@ LOOPS = {
     "cli/sidecar.py": {"run"},
     "docker/server.py": {"__init__"},
     "docker/service.py": {"run"},
-    "envoy/server.py": {"__init__"},
+    "envoy/grpcio_server.py": {"__init__"},
     "pdp/decision_log.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
 }

@@ -18,13 +18,15 @@ from tests.envoy.streams import Connection
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.edge import Parts
-from doorward.envoy import server as served
-from doorward.envoy.options import Options
+from doorward.envoy import grpcio_server, http2_server
+from doorward.envoy.options import Options, Transport
 from doorward.envoy.server import make_server
 from doorward.pdp.decision import Decision
 from doorward.rego import UNDEFINED, Undefined, Value
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
+
+on_both = pytest.mark.parametrize("transport", ["http2", "grpcio"])
 
 
 def is_answered(path: Path) -> bool:
@@ -35,8 +37,8 @@ def is_answered(path: Path) -> bool:
 
 
 @contextmanager
-def serving(path: Path) -> Iterator[None]:
-    server = make_server(Fixed(True), Options(addr=f"unix://{path}"))
+def serving(path: Path, transport: Transport) -> Iterator[None]:
+    server = make_server(Fixed(True), Options(addr=f"unix://{path}", transport=transport))
     server.start()
     try:
         yield
@@ -44,17 +46,23 @@ def serving(path: Path) -> Iterator[None]:
         server.stop(grace=0)
 
 
+@on_both
 @pytest.mark.parametrize("streams", [10, 90])
-def test_streams_without_a_message_block_nobody(tmp_path: Path, streams: int) -> None:
+def test_streams_without_a_message_block_nobody(
+    tmp_path: Path, transport: Transport, streams: int
+) -> None:
     path = tmp_path / "s"
-    with serving(path), closing(Connection(path, METHOD)) as silent:
+    with serving(path, transport), closing(Connection(path, METHOD)) as silent:
         silent.begin(streams)
         assert is_answered(path)
 
 
-def test_silent_streams_of_many_connections_block_nobody_for_long(tmp_path: Path) -> None:
+@on_both
+def test_silent_streams_of_many_connections_block_nobody_for_long(
+    tmp_path: Path, transport: Transport
+) -> None:
     path = tmp_path / "s"
-    with serving(path), ExitStack() as connections:
+    with serving(path, transport), ExitStack() as connections:
         for _ in range(5):
             connections.enter_context(closing(Connection(path, METHOD))).begin(90)
         assert is_answered(path)
@@ -63,9 +71,9 @@ def test_silent_streams_of_many_connections_block_nobody_for_long(tmp_path: Path
 def test_streams_that_would_take_all_threads_end_sooner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "RECEIVE_TIMEOUT", 4 * PATIENCE)
+    monkeypatch.setattr(grpcio_server, "RECEIVE_TIMEOUT", 4 * PATIENCE)
     path = tmp_path / "s"
-    with serving(path), ExitStack() as connections:
+    with serving(path, "grpcio"), ExitStack() as connections:
         for _ in range(4):
             silent = connections.enter_context(closing(Connection(path, METHOD)))
             silent.begin(90)
@@ -73,10 +81,14 @@ def test_streams_that_would_take_all_threads_end_sooner(
             assert is_answered(path)
 
 
-def test_a_stream_without_a_message_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "RECEIVE_TIMEOUT", 0.1)
+@on_both
+def test_a_stream_without_a_message_ends(
+    tmp_path: Path, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = grpcio_server if transport == "grpcio" else http2_server
+    monkeypatch.setattr(server, "RECEIVE_TIMEOUT", 0.1)
     path = tmp_path / "s"
-    with serving(path), closing(Connection(path, METHOD)) as silent:
+    with serving(path, transport), closing(Connection(path, METHOD)) as silent:
         silent.begin(3)
         wait_until(lambda: silent.answers() == 3)
 
@@ -87,7 +99,7 @@ import threading
 from tests.envoy.deciders import Fixed
 from doorward.envoy.options import Options
 from doorward.envoy.server import make_server
-server = make_server(Fixed(True), Options(addr="unix://" + sys.argv[1]))
+server = make_server(Fixed(True), Options(addr="unix://" + sys.argv[1], transport=sys.argv[2]))
 server.start()
 print("ready", flush=True)
 sys.stdin.read()
@@ -101,10 +113,13 @@ def megabytes(process: subprocess.Popen[str]) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def test_streams_that_are_reset_at_once_take_no_memory(tmp_path: Path) -> None:
+@on_both
+def test_streams_that_are_reset_at_once_take_no_memory(
+    tmp_path: Path, transport: Transport
+) -> None:
     path = tmp_path / "s"
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(path)],
+        [sys.executable, "-c", SERVER, str(path), transport],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -140,9 +155,12 @@ class Stuck(Fixed):
 def test_checks_that_do_not_end_and_a_thread_that_died_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "STUCK_AFTER", -0.9)
+    monkeypatch.setattr(grpcio_server, "STUCK_AFTER", -0.9)
     path, parts, pdp = tmp_path / "s", Parts(), Stuck()
-    server = make_server(pdp, Options(addr=f"unix://{path}"), parts=parts, deadline=0.25)
+    server = make_server(
+        pdp, Options(addr=f"unix://{path}", transport="grpcio"), parts=parts, deadline=0.25
+    )
+    assert isinstance(server, grpcio_server.GrpcioServer)
     server.start()
     try:
         assert set(parts.problems) == {"check-workers", "silent-streams", "check-server"}

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["DEFAULT_BUCKETS", "OnError", "Options", "OptionsError", "from_block"]
+__all__ = ["DEFAULT_BUCKETS", "OnError", "Options", "OptionsError", "Transport", "from_block"]
 
 OnError: TypeAlias = Literal["deny", "fail-call"]
+Transport: TypeAlias = Literal["http2", "grpcio"]
 
 DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 0.1, 1.0)
 _MAX_SIZE: Final = 2**31 - 1
@@ -52,7 +53,9 @@ class Options:
     socket_mode: int = 0o660
     """Permission bits of a Unix socket."""
     threads: int = 10
-    """Checks that are worked on at the same time."""
+    """Concurrent Checks: on grpcio of all policies, on our own transport of slow ones."""
+    transport: Transport = "http2"
+    """`http2`: Doorward's own server. `grpcio`: grpcio's."""
 
 
 def from_block(block: Mapping[str, object]) -> tuple[Options, tuple[str, ...]]:
@@ -119,6 +122,14 @@ def _read_on_error(key: str, value: object) -> OnError:
     raise OptionsError(key, "must be `deny` or `fail-call`")
 
 
+def _read_transport(key: str, value: object) -> Transport:
+    if value == "http2":
+        return "http2"
+    if value == "grpcio":
+        return "grpcio"
+    raise OptionsError(key, "must be `http2` or `grpcio`")
+
+
 def _read_mode(key: str, value: object) -> int:
     # YAML reads 0660 as the number 432: only a quoted text says what was meant.
     if not isinstance(value, str):
@@ -154,6 +165,7 @@ _READERS: Final[dict[str, Callable[[str, object], object]]] = {
     "strict": _read_switch,
     "socket-mode": _read_mode,
     "threads": _read_threads,
+    "transport": _read_transport,
 }
 
 assert {name.replace("-", "_") for name in _READERS} == {field.name for field in fields(Options)}

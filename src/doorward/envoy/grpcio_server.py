@@ -1,0 +1,288 @@
+"""The gRPC server on grpcio (`transport: grpcio`): Checks come in as bytes, and go out as bytes.
+
+grpcio's synchronous server with handlers that parse nothing: `check` does all the work, and this
+module all the I/O. A stream whose message has not come takes a thread of many, and ends after a
+while, sooner where there are many such streams; how many Checks are worked on is counted apart from
+that. Serves `envoy.service.auth.v3`, `v2`, `grpc.health.v1` and, when asked, reflection. A server
+that cannot listen does not start: that is an error of its caller's start-up, not a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from doorward.edge import Edge, Part, Parts, repeat
+from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
+from doorward.envoy.check import Check
+from doorward.envoy.errors import CallFailedError
+from doorward.envoy.options import Options
+from doorward.envoy.request.input import Version
+from doorward.envoy.serving import SERVICES, StartError, State, warn_if_public
+from doorward.pdp.deadline import DEADLINE
+
+__all__ = ["GrpcioServer"]
+
+MAX_CONCURRENT_CALLS: Final = 1024
+"""Calls that may be worked on or wait; further ones are refused with RESOURCE_EXHAUSTED."""
+
+MAX_STREAMS: Final = 100
+"""Streams of one connection; a client waits with further ones."""
+RECEIVERS: Final = 256
+"""Threads that calls have, most of them to wait: for a message, or for their turn."""
+RECEIVE_TIMEOUT: Final = 2.0
+"""Seconds within which the message of a stream must have come: a proxy sends it at once."""
+CROWDED: Final = RECEIVERS // 2
+"""Streams without a message from which on it must come within `CROWDED_TIMEOUT` seconds."""
+CROWDED_TIMEOUT: Final = 0.1
+
+STUCK_AFTER: Final = 60.0
+"""Seconds, and four deadlines of an evaluation, in which one of the checks must end."""
+
+_SILENT: Final = Edge("silent-streams", "ending silent streams failed")
+_log: Final = logging.getLogger(__name__)
+
+
+class GrpcioServer:
+    """A gRPC server for some checks. `start` listens, `stop` ends what runs within its grace."""
+
+    def __init__(
+        self,
+        checks: dict[Version, Check],
+        options: Options,
+        on_state: Callable[[State], object] = lambda _state: None,
+        *,
+        parts: Parts | None = None,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._options = options
+        self._on_state = on_state
+        self._parts = parts or Parts()
+        self._progress = _Progress(deadline)
+        self._poller = Part("check-server", within=0)
+        try:
+            self._address = parse_address(options.addr)
+        except AddressError as error:
+            raise StartError(f"cannot listen on {error}") from None
+        self._health = health.HealthServicer()
+        self._pool = ThreadPoolExecutor(max(RECEIVERS, options.threads), thread_name_prefix="check")
+        self._silent = _SilentStreams()
+        slots = threading.Semaphore(options.threads)
+        self._server = grpc.server(
+            self._pool,
+            handlers=[
+                _to_handler(SERVICES[version], check, slots, self._silent, self._progress)
+                for version, check in checks.items()
+            ],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.server_max_pending_requests", 1000),
+                ("grpc.server_max_pending_requests_hard_limit", 3000),
+                ("grpc.max_receive_message_length", options.grpc_max_recv_msg_size),
+                ("grpc.max_send_message_length", options.grpc_max_send_msg_size),
+            ],
+            maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
+        )
+        self._names = [SERVICES[version] for version in checks]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if options.enable_reflection:
+            names = (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+        self.port = 0
+        """The TCP port listened on; 0 for a Unix socket."""
+        on_state("NOT_READY")
+
+    @property
+    def address(self) -> str:
+        """What is listened on, in gRPC's words."""
+        return self._address.target
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address cannot be had."""
+        try:
+            self._bind()
+        except StartError:
+            self._on_state("ERROR")
+            self._pool.shutdown(wait=False)
+            raise
+        self._silent.start()
+        before = set(threading.enumerate())
+        self._server.start()
+        self._watch(before)
+        self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        self._on_state("OK")
+        _log.info("Starting gRPC server.", extra={"addr": self.address})
+        warn_if_public(self._address)
+
+    def _bind(self) -> None:
+        path = self._address.path
+        try:
+            if path is None:
+                port = self._listen()
+                self.port = 0 if self.address.startswith("unix") else port
+                return
+            clear_stale_socket(path)
+            # Nobody may connect in the moment between the socket's making and its mode.
+            before = os.umask(0o777 & ~(self._options.socket_mode & 0o700))
+            try:
+                self._listen()
+            finally:
+                os.umask(before)
+            path.chmod(self._options.socket_mode)
+        except (AddressError, OSError, RuntimeError) as error:
+            raise StartError(f"cannot listen on {self._options.addr}: {error}") from None
+
+    def _listen(self) -> int:
+        port = self._server.add_insecure_port(self.address)
+        if port == 0:
+            raise RuntimeError("address is in use or not ours")
+        return port
+
+    def _watch(self, before: set[threading.Thread]) -> None:
+        """Let `/health` know when checks do not end, or a thread that they need is gone."""
+        self._parts.add(self._progress.part)
+        self._parts.add(self._silent.part)
+        # grpcio does not name the thread that takes the calls: it is the one that was started.
+        came = [thread for thread in threading.enumerate() if thread not in before]
+        if len(came) == 1:
+            self._poller.thread = came[0]
+            self._parts.add(self._poller)
+
+    def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", *self._names):
+            self._health.set(name, status)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Take no new calls, let those under way end within `grace` seconds, and close.
+
+        gRPC removes the file of a Unix socket itself.
+        """
+        self._on_state("NOT_READY")
+        for part in (self._progress.part, self._silent.part, self._poller):
+            self._parts.remove(part)
+        self._health.enter_graceful_shutdown()
+        self._server.stop(grace).wait(grace + 1)
+        self._silent.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        return not self._server.wait_for_termination(timeout)
+
+
+class _Progress:
+    """Whether checks end: they are stuck when some are worked on and none of them ever ends."""
+
+    def __init__(self, deadline: float) -> None:
+        self.part = Part("check-workers", within=STUCK_AFTER + 4 * deadline)
+        self._lock = threading.Lock()
+        self._running = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._running:
+                self.part.beat()
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._running -= 1
+            if self._running:
+                self.part.beat()
+            else:
+                self.part.rest()
+
+
+class _SilentStreams:
+    """The streams whose message has not come, oldest first; one that is too old is cancelled.
+
+    Where there are many of them the message must come sooner, so that threads are left for others.
+    """
+
+    def __init__(self) -> None:
+        self._began: dict[grpc.ServicerContext, float] = {}
+        self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self.part = Part("silent-streams", within=STUCK_AFTER)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._cancel_old, _SILENT),
+            kwargs={"stop": self._stopped, "part": self.part},
+            name="silent-streams",
+            daemon=True,
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+        self.part.thread = self._thread
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wake.set()
+
+    def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
+        """The message of a stream; None when the stream ended without one."""
+        self._began[context] = monotonic()
+        if len(self._began) > CROWDED:
+            self._wake.set()
+        try:
+            return next(messages, None)
+        except grpc.RpcError:
+            return None
+        finally:
+            self._began.pop(context, None)
+
+    def _cancel_old(self) -> bool:
+        """One round; False when it was the last."""
+        self._wake.wait(RECEIVE_TIMEOUT / 4)
+        self._wake.clear()
+        is_crowded = len(self._began) > CROWDED
+        if self._stopped.wait(CROWDED_TIMEOUT / 4 if is_crowded else 0):
+            return False
+        self.part.beat()
+        timeout = min(RECEIVE_TIMEOUT, CROWDED_TIMEOUT) if is_crowded else RECEIVE_TIMEOUT
+        for context, began in list(self._began.items()):
+            if monotonic() - began < timeout:
+                break
+            self._began.pop(context, None)
+            context.cancel()  # type: ignore[no-untyped-call]  # the stubs have no types
+        if len(self._began) > CROWDED:
+            self._wake.set()
+        self.part.rest()
+        return True
+
+
+def _to_handler(
+    service: str,
+    check: Check,
+    slots: threading.Semaphore,
+    silent: _SilentStreams,
+    progress: _Progress,
+) -> grpc.GenericRpcHandler[bytes, bytes]:
+    def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        request = silent.receive(messages, context)
+        if request is None:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no message came")
+        with slots:
+            # A call that was given up while it waited is not decided.
+            if not context.is_active():
+                return b""
+            try:
+                with progress:
+                    return check(request)
+            except CallFailedError as error:
+                context.abort(grpc.StatusCode[error.code], error.message)
+
+    # To the caller it is one message and one answer; a stream here, so that the wait is ours.
+    method = grpc.stream_unary_rpc_method_handler(handle)
+    return grpc.method_handlers_generic_handler(service, {"Check": method})

@@ -1,0 +1,173 @@
+"""The gRPC server on Doorward's own transport (`transport: http2`, the default).
+
+Binds the listener, registers the Check methods, health and reflection, and runs them on the loop of
+`doorward.transport.server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from doorward.edge import Parts
+from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
+from doorward.envoy.check import Check
+from doorward.envoy.errors import CallFailedError
+from doorward.envoy.options import Options
+from doorward.envoy.request.input import Version
+from doorward.envoy.serving import SERVICES, StartError, State, warn_if_public
+from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.unix_sockets import PathTakenError, bind_unix
+from doorward.transport.grpc import health, methods
+from doorward.transport.grpc.reflection import Reflection
+from doorward.transport.grpc.status import GrpcError, Status
+from doorward.transport.runner import AdaptiveRunner
+from doorward.transport.server import Http2Server, ServerOptions
+
+__all__ = ["Http2CheckServer"]
+
+RECEIVE_TIMEOUT: Final = 2.0
+"""Seconds within which the message of a Check must have arrived: a proxy sends it at once."""
+STUCK_AFTER: Final = 60.0
+"""Seconds, and four deadlines of an evaluation, in which the loop must get on."""
+_BACKLOG: Final = 1_024
+_log: Final = logging.getLogger(__name__)
+
+
+class Http2CheckServer:
+    """A gRPC server for Checks. `start` listens, `stop` lets open calls end within its grace."""
+
+    def __init__(
+        self,
+        checks: dict[Version, Check],
+        options: Options,
+        on_state: Callable[[State], object] = lambda _state: None,
+        *,
+        parts: Parts | None = None,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._checks = checks
+        self._options = options
+        self._on_state = on_state
+        self._parts = parts
+        self._stuck_after = STUCK_AFTER + 4 * deadline
+        try:
+            self._address = parse_address(options.addr)
+        except AddressError as error:
+            raise StartError(f"cannot listen on {error}") from None
+        names = [SERVICES[version] for version in checks]
+        self._health = health.Health(tuple(names))
+        self._names = names
+        self._server: Http2Server | None = None
+        self._runner: AdaptiveRunner | None = None
+        self._socket: socket.socket | None = None
+        self.port = 0
+        """The TCP port of the listener; 0 for a Unix socket."""
+        on_state("NOT_READY")
+
+    @property
+    def address(self) -> str:
+        """The address of the listener, in gRPC's words."""
+        return self._address.target
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address is not available."""
+        try:
+            listener = self._socket = self._bind()
+        except (AddressError, PathTakenError, OSError) as error:
+            self._on_state("ERROR")
+            text = getattr(error, "strerror", None) or error
+            raise StartError(f"cannot listen on {self._options.addr}: {text}") from None
+        if listener.family != socket.AF_UNIX:
+            self.port = listener.getsockname()[1]
+        self._server = Http2Server(
+            self._services,
+            [listener],
+            options=ServerOptions(stuck_after=self._stuck_after),
+            parts=self._parts,
+        )
+        self._server.start()
+        self._server.call(lambda: self._health.set_serving(True))
+        self._on_state("OK")
+        _log.info("Starting gRPC server.", extra={"addr": self.address})
+        warn_if_public(self._address)
+
+    def _services(self, loop: asyncio.AbstractEventLoop) -> methods.Services:
+        """The methods, on the loop that runs them."""
+        options = self._options
+        self._runner = AdaptiveRunner(loop, options.threads)
+        unary = {
+            f"/{SERVICES[version]}/Check": _to_method(check)
+            for version, check in self._checks.items()
+        }
+        streaming = dict(self._health.streaming)
+        if options.enable_reflection:
+            reflection = Reflection((*self._names, health.SERVICE))
+            streaming.update(reflection.streaming)
+        return methods.Services(
+            {**unary, **self._health.unary},
+            streaming,
+            options=methods.Options(
+                max_receive=options.grpc_max_recv_msg_size,
+                max_send=options.grpc_max_send_msg_size,
+                receive_timeout=RECEIVE_TIMEOUT,
+            ),
+            runner=self._runner,
+        )
+
+    def _bind(self) -> socket.socket:
+        path = self._address.path
+        if path is not None:
+            clear_stale_socket(path)
+            return bind_unix(path, mode=self._options.socket_mode, backlog=_BACKLOG)
+        if self.address.startswith("unix-abstract:"):
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind("\0" + self.address.removeprefix("unix-abstract:"))
+            listener.listen(_BACKLOG)
+            return listener
+        host, _, port = self.address.rpartition(":")
+        return _bind_tcp(host.strip("[]"), int(port))
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Accept no more calls, let open calls end within `grace` seconds, and close."""
+        self._on_state("NOT_READY")
+        if self._server is not None:
+            self._server.call(lambda: self._health.set_serving(False))
+            self._server.stop(grace)
+        if self._runner is not None:
+            self._runner.close()
+        if self._socket is not None and self._address.path is not None:
+            _remove(self._address.path)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        return self._server is None or self._server.wait(timeout)
+
+
+def _bind_tcp(host: str, port: int) -> socket.socket:
+    """The first address of `host` that can be listened on; both families for `::`."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    both = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
+    return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+
+
+def _to_method(check: Check) -> methods.Method:
+    def method(message: bytes) -> bytes:
+        try:
+            return check(message)
+        except CallFailedError as error:
+            raise GrpcError(Status[error.code], error.message) from None
+
+    return method
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        os.unlink(path)

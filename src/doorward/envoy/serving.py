@@ -1,0 +1,54 @@
+"""What the servers of both transports share: services, states, the error of a failed start."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Literal, Protocol, TypeAlias
+
+from doorward.envoy.addresses import Address
+from doorward.envoy.request.input import Version
+
+__all__ = ["SERVICES", "Server", "StartError", "State", "warn_if_public"]
+
+State: TypeAlias = Literal["NOT_READY", "OK", "ERROR"]
+"""OPA's plugin states."""
+
+SERVICES: Final[dict[Version, str]] = {
+    "v3": "envoy.service.auth.v3.Authorization",
+    "v2": "envoy.service.auth.v2.Authorization",
+}
+_log: Final = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The server cannot listen, or its descriptor set cannot be read."""
+
+
+class Server(Protocol):
+    """A gRPC server for Checks."""
+
+    port: int
+    """The TCP port of the listener; 0 for a Unix socket."""
+
+    @property
+    def address(self) -> str:
+        """The address of the listener, in gRPC's words."""
+
+    def start(self) -> None:
+        """Listen and serve; StartError when the address is not available."""
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Accept no more calls, let open calls end within `grace` seconds, and close."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+
+
+def warn_if_public(address: Address) -> None:
+    """One warning in the log for a listener that other machines can reach."""
+    if not address.local:
+        _log.warning(
+            "The gRPC server has no TLS and other machines can reach it: set `addr` to"
+            " 127.0.0.1:9191 or to a Unix socket unless a network policy protects it.",
+            extra={"addr": address.target},
+        )

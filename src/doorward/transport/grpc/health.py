@@ -1,0 +1,120 @@
+"""`grpc.health.v1`: Check, Watch and List over a table of services and their states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health_pb2
+
+from doorward.transport.grpc.methods import Call, Method, StreamMethod
+from doorward.transport.grpc.status import GrpcError, Status
+
+__all__ = ["SERVICE", "Health"]
+
+SERVICE: Final = "grpc.health.v1.Health"
+MAX_WATCHES: Final = 100
+"""Open Watch calls of all connections: each gets a message for each change."""
+
+_Response: Final = health_pb2.HealthCheckResponse
+_SERVING: Final = _Response.SERVING
+_NOT_SERVING: Final = _Response.NOT_SERVING
+_UNKNOWN: Final = _Response.SERVICE_UNKNOWN
+
+
+class Health:
+    """The states of the services of one server; belongs to the loop."""
+
+    def __init__(self, services: tuple[str, ...]) -> None:
+        self._states = dict.fromkeys(("", *services), _NOT_SERVING)
+        self._watches: dict[_Watch, None] = {}
+
+    def set_serving(self, serving: bool) -> None:
+        """All services are served from now on, or none; watching clients are told."""
+        state = _SERVING if serving else _NOT_SERVING
+        self._states = dict.fromkeys(self._states, state)
+        for watch in list(self._watches):
+            watch.tell()
+
+    @property
+    def unary(self) -> Mapping[str, Method]:
+        return {f"/{SERVICE}/Check": self._check, f"/{SERVICE}/List": self._list}
+
+    @property
+    def streaming(self) -> Mapping[str, StreamMethod]:
+        return {f"/{SERVICE}/Watch": self._watch}
+
+    def _check(self, message: bytes) -> bytes:
+        state = self._states.get(_service(message))
+        if state is None:
+            raise GrpcError(Status.NOT_FOUND, "unknown service")
+        return _to_bytes(_Response(status=state))
+
+    def _list(self, _message: bytes) -> bytes:
+        response = health_pb2.HealthListResponse()
+        for name, state in self._states.items():
+            response.statuses[name].status = state
+        return _to_bytes(response)
+
+    def _watch(self, call: Call) -> _Watch:
+        return _Watch(self, call)
+
+    def state_of(self, service: str) -> int:
+        """The state of `service`, SERVICE_UNKNOWN where there is none."""
+        state: int = self._states.get(service, _UNKNOWN)
+        return state
+
+    def add(self, watch: _Watch) -> None:
+        """Tell `watch` of changes; GrpcError where there are too many."""
+        if len(self._watches) >= MAX_WATCHES:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many watches")
+        self._watches[watch] = None
+
+    def remove(self, watch: _Watch) -> None:
+        """Tell it no more."""
+        self._watches.pop(watch, None)
+
+
+class _Watch:
+    """One Watch call: a message at once, and one for each change."""
+
+    def __init__(self, health: Health, call: Call) -> None:
+        self._health = health
+        self._call = call
+        self._service: str | None = None
+        self._last: int | None = None
+
+    def receive(self, message: bytes) -> None:
+        if self._service is not None:
+            raise GrpcError(Status.INTERNAL, "more than one message")
+        self._service = _service(message)
+        self._health.add(self)
+        self.tell()
+
+    def half_close(self) -> None:
+        if self._service is None:
+            raise GrpcError(Status.INTERNAL, "message is missing or cut")
+
+    def cancel(self) -> None:
+        self._health.remove(self)
+
+    def tell(self) -> None:
+        """Send the state if it changed. A client that does not read gets the newest only."""
+        state = self._health.state_of(self._service or "")
+        if state != self._last and not self._call.pending:
+            self._last = state
+            self._call.send(_to_bytes(_Response(status=state)))
+
+
+def _service(message: bytes) -> str:
+    try:
+        service: str = health_pb2.HealthCheckRequest.FromString(message).service
+    except DecodeError:
+        raise GrpcError(Status.INTERNAL, "message is not a HealthCheckRequest") from None
+    return service
+
+
+def _to_bytes(message: Message) -> bytes:
+    encoded: bytes = message.SerializeToString()
+    return encoded

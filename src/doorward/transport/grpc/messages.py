@@ -1,0 +1,112 @@
+"""Length-prefixed messages: what arrived in pieces becomes messages, bounded and decompressed.
+
+A message is a byte that says whether it is compressed, four bytes of length, and that many bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct
+from typing import Final
+
+from doorward.transport.grpc.status import GrpcError, Status
+
+__all__ = ["PREFIX_SIZE", "Budget", "Messages", "decompress", "frame_message"]
+
+_PREFIX: Final = Struct(">BL")
+PREFIX_SIZE: Final = _PREFIX.size
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+def frame_message(message: bytes) -> bytes:
+    """`message` with its prefix, uncompressed."""
+    return _PREFIX.pack(0, len(message)) + message
+
+
+class Budget:
+    """Bytes that incomplete messages of all connections may take together."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, size: int) -> None:
+        """Reserve `size` bytes; GrpcError where they are not there."""
+        if self.used + size > self.limit:
+            raise GrpcError(Status.RESOURCE_EXHAUSTED, "too many incomplete messages")
+        self.used += size
+
+    def give(self, size: int) -> None:
+        """Free what was reserved."""
+        self.used -= size
+
+
+class Messages:
+    """The messages of one stream. `feed` returns those that are complete."""
+
+    __slots__ = ("_budget", "_buffer", "_encoding", "_limit", "_needed")
+
+    def __init__(self, limit: int, encoding: bytes, budget: Budget) -> None:
+        self._buffer = bytearray()
+        self._limit = limit
+        self._encoding = encoding
+        self._budget = budget
+        self._needed = PREFIX_SIZE
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether part of a message has arrived."""
+        return bool(self._buffer)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that `data` completes; GrpcError for one that cannot be taken."""
+        self._budget.take(len(data))
+        buffer = self._buffer
+        buffer += data
+        messages: list[bytes] = []
+        while len(buffer) >= self._needed:
+            compressed, length = _PREFIX.unpack_from(buffer)
+            if length > self._limit:
+                raise GrpcError(
+                    Status.RESOURCE_EXHAUSTED,
+                    f"message of {length} bytes is larger than {self._limit}",
+                )
+            self._needed = PREFIX_SIZE + length
+            if len(buffer) < self._needed:
+                break
+            message = bytes(buffer[PREFIX_SIZE : self._needed])
+            del buffer[: self._needed]
+            self._budget.give(self._needed)
+            self._needed = PREFIX_SIZE
+            messages.append(self._plain(message, compressed))
+        return messages
+
+    def _plain(self, message: bytes, compressed: int) -> bytes:
+        if not compressed:
+            return message
+        return decompress(message, compressed, self._encoding, self._limit)
+
+    def close(self) -> None:
+        """Free what an incomplete message reserved."""
+        self._budget.give(len(self._buffer))
+        self._buffer.clear()
+
+
+def decompress(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
+    """A message whose prefix says that it is compressed; at most `limit` bytes."""
+    if flag != 1:
+        raise GrpcError(Status.INTERNAL, "message flags are not known")
+    if encoding != b"gzip":
+        raise GrpcError(Status.INTERNAL, "compressed message without an encoding")
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        text = inflater.decompress(message, limit + 1)
+    except zlib.error:
+        raise GrpcError(Status.INTERNAL, "message is not valid gzip") from None
+    if len(text) > limit:
+        raise GrpcError(Status.RESOURCE_EXHAUSTED, f"message is larger than {limit}")
+    if not inflater.eof or inflater.unused_data:
+        raise GrpcError(Status.INTERNAL, "message is not valid gzip")
+    return text

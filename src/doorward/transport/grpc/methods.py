@@ -1,0 +1,399 @@
+"""A request becomes a call of a method: the routes of the HTTP/2 core that speak gRPC.
+
+`Services.resolve` is asked once for each header block, so everything that the block says (method,
+content type, encoding, time-out) is worked out once. `Unary` holds the short path: a message that
+arrives whole in one frame is answered within the same `feed`.
+
+A method is a function of bytes. Any exception of it other than `GrpcError` is a defect: the guarded
+edge reports it, and the call ends with INTERNAL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
+from typing import Final, Protocol, TypeAlias
+
+from doorward.edge import FAULTS, Edge
+from doorward.transport.grpc.messages import (
+    PREFIX_SIZE,
+    Budget,
+    Messages,
+    decompress,
+    frame_message,
+)
+from doorward.transport.grpc.status import (
+    OK_HEADERS,
+    OK_TRAILERS,
+    GrpcError,
+    Status,
+    http_refusal,
+    trailers,
+    trailers_only,
+)
+from doorward.transport.http2.connection import Route, Stream
+from doorward.transport.http2.headers import Request
+
+__all__ = [
+    "Call",
+    "Method",
+    "Options",
+    "Runner",
+    "Services",
+    "StreamHandler",
+    "StreamMethod",
+    "call_method",
+    "expire",
+]
+
+_EDGE: Final = Edge("grpc", "a gRPC method failed")
+_PREFIX: Final = Struct(">BL")
+_UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+MAX_TIMEOUT_DIGITS: Final = 8
+
+Method: TypeAlias = Callable[[bytes], bytes]
+"""A unary method: the bytes of the request's message to those of the response's."""
+
+
+def call_method(method: Method, message: bytes) -> bytes | GrpcError:
+    """The answer of `method`, or the status that its call ends with; raises nothing."""
+    try:
+        return method(message)
+    except GrpcError as error:
+        return error
+    except FAULTS as fault:
+        return GrpcError(Status.INTERNAL, _EDGE.report(fault))
+
+
+class Runner(Protocol):
+    """Decides where a method runs."""
+
+    def run(
+        self,
+        method: Method,
+        message: bytes,
+        done: Callable[[bytes | GrpcError], None],
+        is_wanted: Callable[[], bool],
+    ) -> bytes | GrpcError | None:
+        """The answer, or None where `done` is called with it later, on the loop.
+
+        A call that is not wanted any more when its turn comes may be left out.
+        """
+
+
+class Call:
+    """The server's side of a streaming call."""
+
+    __slots__ = ("_has_headers", "_stream", "handler", "messages")
+
+    def __init__(self, stream: Stream, messages: Messages) -> None:
+        self._stream = stream
+        self._has_headers = False
+        self.messages = messages
+        self.handler: StreamHandler | None = None
+
+    def send(self, message: bytes) -> None:
+        """Send a message to the client; ignored once the call has ended."""
+        stream = self._stream
+        if stream.trailers is not None or stream.id not in stream.connection.streams:
+            return
+        if not self._has_headers:
+            self._has_headers = True
+            stream.connection.send_headers(stream, OK_HEADERS)
+        stream.connection.send_data(stream, frame_message(message))
+
+    def end(self, status: Status = Status.OK, message: str = "") -> None:
+        """End the call; ignored once it has ended."""
+        stream = self._stream
+        if stream.trailers is not None or stream.id not in stream.connection.streams:
+            return
+        block = trailers if self._has_headers else trailers_only
+        stream.connection.finish(stream, block(status, message))
+
+    @property
+    def pending(self) -> int:
+        """Bytes that wait for the client to read."""
+        return len(self._stream.pending)
+
+
+class StreamHandler(Protocol):
+    """What a streaming method does with one call."""
+
+    def receive(self, message: bytes) -> None:
+        """A message of the client."""
+
+    def half_close(self) -> None:
+        """The client sends no more."""
+
+    def cancel(self) -> None:
+        """The call ended before the handler ended it."""
+
+
+StreamMethod: TypeAlias = Callable[[Call], StreamHandler]
+
+
+class Options:
+    """What all methods of a server share."""
+
+    __slots__ = ("budget", "max_receive", "max_send", "receive_timeout")
+
+    def __init__(
+        self,
+        *,
+        max_receive: int = 4 << 20,
+        max_send: int = 2**31 - 1,
+        receive_timeout: float = 2.0,
+        budget: int = 256 << 20,
+    ) -> None:
+        self.max_receive = max_receive
+        """Bytes of a message, also after decompression."""
+        self.max_send = max_send
+        self.receive_timeout = receive_timeout
+        """Seconds within which the message of a unary call must be complete."""
+        self.budget = Budget(budget)
+
+
+class Services:
+    """The application of a gRPC server: methods by their paths, `/package.Service/Method`."""
+
+    def __init__(
+        self,
+        unary: Mapping[str, Method],
+        streaming: Mapping[str, StreamMethod] | None = None,
+        *,
+        options: Options | None = None,
+        runner: Runner | None = None,
+    ) -> None:
+        self._unary = {path.encode(): method for path, method in unary.items()}
+        self._streaming = {path.encode(): each for path, each in (streaming or {}).items()}
+        self._options = options or Options()
+        self._runner = runner
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of all methods."""
+        return [path.decode() for path in (*self._unary, *self._streaming)]
+
+    def resolve(self, request: Request) -> Route:
+        """The route of a call, or one that refuses it."""
+        try:
+            return self._resolve(request)
+        except GrpcError as error:
+            return _Refusal(trailers_only(error.status, error.message))
+
+    def _resolve(self, request: Request) -> Route:
+        if request.method != b"POST":
+            return _Refusal(http_refusal(405, Status.INTERNAL, "method must be POST"))
+        if not _is_grpc(request.get(b"content-type")):
+            message = "content-type must be application/grpc"
+            return _Refusal(http_refusal(415, Status.INTERNAL, message))
+        timeout = _timeout(request.get(b"grpc-timeout"))
+        encoding = request.get(b"grpc-encoding") or b"identity"
+        if encoding not in {b"identity", b"gzip"}:
+            raise GrpcError(Status.UNIMPLEMENTED, "grpc-encoding must be identity or gzip")
+        method = self._unary.get(request.path)
+        if method is not None:
+            return _Unary(method, self._options, encoding, timeout, self._runner)
+        stream_method = self._streaming.get(request.path)
+        if stream_method is not None:
+            return _Streaming(stream_method, self._options, encoding, timeout)
+        raise GrpcError(Status.UNIMPLEMENTED, "unknown method")
+
+
+def _is_grpc(content_type: bytes | None) -> bool:
+    """`application/grpc`, also with `+proto` or parameters; gRPC-Web is another protocol."""
+    if content_type is None or not content_type.lower().startswith(b"application/grpc"):
+        return False
+    return content_type[16:17] in {b"", b"+", b";"}
+
+
+def _timeout(text: bytes | None) -> float | None:
+    if text is None:
+        return None
+    unit = _UNITS.get(text[-1:])
+    digits = text[:-1]
+    if unit is None or not digits.isdigit() or len(digits) > MAX_TIMEOUT_DIGITS:
+        raise GrpcError(Status.INTERNAL, "grpc-timeout is malformed")
+    return int(digits) * unit
+
+
+def expire(stream: Stream) -> None:
+    """The time of a call is over (`Connection`'s `on_expired`)."""
+    connection = stream.connection
+    stream.route.abort(stream)
+    state = stream.state
+    if isinstance(state, Call):
+        state.end(Status.DEADLINE_EXCEEDED, "deadline exceeded")
+        return
+    block = trailers_only(Status.DEADLINE_EXCEEDED, "deadline exceeded")
+    connection.finish(stream, block)
+
+
+class _Refusal:
+    """Answers with one block, at once."""
+
+    __slots__ = ("_block",)
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+
+    def open(self, stream: Stream) -> None:
+        stream.connection.finish(stream, self._block)
+
+    def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        """Nothing more can come: `open` ended the stream."""
+
+    def abort(self, stream: Stream) -> None:
+        """The answer was on its way."""
+
+
+class _Unary:
+    """One message, one answer."""
+
+    __slots__ = ("_encoding", "_max_send", "_method", "_options", "_runner", "_seconds")
+
+    def __init__(
+        self,
+        method: Method,
+        options: Options,
+        encoding: bytes,
+        timeout: float | None,
+        runner: Runner | None,
+    ) -> None:
+        self._method = method
+        self._options = options
+        self._encoding = encoding
+        self._runner = runner
+        self._max_send = options.max_send
+        wait = options.receive_timeout
+        self._seconds = wait if timeout is None else min(wait, timeout)
+
+    def open(self, stream: Stream) -> None:
+        stream.deadline = stream.connection.now + self._seconds
+
+    def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        try:
+            if ended and stream.state is None and len(data) >= PREFIX_SIZE:
+                flag, length = _PREFIX.unpack_from(data)
+                if length + PREFIX_SIZE == len(data) and length <= self._options.max_receive:
+                    message = data[PREFIX_SIZE:]
+                    if flag:
+                        message = decompress(
+                            message, flag, self._encoding, self._options.max_receive
+                        )
+                    self._answer(stream, message)
+                    return
+            self._collect(stream, data, ended)
+        except GrpcError as error:
+            self._fail(stream, error)
+
+    def _collect(self, stream: Stream, data: bytes, ended: bool) -> None:
+        """A message in several frames; it is answered once the client has ended the stream."""
+        state = stream.state
+        if state is None:
+            options = self._options
+            messages = Messages(options.max_receive, self._encoding, options.budget)
+            state = stream.state = _Partial(messages)
+        assert isinstance(state, _Partial)
+        for message in state.messages.feed(data) if data else ():
+            if state.message is not None:
+                raise GrpcError(Status.INTERNAL, "more than one message")
+            state.message = message
+        if not ended:
+            return
+        if state.message is None or state.messages.is_partial:
+            raise GrpcError(Status.INTERNAL, "message is missing or cut")
+        self._answer(stream, state.message)
+
+    def _answer(self, stream: Stream, message: bytes) -> None:
+        if self._runner is None:
+            self._finish(stream, call_method(self._method, message))
+            return
+        stream.deadline = 0.0
+
+        def is_wanted() -> bool:
+            return stream.connection.streams.get(stream.id) is stream
+
+        def finish(answer: bytes | GrpcError) -> None:
+            if is_wanted():
+                self._finish(stream, answer)
+
+        answer = self._runner.run(self._method, message, finish, is_wanted)
+        if answer is not None:
+            self._finish(stream, answer)
+
+    def _finish(self, stream: Stream, answer: bytes | GrpcError) -> None:
+        if isinstance(answer, GrpcError):
+            self._fail(stream, answer)
+        elif len(answer) > self._max_send:
+            self._fail(stream, GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large"))
+        else:
+            body = _PREFIX.pack(0, len(answer)) + answer
+            stream.connection.respond(stream, OK_HEADERS, body, OK_TRAILERS)
+
+    def _fail(self, stream: Stream, error: GrpcError) -> None:
+        self.abort(stream)
+        stream.connection.finish(stream, trailers_only(error.status, error.message))
+
+    def abort(self, stream: Stream) -> None:
+        state = stream.state
+        if isinstance(state, _Partial):
+            state.messages.close()
+            stream.state = None
+
+
+class _Partial:
+    """A unary call whose message arrives in pieces."""
+
+    __slots__ = ("message", "messages")
+
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+        self.message: bytes | None = None
+
+
+class _Streaming:
+    """Any number of messages in both directions."""
+
+    __slots__ = ("_encoding", "_method", "_options", "_seconds")
+
+    def __init__(
+        self, method: StreamMethod, options: Options, encoding: bytes, timeout: float | None
+    ) -> None:
+        self._method = method
+        self._options = options
+        self._encoding = encoding
+        self._seconds = timeout
+
+    def open(self, stream: Stream) -> None:
+        if self._seconds is not None:
+            stream.deadline = stream.connection.now + self._seconds
+        options = self._options
+        call = Call(stream, Messages(options.max_receive, self._encoding, options.budget))
+        stream.state = call
+        call.handler = self._method(call)
+
+    def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        call = stream.state
+        assert isinstance(call, Call)
+        assert call.handler is not None
+        try:
+            for message in call.messages.feed(data) if data else ():
+                call.handler.receive(message)
+            if ended:
+                if call.messages.is_partial:
+                    raise GrpcError(Status.INTERNAL, "message is cut")
+                call.handler.half_close()
+        except GrpcError as error:
+            self.abort(stream)
+            call.end(error.status, error.message)
+        except FAULTS as fault:
+            self.abort(stream)
+            call.end(Status.INTERNAL, _EDGE.report(fault))
+
+    def abort(self, stream: Stream) -> None:
+        call = stream.state
+        if isinstance(call, Call) and call.handler is not None:
+            handler, call.handler = call.handler, None
+            call.messages.close()
+            handler.cancel()

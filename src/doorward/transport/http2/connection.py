@@ -1,0 +1,816 @@
+"""The server's side of one HTTP/2 connection: received bytes in, bytes to write out.
+
+    feed(bytes) -> frames -> streams -> application -> frames -> bytes
+
+The application has one function, `resolve`, which returns the `Route` for a header block; the route
+receives the data. `respond` writes a whole response; `send_headers`, `send_data` and `finish` write
+it in pieces, during `feed` or later, and `take` returns what was written later. Nothing in here
+waits, reads a clock of its own, or raises because of a peer's bytes: a stream error is answered
+with RST_STREAM, a connection error with GOAWAY, after which `closed` is true.
+
+The rules are those of RFC 9113; `limits.py` has the bounds. Priorities are ignored; push and
+CONNECT are not supported.
+
+INVARIANT: every header block is decoded, even that of a refused stream, because the peer's encoder
+has updated its table.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from struct import Struct
+from time import monotonic
+from typing import Final, Protocol
+
+from doorward.transport.http2.codes import (
+    ErrorCode,
+    Flag,
+    FrameType,
+    Http2Error,
+    Setting,
+    StreamError,
+)
+from doorward.transport.http2.headers import MalformedError, Request, check_trailers, to_request
+from doorward.transport.http2.hpack import Decoder, HpackError, encode
+from doorward.transport.http2.limits import Limits
+
+__all__ = ["PREFACE", "Application", "Connection", "Route", "Stream"]
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DEFAULT_WINDOW: Final = 65_535
+MAX_WINDOW: Final = 2**31 - 1
+MIN_FRAME_SIZE: Final = 16_384
+MAX_FRAME_SIZE: Final = 2**24 - 1
+MAX_STREAM_ID: Final = 2**31 - 1
+DRAIN_WAIT: Final = 1.0
+"""Seconds that `shutdown` waits for the client's PING before it names the last stream."""
+MAX_CLOSED: Final = 1_000
+"""Streams whose end is remembered, to tell a late frame from a wrong one."""
+
+_HEAD: Final = Struct(">HBBBL")
+"""Length in three bytes (two and one), type, flags, stream."""
+_LONG: Final = Struct(">L")
+_SETTING: Final = Struct(">HL")
+_DRAIN: Final = b"draining"
+_TOO_LARGE: Final = encode([(b":status", b"431")])
+_NO_TABLE: Final = b"\x20"
+"""A table size update to 0, required after the peer lowered the size: no table is used."""
+
+
+class Route(Protocol):
+    """What receives the data of one kind of request; one route serves any number of streams."""
+
+    def open(self, stream: Stream) -> None:
+        """The header section of `stream` has arrived."""
+
+    def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
+        """More of the body; `ended` with the last piece, which may be empty."""
+
+    def abort(self, stream: Stream) -> None:
+        """The stream was reset, or the connection ended, before the response was complete."""
+
+
+class Application(Protocol):
+    """What is served."""
+
+    def resolve(self, request: Request) -> Route:
+        """The route of `request`: a function of its header section only, since it is cached."""
+
+
+class Stream:
+    """One request that is not answered completely. `state` belongs to the route."""
+
+    __slots__ = (
+        "body_size",
+        "connection",
+        "deadline",
+        "expected",
+        "id",
+        "is_sending",
+        "pending",
+        "receive_window",
+        "receiving",
+        "route",
+        "send_window",
+        "state",
+        "trailers",
+    )
+
+    def __init__(
+        self, connection: Connection, stream_id: int, route: Route, expected: int | None
+    ) -> None:
+        self.connection = connection
+        self.id = stream_id
+        self.route = route
+        self.expected = expected
+        """The announced length of the body."""
+        self.body_size = 0
+        self.receiving = True
+        self.receive_window = connection.limits.stream_window
+        self.send_window = connection.initial_send_window
+        self.pending = bytearray()
+        """Data of the response that waits for the client's window."""
+        self.trailers: bytes | None = None
+        """The block behind the data, once the response is complete."""
+        self.is_sending = False
+        self.deadline = 0.0
+        """When `expire` hands the stream to `on_expired`; 0: never."""
+        self.state: object = None
+
+
+class Connection:
+    """One connection. Not safe in threads: it belongs to an event loop."""
+
+    def __init__(
+        self,
+        application: Application,
+        limits: Limits | None = None,
+        *,
+        clock: Callable[[], float] = monotonic,
+        on_expired: Callable[[Stream], None] | None = None,
+        on_output: Callable[[], None] | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.closed = False
+        self.error: Http2Error | None = None
+        """Why the connection was ended by this side."""
+        self.streams: dict[int, Stream] = {}
+        self.initial_send_window = DEFAULT_WINDOW
+        self.now = clock()
+        """The time of the last `feed` or `expire`."""
+        self.requests = 0
+        self._clock = clock
+        self._application = application
+        self._on_expired = on_expired
+        self._on_output = on_output
+        """Called when something is written outside of `feed`, `expire` and `shutdown`."""
+        self._is_busy = False
+        self._out: list[bytes] = []
+        self._buffer = bytearray()
+        self._needed = len(PREFACE)
+        self._is_open = False
+        self._has_settings = False
+        self._began = self.now
+        self._highest = 0
+        self._closed_streams: OrderedDict[int, bool] = OrderedDict()
+        self._hpack = Decoder(self.limits.header_table_size)
+        self._routes: dict[bytes, tuple[Route, int | None]] = {}
+        self._block: bytearray | None = None
+        self._block_stream = 0
+        self._block_flags = 0
+        self._receive_window = self.limits.connection_window
+        self._send_window = DEFAULT_WINDOW
+        self._peer_frame_size = MIN_FRAME_SIZE
+        self._header_prefix = b""
+        self._blocked: dict[int, Stream] = {}
+        self._complete: list[tuple[Stream, bytes]] = []
+        """Streams that the client has ended, with the last data. They are handed on once all that
+        was received is read: one that is reset in the same bytes is not worth an answer."""
+        self._credit = float(self.limits.credit)
+        self._credited = self.now
+        self._draining = False
+        self._final = MAX_STREAM_ID
+        """The last stream that is served: lowered by `shutdown`."""
+        self._frames: tuple[Callable[[int, int, bytes], None], ...] = (
+            self._on_data,
+            self._on_headers,
+            self._on_priority,
+            self._on_reset,
+            self._on_settings,
+            self._on_push_promise,
+            self._on_ping,
+            self._on_goaway,
+            self._on_window_update,
+            self._on_continuation,
+        )
+
+    # Bytes in, bytes out
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes to write after `data` was received; it raises for no contents of `data`."""
+        if self.closed:
+            return b""
+        self.now = self._clock()
+        self._is_busy = True
+        try:
+            self._receive(data)
+            if self._complete:
+                self._hand_on()
+        except Http2Error as error:
+            self._fail(error)
+        finally:
+            self._is_busy = False
+        return self.take()
+
+    def take(self) -> bytes:
+        """What was written since the last `feed` or `take`."""
+        out = self._out
+        if not out:
+            return b""
+        self._out = []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def shutdown(self) -> bytes:
+        """Announce the end. Streams that the client starts before it knows are served.
+
+        Two GOAWAY frames with a PING between them (RFC 9113, section 6.8).
+        """
+        if not self.closed and not self._draining:
+            self._draining = True
+            self._began = self._clock()
+            if self._is_open:
+                self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
+                self._write(FrameType.PING, 0, 0, _DRAIN)
+            else:
+                self.closed = True
+        return self.take()
+
+    def close(self) -> bytes:
+        """End at once: a client may send what is not answered yet to another connection."""
+        if not self.closed:
+            if self._is_open:
+                self._goaway(self._highest, ErrorCode.NO_ERROR, b"")
+            self.lost()
+        return self.take()
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing is left to do after `shutdown`."""
+        return self.closed or (self._draining and self._final != MAX_STREAM_ID and not self.streams)
+
+    def lost(self) -> None:
+        """The socket is gone: every open stream is aborted."""
+        self.closed = True
+        streams = list(self.streams.values())
+        self.streams.clear()
+        self._blocked.clear()
+        for stream in streams:
+            stream.route.abort(stream)
+
+    def expire(self) -> bytes:
+        """End what is over its time; the bytes to write. Call it every half second or so."""
+        self.now = now = self._clock()
+        if self.closed:
+            return b""
+        is_waiting = not self._has_settings or self._block is not None
+        if is_waiting and now - self._began > self.limits.header_timeout:
+            self._fail(Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers are late"))
+            return self.take()
+        if self._draining and self._final == MAX_STREAM_ID and now - self._began > DRAIN_WAIT:
+            self._announce_last()
+        self._is_busy = True
+        try:
+            self._expire_streams(now)
+        finally:
+            self._is_busy = False
+        return self.take()
+
+    def _expire_streams(self, now: float) -> None:
+        for stream in [each for each in self.streams.values() if 0 < each.deadline < now]:
+            if self._on_expired is not None and not stream.is_sending:
+                self._on_expired(stream)
+            if self.streams.get(stream.id) is stream and stream.deadline < now:
+                stream.route.abort(stream)
+                self.reset(stream, ErrorCode.CANCEL)
+
+    def _receive(self, data: bytes) -> None:
+        if self._buffer or len(data) < self._needed:
+            self._buffer += data
+            if len(self._buffer) < self._needed:
+                self._check_preface()
+                return
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        position = 0
+        if not self._is_open:
+            self._buffer += data[: len(PREFACE)]
+            self._check_preface()
+            self._buffer.clear()
+            self._open()
+            position = len(PREFACE)
+        size = len(data)
+        unpack = _HEAD.unpack_from
+        frames = self._frames
+        self._needed = _HEAD.size
+        while size - position >= 9:
+            high, low, kind, flags, stream_id = unpack(data, position)
+            length = high << 8 | low
+            if length > self.limits.max_frame_size:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "frame is too large")
+            end = position + 9 + length
+            if end > size:
+                self._needed = 9 + length
+                break
+            payload = data[position + 9 : end]
+            position = end
+            if self._block is not None and kind != FrameType.CONTINUATION:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "header block is interrupted")
+            if not self._has_settings and kind != FrameType.SETTINGS:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+            if kind < len(frames):
+                try:
+                    frames[kind](flags, stream_id & MAX_STREAM_ID, payload)
+                except StreamError as error:
+                    self._reset_for(stream_id & MAX_STREAM_ID, error)
+                if self.closed:
+                    return
+            else:
+                self._charge(1)
+        if position < size:
+            self._buffer += data[position:]
+
+    def _hand_on(self) -> None:
+        complete, self._complete = self._complete, []
+        streams = self.streams
+        for stream, data in complete:
+            if streams.get(stream.id) is stream:
+                stream.route.receive(stream, data, True)
+
+    def _check_preface(self) -> None:
+        if not self._is_open and not PREFACE.startswith(self._buffer):
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not the preface of HTTP/2")
+
+    def _open(self) -> None:
+        """The server's preface: SETTINGS, and a window for all streams."""
+        self._is_open = True
+        limits = self.limits
+        settings = (
+            (Setting.MAX_CONCURRENT_STREAMS, limits.max_concurrent_streams),
+            (Setting.INITIAL_WINDOW_SIZE, limits.stream_window),
+            (Setting.MAX_FRAME_SIZE, limits.max_frame_size),
+            (Setting.MAX_HEADER_LIST_SIZE, limits.header_list_size),
+            (Setting.HEADER_TABLE_SIZE, limits.header_table_size),
+        )
+        self._write(FrameType.SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in settings]))
+        self._credit_window(0, limits.connection_window - DEFAULT_WINDOW)
+        if self._draining:
+            self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
+
+    # Frames
+
+    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        size = len(payload)
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "connection window is exceeded")
+        if self._receive_window < self.limits.connection_window >> 1:
+            self._credit_window(0, self.limits.connection_window - self._receive_window)
+            self._receive_window = self.limits.connection_window
+        if flags & Flag.PADDED:
+            payload = _unpad(payload)
+        stream = self.streams.get(stream_id)
+        if stream is None or not stream.receiving:
+            self._check_closed(stream_id, stream)
+            return
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "stream window is exceeded")
+        ended = flags & Flag.END_STREAM != 0
+        if ended:
+            stream.receiving = False
+            self._count_request()
+        elif not payload:
+            self._charge(1)
+        elif stream.receive_window < self.limits.stream_window >> 1:
+            self._credit_window(stream_id, self.limits.stream_window - stream.receive_window)
+            stream.receive_window = self.limits.stream_window
+        if stream.expected is not None:
+            self._check_length(stream, len(payload))
+        if ended:
+            self._complete.append((stream, payload))
+        else:
+            stream.route.receive(stream, payload, False)
+
+    def _check_length(self, stream: Stream, size: int) -> None:
+        stream.body_size += size
+        assert stream.expected is not None
+        over = stream.body_size > stream.expected
+        if over or (not stream.receiving and stream.body_size < stream.expected):
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
+
+    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if not stream_id & 1:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "not a stream of a client")
+        if flags & Flag.PADDED:
+            payload = _unpad(payload)
+        if flags & Flag.PRIORITY:
+            if len(payload) < 5:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "priority is cut")
+            if _LONG.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
+            payload = payload[5:]
+        if flags & Flag.END_HEADERS:
+            self._end_block(flags, stream_id, payload)
+            return
+        self._block = bytearray(payload)
+        self._block_stream = stream_id
+        self._block_flags = flags
+        self._began = self.now
+        self._check_block()
+
+    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        block = self._block
+        if block is None or stream_id != self._block_stream:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no header block to continue")
+        self._charge(1)
+        block += payload
+        self._check_block()
+        if flags & Flag.END_HEADERS:
+            self._block = None
+            self._end_block(self._block_flags, stream_id, bytes(block))
+
+    def _check_block(self) -> None:
+        assert self._block is not None
+        if len(self._block) > self.limits.header_block_size:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "header block is too large")
+
+    def _end_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        ended = flags & Flag.END_STREAM != 0
+        if stream_id <= self._highest:
+            self._trailers(stream_id, block, ended)
+            return
+        self._highest = stream_id
+        refusal: StreamError | None = None
+        try:
+            resolved = self._routes.get(block) or self._resolve(block)
+        except StreamError as error:
+            resolved, refusal = None, error
+        if stream_id > self._final:
+            # The client was told, and will try elsewhere.
+            self._remember(stream_id, ignored=True)
+            return
+        if len(self.streams) >= self.limits.max_concurrent_streams:
+            self._charge(self.limits.reset_cost)
+            raise StreamError(ErrorCode.REFUSED_STREAM, "too many streams")
+        if refusal is not None:
+            self._charge(self.limits.reset_cost)
+            raise refusal
+        if resolved is None:
+            self._refuse_large(stream_id, ended)
+            return
+        route, expected = resolved
+        stream = self.streams[stream_id] = Stream(self, stream_id, route, expected)
+        route.open(stream)
+        if ended:
+            stream.receiving = False
+            self._count_request()
+            if expected:
+                raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length is not the body's")
+            self._complete.append((stream, b""))
+
+    def _resolve(self, block: bytes) -> tuple[Route, int | None] | None:
+        """The route of a block, and the length that it announces; None where the list is too large.
+
+        As long as the dynamic table stays as it is, so does the meaning of the block.
+        """
+        before = self._hpack.revision
+        headers, size = self._decode(block)
+        if size > self.limits.header_list_size:
+            return None
+        try:
+            request = to_request(headers)
+        except MalformedError as error:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, str(error)) from None
+        resolved = (self._application.resolve(request), request.content_length)
+        if before == self._hpack.revision and len(self._routes) < self.limits.cached_blocks:
+            self._routes[block] = resolved
+        return resolved
+
+    def _decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
+        before = self._hpack.revision
+        try:
+            return self._hpack.decode(block, self.limits.header_list_size)
+        except HpackError as error:
+            raise Http2Error(ErrorCode.COMPRESSION_ERROR, str(error)) from None
+        finally:
+            if before != self._hpack.revision:
+                self._routes.clear()
+
+    def _trailers(self, stream_id: int, block: bytes, ended: bool) -> None:
+        headers, size = self._decode(block)
+        stream = self.streams.get(stream_id)
+        if stream is None or not stream.receiving:
+            self._check_closed(stream_id, stream)
+            return
+        if not ended:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers do not end the stream")
+        if size > self.limits.header_list_size:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers are too large")
+        try:
+            check_trailers(headers)
+        except MalformedError as error:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, str(error)) from None
+        stream.receiving = False
+        self._count_request()
+        if stream.expected is not None:
+            self._check_length(stream, 0)
+        self._complete.append((stream, b""))
+
+    def _refuse_large(self, stream_id: int, ended: bool) -> None:
+        """431 for a header list over the limit (RFC 9113, section 10.5.1)."""
+        self._charge(self.limits.reset_cost)
+        flags = Flag.END_HEADERS | Flag.END_STREAM
+        self._write(FrameType.HEADERS, flags, stream_id, self._prefixed(_TOO_LARGE))
+        if not ended:
+            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
+        self._remember(stream_id, ignored=True)
+
+    def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        self._charge(1)
+        if not stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY without a stream")
+        if len(payload) != 5:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY has five bytes")
+        if _LONG.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "stream depends on itself")
+
+    def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
+        if not stream_id or stream_id > self._highest or not stream_id & 1:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "RST_STREAM of an idle stream")
+        stream = self.streams.pop(stream_id, None)
+        if stream is None:
+            self._charge(1)
+            return
+        self._blocked.pop(stream_id, None)
+        self._remember(stream_id, ignored=False)
+        self._charge(self.limits.reset_cost)
+        stream.route.abort(stream)
+
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        self._charge(1 + len(payload) // _SETTING.size)
+        if stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
+        if flags & Flag.ACK:
+            if payload:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "acknowledgement with settings")
+            if not self._has_settings:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "first frame is not SETTINGS")
+            return
+        if len(payload) % _SETTING.size:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "setting is cut")
+        for setting, value in _SETTING.iter_unpack(payload):
+            self._set(setting, value)
+        self._has_settings = True
+        self._write(FrameType.SETTINGS, Flag.ACK, 0, b"")
+
+    def _set(self, setting: int, value: int) -> None:
+        if setting == Setting.INITIAL_WINDOW_SIZE:
+            if value > MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "initial window is too large")
+            self._resize_windows(value)
+        elif setting == Setting.MAX_FRAME_SIZE:
+            if not MIN_FRAME_SIZE <= value <= MAX_FRAME_SIZE:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame size is out of range")
+            self._peer_frame_size = value
+        elif setting == Setting.ENABLE_PUSH:
+            if value > 1:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "push is neither on nor off")
+        elif setting == Setting.HEADER_TABLE_SIZE:
+            self._header_prefix = _NO_TABLE
+
+    def _resize_windows(self, value: int) -> None:
+        """A new initial window changes the window of every stream by the difference (6.9.2)."""
+        difference = value - self.initial_send_window
+        self.initial_send_window = value
+        for stream in self.streams.values():
+            stream.send_window += difference
+            if stream.send_window > MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+        if difference > 0:
+            self._flush_blocked()
+
+    def _on_push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "clients do not push")
+
+    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        self._charge(1)
+        if stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
+        if len(payload) != 8:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING has eight bytes")
+        if not flags & Flag.ACK:
+            self._write(FrameType.PING, Flag.ACK, 0, payload)
+        elif payload == _DRAIN and self._draining and self._final == MAX_STREAM_ID:
+            self._announce_last()
+
+    def _announce_last(self) -> None:
+        self._final = self._highest
+        self._goaway(self._final, ErrorCode.NO_ERROR, b"")
+
+    def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        self._charge(1)
+        if stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
+        if len(payload) < 8:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY is cut")
+
+    def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        self._charge(1)
+        if len(payload) != 4:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE has four bytes")
+        increment = _LONG.unpack(payload)[0] & MAX_WINDOW
+        if not stream_id:
+            if not increment:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+            self._send_window += increment
+            if self._send_window > MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+            self._flush_blocked()
+            return
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            if stream_id > self._highest or not stream_id & 1:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of an idle stream")
+            return
+        if not increment:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "increment is 0")
+        stream.send_window += increment
+        if stream.send_window > MAX_WINDOW:
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "window is too large")
+        if stream_id in self._blocked:
+            self._flush(stream)
+
+    # Closed streams
+
+    def _check_closed(self, stream_id: int, stream: Stream | None) -> None:
+        """A frame of a stream that is not open: an error, unless this side ended the stream.
+
+        After the client's END_STREAM it is a connection error, after its RST_STREAM a stream error
+        (RFC 9113, section 5.1).
+        """
+        if stream is not None:
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "stream was ended by the client")
+        if not stream_id or stream_id > self._highest or not stream_id & 1:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "frame of an idle stream")
+        ignored = self._closed_streams.get(stream_id)
+        self._charge(1)
+        if ignored is None:
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "stream is closed")
+        if not ignored:
+            raise StreamError(ErrorCode.STREAM_CLOSED, "stream was reset")
+
+    def _remember(self, stream_id: int, *, ignored: bool) -> None:
+        closed = self._closed_streams
+        closed[stream_id] = ignored
+        if len(closed) > MAX_CLOSED:
+            closed.popitem(last=False)
+
+    def _reset_for(self, stream_id: int, error: StreamError) -> None:
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(error.code))
+            self._remember(stream_id, ignored=True)
+            return
+        self._charge(self.limits.reset_cost)
+        self.reset(stream, error.code)
+        stream.route.abort(stream)
+
+    # What is written
+
+    def respond(self, stream: Stream, headers: bytes, body: bytes, trailers: bytes) -> None:
+        """The whole response: two header blocks of `hpack.encode`, and the data between them."""
+        size = len(body)
+        if (
+            size > self._send_window
+            or size > stream.send_window
+            or size > self._peer_frame_size
+            or self._blocked
+        ):
+            self.send_headers(stream, headers)
+            self.send_data(stream, body)
+            self.finish(stream, trailers)
+            return
+        self._send_window -= size
+        stream_id = stream.id
+        headers = self._prefixed(headers)
+        pack = _HEAD.pack
+        self._out += (
+            pack(0, len(headers), FrameType.HEADERS, Flag.END_HEADERS, stream_id),
+            headers,
+            pack(size >> 8, size & 0xFF, FrameType.DATA, 0, stream_id),
+            body,
+            pack(
+                0, len(trailers), FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, stream_id
+            ),
+            trailers,
+        )
+        self._end(stream)
+        if not self._is_busy:
+            self._notify()
+
+    def send_headers(self, stream: Stream, block: bytes) -> None:
+        """The header section of a response, with data to come."""
+        self._write(FrameType.HEADERS, Flag.END_HEADERS, stream.id, self._prefixed(block))
+
+    def send_data(self, stream: Stream, data: bytes) -> None:
+        """Data of a response; it waits where the client's windows are full."""
+        stream.pending += data
+        self._flush(stream)
+        self._notify()
+
+    def finish(self, stream: Stream, trailers: bytes) -> None:
+        """The block behind the data, or alone: the response is complete."""
+        stream.trailers = trailers
+        self._flush(stream)
+        self._notify()
+
+    def reset(self, stream: Stream, code: ErrorCode) -> None:
+        """End the stream with RST_STREAM, whatever was written of it."""
+        if self.streams.pop(stream.id, None) is None:
+            return
+        self._blocked.pop(stream.id, None)
+        self._remember(stream.id, ignored=True)
+        self._write(FrameType.RST_STREAM, 0, stream.id, _LONG.pack(code))
+
+    def _notify(self) -> None:
+        if not self._is_busy and self._on_output is not None:
+            self._on_output()
+
+    def _flush(self, stream: Stream) -> None:
+        """Write as much of the response as the windows allow."""
+        pending = stream.pending
+        while pending:
+            size = min(len(pending), self._send_window, stream.send_window, self._peer_frame_size)
+            if size <= 0:
+                if not stream.is_sending:
+                    stream.is_sending = True
+                    stream.deadline = self.now + self.limits.send_timeout
+                self._blocked[stream.id] = stream
+                return
+            self._write(FrameType.DATA, 0, stream.id, bytes(pending[:size]))
+            del pending[:size]
+            self._send_window -= size
+            stream.send_window -= size
+        self._blocked.pop(stream.id, None)
+        if stream.trailers is not None:
+            flags = Flag.END_HEADERS | Flag.END_STREAM
+            self._write(FrameType.HEADERS, flags, stream.id, self._prefixed(stream.trailers))
+            self._end(stream)
+
+    def _flush_blocked(self) -> None:
+        for stream in list(self._blocked.values()):
+            if self._send_window <= 0:
+                return
+            self._flush(stream)
+
+    def _end(self, stream: Stream) -> None:
+        """The response is complete; a client that still sends is told to stop (section 8.1)."""
+        stream_id = stream.id
+        self.streams.pop(stream_id, None)
+        if stream.receiving:
+            self._write(FrameType.RST_STREAM, 0, stream_id, _LONG.pack(ErrorCode.NO_ERROR))
+            self._remember(stream_id, ignored=True)
+
+    def _prefixed(self, block: bytes) -> bytes:
+        """`block`, with the size update that the first block after a change of the table needs."""
+        prefix = self._header_prefix
+        if not prefix:
+            return block
+        self._header_prefix = b""
+        return prefix + block
+
+    def _write(self, kind: FrameType, flags: int, stream_id: int, payload: bytes) -> None:
+        size = len(payload)
+        self._out.append(_HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream_id))
+        if payload:
+            self._out.append(payload)
+
+    def _credit_window(self, stream_id: int, increment: int) -> None:
+        if increment > 0:
+            self._write(FrameType.WINDOW_UPDATE, 0, stream_id, _LONG.pack(increment))
+
+    def _goaway(self, last: int, code: ErrorCode, reason: bytes) -> None:
+        self._write(FrameType.GOAWAY, 0, 0, _LONG.pack(last) + _LONG.pack(code) + reason)
+
+    def _fail(self, error: Http2Error) -> None:
+        self.error = error
+        if self._is_open:
+            self._goaway(self._highest, error.code, error.message.encode())
+        self.lost()
+
+    # Frames that cost and do no work
+
+    def _count_request(self) -> None:
+        self.requests += 1
+        if self._credit < self.limits.credit:
+            self._credit += self.limits.credit_per_request
+
+    def _charge(self, cost: int) -> None:
+        self._credit -= cost
+        if self._credit >= 0:
+            return
+        limits = self.limits
+        earned = (self.now - self._credited) * limits.credit_per_second
+        self._credited = self.now
+        self._credit = min(float(limits.credit), self._credit + earned)
+        if self._credit < 0:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without a request")
+
+
+def _unpad(payload: bytes) -> bytes:
+    if not payload or payload[0] >= len(payload):
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "padding is longer than the frame")
+    return payload[1 : len(payload) - payload[0]]

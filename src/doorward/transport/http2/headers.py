@@ -1,0 +1,120 @@
+"""The header section of a request becomes a `Request`, or is malformed (RFC 9113, section 8).
+
+A malformed request is a stream error PROTOCOL_ERROR: it never reaches the application, since an
+intermediary could read it differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from doorward.transport.http2.hpack import Header
+
+__all__ = ["MalformedError", "Request", "check_trailers", "to_request"]
+
+_NAME: Final = bytes(range(0x21, 0x7F)).translate(None, b":ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_FORBIDDEN_IN_VALUES: Final = b"\0\r\n"
+_SPACE: Final = b" \t"
+_PSEUDO: Final = frozenset((b":method", b":scheme", b":path", b":authority"))
+_CONNECTION: Final = frozenset(
+    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
+)
+"""Fields of HTTP/1.1 that have no place in HTTP/2 (section 8.2.2)."""
+MAX_LENGTH_DIGITS: Final = 19
+
+
+class MalformedError(ValueError):
+    """The header section violates a rule; the message names the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request line and the fields; `content_length` is None where the client sent none."""
+
+    method: bytes
+    path: bytes
+    scheme: bytes
+    authority: bytes
+    fields: tuple[Header, ...]
+    content_length: int | None = None
+
+    def get(self, name: bytes) -> bytes | None:
+        """The value of the first field `name`."""
+        for each, value in self.fields:
+            if each == name:
+                return value
+        return None
+
+
+def to_request(headers: Sequence[Header]) -> Request:
+    """The request that `headers` describe; MalformedError where a rule is violated."""
+    pseudo: dict[bytes, bytes] = {}
+    fields: list[Header] = []
+    for name, value in headers:
+        if name[:1] == b":":
+            if fields:
+                raise MalformedError("pseudo-header behind a field")
+            if name not in _PSEUDO:
+                raise MalformedError("unknown pseudo-header")
+            if name in pseudo:
+                raise MalformedError("pseudo-header twice")
+            _check_value(value)
+            pseudo[name] = value
+        else:
+            _check_field(name, value)
+            fields.append((name, value))
+    return _complete(pseudo, tuple(fields))
+
+
+def _complete(pseudo: dict[bytes, bytes], fields: tuple[Header, ...]) -> Request:
+    try:
+        method, scheme, path = pseudo[b":method"], pseudo[b":scheme"], pseudo[b":path"]
+    except KeyError:
+        raise MalformedError("missing pseudo-header") from None
+    if not method or not scheme or not path:
+        raise MalformedError("empty pseudo-header")
+    authority = pseudo.get(b":authority", b"")
+    host = _only(fields, b"host")
+    if host is not None and authority and host != authority:
+        raise MalformedError("host and :authority differ")
+    length = _only(fields, b"content-length")
+    if length is None:
+        return Request(method, path, scheme, authority or host or b"", fields)
+    if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS:
+        raise MalformedError("content-length is not a number")
+    return Request(method, path, scheme, authority or host or b"", fields, int(length))
+
+
+def _only(fields: tuple[Header, ...], wanted: bytes) -> bytes | None:
+    """The value of a field that must not have two different values."""
+    values = {value for name, value in fields if name == wanted}
+    if len(values) > 1:
+        raise MalformedError("field with two values")
+    return values.pop() if values else None
+
+
+def check_trailers(headers: Sequence[Header]) -> None:
+    """MalformedError where a trailer section violates a rule."""
+    for name, value in headers:
+        if name[:1] == b":":
+            raise MalformedError("pseudo-header in trailers")
+        _check_field(name, value)
+
+
+def _check_field(name: bytes, value: bytes) -> None:
+    if not name or name.translate(None, _NAME):
+        raise MalformedError("character in a field name")
+    _check_value(value)
+    if name in _CONNECTION:
+        raise MalformedError("field of HTTP/1.1")
+    if name == b"te" and value != b"trailers":
+        raise MalformedError("te must be trailers")
+
+
+def _check_value(value: bytes) -> None:
+    if len(value.translate(None, _FORBIDDEN_IN_VALUES)) != len(value):
+        raise MalformedError("character in a field value")
+    if value and (value[0] in _SPACE or value[-1] in _SPACE):
+        raise MalformedError("space around a field value")

@@ -1,0 +1,59 @@
+"""The bounds of a connection, each with its reason. All of them end in an error of RFC 9113."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one connection may cost. Sizes are bytes, times are seconds."""
+
+    max_concurrent_streams: int = 100
+    """Streams open at the same time; further ones are refused (REFUSED_STREAM), which clients may
+    retry. RFC 9113 recommends at least 100."""
+
+    header_list_size: int = 16_384
+    """Names, values and 32 for each field, after decompression. A larger list gets 431."""
+
+    header_block_size: int = 32_768
+    """Compressed bytes of HEADERS and its CONTINUATION frames: an endless sequence of them
+    (CVE-2024-27316) ends the connection."""
+
+    header_table_size: int = 4_096
+    """Bytes of the dynamic table of header compression, the default of RFC 7541."""
+
+    max_frame_size: int = 16_384
+    """Payload of a received frame, the least that RFC 9113 allows."""
+
+    stream_window: int = 1_048_576
+    """Bytes of a stream that may arrive before they are acknowledged: most messages fit."""
+
+    connection_window: int = 4_194_304
+    """The same for all streams of the connection."""
+
+    credit: int = 2_000
+    """Frames without work for the application (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA,
+    unknown types) that may arrive at once. Past it: ENHANCE_YOUR_CALM (CVE-2019-9512, -9515,
+    -9518)."""
+
+    credit_per_second: int = 1_000
+    """How fast that credit is restored."""
+
+    credit_per_request: int = 3
+    """What a complete request restores: clients send a PING or WINDOW_UPDATE with most of them."""
+
+    reset_cost: int = 5
+    """What a reset of an open stream takes from the credit, so that 400 at once or 200 a second
+    end the connection (rapid reset, CVE-2023-44487)."""
+
+    cached_blocks: int = 64
+    """Header blocks whose meaning is kept while the dynamic table stays the same."""
+
+    send_timeout: float = 30.0
+    """Seconds that a response may wait for the client's flow control window."""
+
+    header_timeout: float = 5.0
+    """Seconds for the preface of a connection, and for the rest of a header block."""

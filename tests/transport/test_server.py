@@ -1,0 +1,306 @@
+"""The server over real sockets, with grpcio and with raw frames as clients."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.transport.http2.frames import data, headers, settings, window_update
+
+from doorward.edge import Parts
+from doorward.transport import runner as runners
+from doorward.transport import server as servers
+from doorward.transport.grpc.health import SERVICE, Health
+from doorward.transport.grpc.messages import frame_message
+from doorward.transport.grpc.methods import Method, Services
+from doorward.transport.grpc.reflection import Reflection
+from doorward.transport.http2.connection import PREFACE
+from doorward.transport.runner import AdaptiveRunner
+from doorward.transport.server import Http2Server, ServerOptions
+
+LIMIT = 60
+"""Seconds after which a test fails that waits for something."""
+CALL = [
+    (b":method", b"POST"),
+    (b":scheme", b"http"),
+    (b":path", b"/a.A/Echo"),
+    (b"content-type", b"application/grpc"),
+]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = monotonic() + LIMIT
+    while not condition():
+        assert monotonic() < end
+        sleep(0.01)
+
+
+class Served:
+    """A running server and how to reach it."""
+
+    def __init__(self, server: Http2Server, port: int, health: Health) -> None:
+        self.server = server
+        self.port = port
+        self.health = health
+        self.runner: AdaptiveRunner | None = None
+
+    def channel(self, **options: int) -> Any:
+        pairs = [(f"grpc.{name}", value) for name, value in options.items()]
+        return grpc.insecure_channel(f"127.0.0.1:{self.port}", pairs)
+
+    def connect(self) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.port), LIMIT)
+        client.sendall(PREFACE + settings())
+        return client
+
+
+@contextmanager
+def serving(
+    methods: dict[str, Method] | None = None,
+    options: ServerOptions | None = None,
+    parts: Parts | None = None,
+) -> Iterator[Served]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    health = Health(("a.A",))
+    unary = {"/a.A/Echo": lambda message: message, **(methods or {})}
+    reflection = Reflection(("envoy.service.auth.v3.Authorization", SERVICE))
+    served: Served
+
+    def make(loop: asyncio.AbstractEventLoop) -> Services:
+        served.runner = AdaptiveRunner(loop, 2)
+        streaming = {**health.streaming, **reflection.streaming}
+        return Services({**unary, **health.unary}, streaming, runner=served.runner)
+
+    server = Http2Server(make, [listener], options=options, parts=parts)
+    served = Served(server, listener.getsockname()[1], health)
+    server.start()
+    try:
+        yield served
+    finally:
+        server.stop(grace=1)
+        assert served.runner is not None
+        served.runner.close()
+
+
+def test_calls_of_a_real_client_are_answered() -> None:
+    with serving() as served, served.channel() as channel:
+        echo = channel.unary_unary("/a.A/Echo")
+        for message in (b"", b"abc", b"x" * 3_000_000):
+            assert echo(message, timeout=LIMIT) == message
+        with pytest.raises(grpc.RpcError) as raised:
+            echo(b"x" * 5_000_000, timeout=LIMIT)
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        futures = [echo.future(b"%d" % number, timeout=LIMIT) for number in range(500)]
+        assert [future.result() for future in futures] == [b"%d" % n for n in range(500)]
+
+
+def test_gzip_of_a_real_client_is_read() -> None:
+    with serving() as served, served.channel() as channel:
+        echo = channel.unary_unary("/a.A/Echo")
+        message = b"abc" * 10_000
+        assert echo(message, timeout=LIMIT, compression=grpc.Compression.Gzip) == message
+
+
+def test_health_is_checked_and_watched() -> None:
+    states = health_pb2.HealthCheckResponse
+    with serving() as served, served.channel() as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        request = health_pb2.HealthCheckRequest(service="a.A")
+        assert stub.Check(request, timeout=LIMIT).status == states.NOT_SERVING
+        watch = stub.Watch(request, timeout=LIMIT)
+        assert next(watch).status == states.NOT_SERVING
+        served.server.call(lambda: served.health.set_serving(True))
+        assert next(watch).status == states.SERVING
+        watch.cancel()
+        unknown = health_pb2.HealthCheckRequest(service="b.B")
+        assert next(stub.Watch(unknown, timeout=LIMIT)).status == states.SERVICE_UNKNOWN
+        with pytest.raises(grpc.RpcError) as raised:
+            stub.Check(unknown, timeout=LIMIT)
+        assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+        listed = channel.unary_unary(
+            f"/{SERVICE}/List", response_deserializer=health_pb2.HealthListResponse.FromString
+        )(b"", timeout=LIMIT)
+        assert set(listed.statuses) == {"", "a.A"}
+
+
+def test_messages_that_are_none_of_the_service_are_refused() -> None:
+    with serving() as served, served.channel() as channel:
+        for path in (f"/{SERVICE}/Check",):
+            with pytest.raises(grpc.RpcError) as raised:
+                channel.unary_unary(path)(b"\xff\xff", timeout=LIMIT)
+            assert raised.value.code() is grpc.StatusCode.INTERNAL
+        for path in (
+            f"/{SERVICE}/Watch",
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        ):
+            with pytest.raises(grpc.RpcError) as raised:
+                list(channel.stream_stream(path)(iter([b"\xff\xff"]), timeout=LIMIT))
+            assert raised.value.code() is grpc.StatusCode.INTERNAL
+        for body in (iter([]), iter([b"", b""])):
+            with pytest.raises(grpc.RpcError) as raised:
+                list(channel.stream_stream(f"/{SERVICE}/Watch")(body, timeout=LIMIT))
+            assert raised.value.code() is grpc.StatusCode.INTERNAL
+
+
+def test_reflection_lists_the_services() -> None:
+    with serving() as served, served.channel() as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        requests = [reflection_pb2.ServerReflectionRequest(list_services="")] * 2
+        answers = list(stub.ServerReflectionInfo(iter(requests), timeout=LIMIT))
+        assert len(answers) == 2
+        names = {service.name for service in answers[0].list_services_response.service}
+        assert "envoy.service.auth.v3.Authorization" in names
+
+
+def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one waits, others are answered; a method that is fast again runs on the loop."""
+    monkeypatch.setattr(runners, "SLOW", 0.0)
+    monkeypatch.setattr(runners, "FAST", 0.0)
+    let_go = threading.Event()
+    threads: list[str] = []
+
+    def slow(message: bytes) -> bytes:
+        threads.append(threading.current_thread().name)
+        if message == b"wait":
+            let_go.wait(LIMIT)
+        return message
+
+    with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
+        call = channel.unary_unary("/a.A/Slow")
+        assert call(b"first", timeout=LIMIT) == b"first"
+        waiting = call.future(b"wait", timeout=LIMIT)
+        assert call(b"second", timeout=LIMIT) == b"second"
+        let_go.set()
+        assert waiting.result() == b"wait"
+        assert threads[0] == "grpc"
+        assert all(name.startswith("check") for name in threads[1:])
+        monkeypatch.setattr(runners, "FAST", 1e9)
+        assert call(b"third", timeout=LIMIT) == b"third"
+        assert call(b"fourth", timeout=LIMIT) == b"fourth"
+        assert threads[-1] == "grpc"
+
+
+def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "SLOW", 0.0)
+    monkeypatch.setattr(runners, "FAST", 0.0)
+
+    def defect(message: bytes) -> bytes:
+        raise KeyError(message)
+
+    with serving({"/a.A/Defect": defect}) as served, served.channel() as channel:
+        for _ in range(3):
+            with pytest.raises(grpc.RpcError) as raised:
+                channel.unary_unary("/a.A/Defect")(b"", timeout=LIMIT)
+            assert raised.value.code() is grpc.StatusCode.INTERNAL
+
+
+def test_calls_past_the_pools_queue_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "SLOW", 0.0)
+    monkeypatch.setattr(runners, "FAST", 0.0)
+    monkeypatch.setattr(runners, "MAX_QUEUED", 1)
+    let_go = threading.Event()
+
+    def slow(message: bytes) -> bytes:
+        if message:
+            let_go.wait(LIMIT)
+        return message
+
+    with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
+        call = channel.unary_unary("/a.A/Slow")
+        call(b"", timeout=LIMIT)
+        waiting = call.future(b"wait", timeout=LIMIT)
+        wait_for(lambda: served.runner is not None and served.runner.queued)
+        with pytest.raises(grpc.RpcError) as raised:
+            call(b"", timeout=LIMIT)
+        assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        let_go.set()
+        assert waiting.result() == b"wait"
+
+
+def read_all(client: socket.socket) -> bytes:
+    """What comes until the server closes."""
+    received = b""
+    while piece := client.recv(65_536):
+        received += piece
+    return received
+
+
+def test_a_connection_that_breaks_a_rule_is_closed() -> None:
+    with serving() as served, served.connect() as client:
+        client.sendall(data(0, b"x"))
+        assert b"frame of an idle stream" in read_all(client)
+
+
+def test_a_client_that_sends_and_never_reads_is_not_read_for_ever() -> None:
+    """What waits for it is bounded: the server stops reading."""
+    with serving() as served, served.connect() as client:
+        client.settimeout(0.5)
+        message = frame_message(b"x" * 16_000)
+        client.sendall(settings((4, 2**31 - 1)) + window_update(0, 0x7000_0000))
+        calls = [headers(n, CALL) + data(n, message) for n in range(1, 20_001, 2)]
+        with pytest.raises(TimeoutError):
+            client.sendall(b"".join(calls))
+
+
+def test_a_connection_over_the_limit_replaces_an_idle_one() -> None:
+    with serving(options=ServerOptions(max_connections=2)) as served:
+        idle, busy = served.connect(), served.connect()
+        busy.sendall(headers(1, CALL))
+        with served.channel() as channel:
+            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+        assert read_all(idle)
+        idle.close()
+        busy.close()
+
+
+def test_a_connection_without_a_preface_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "SWEEP", 0.01)
+    with serving() as served:
+        limits = served.server.limits
+        assert limits.header_timeout > 0
+        with socket.create_connection(("127.0.0.1", served.port), LIMIT) as client:
+            assert read_all(client) == b""
+
+
+def test_open_calls_end_before_the_server_does() -> None:
+    entered, let_go = threading.Event(), threading.Event()
+
+    def slow(message: bytes) -> bytes:
+        entered.set()
+        let_go.wait(LIMIT)
+        return message
+
+    with serving({"/a.A/Slow": slow}) as served, served.channel() as channel:
+        waiting = channel.unary_unary("/a.A/Slow").future(b"a", timeout=LIMIT)
+        assert entered.wait(LIMIT)
+        ending = threading.Thread(target=served.server.stop, args=(LIMIT,))
+        ending.start()
+        let_go.set()
+        assert waiting.result() == b"a"
+        ending.join(LIMIT)
+        assert served.server.wait(LIMIT)
+
+
+def test_a_server_tells_that_it_is_alive() -> None:
+    parts = Parts()
+    with serving(parts=parts):
+        assert parts.problems == {"grpc": None}
+    assert parts.problems == {}
+
+
+def test_a_defect_of_a_call_to_the_loop_is_reported_and_survived(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving() as served, served.channel() as channel:
+        served.server.call(lambda: int("x"))
+        assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+    assert "an HTTP/2 connection failed" in caplog.text
