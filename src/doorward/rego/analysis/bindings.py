@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
 from doorward.rego.analysis.negation import operand_calls
+from doorward.rego.analysis.variables import ROOTS, body_vars, expr_vars, term_vars
 from doorward.rego.syntax.nodes import (
     And,
     Array,
     ArrayComprehension,
-    Body,
     Call,
     Every,
     Expr,
@@ -43,101 +43,14 @@ __all__ = [
     "Binding",
     "analyse",
     "as_call",
-    "body_vars",
     "equations",
-    "expr_vars",
     "names_function",
-    "term_vars",
 ]
-
-ROOTS = frozenset({"input", "data"})
 
 Pairs: TypeAlias = tuple[tuple[Term, Term], ...]
 
 Arity: TypeAlias = Callable[[Call], int | None]
 """How many operands the called function declares; None when it is not known."""
-
-
-def term_vars(term: Term, *, closures: bool = True) -> Iterator[Var]:
-    """Every variable of a term; with `closures=False`, not those inside comprehensions."""
-    match term:
-        case Var(name):
-            if name not in ROOTS:
-                yield term
-        case Ref(head, args):
-            yield from term_vars(head, closures=closures)
-            for arg in args:
-                yield from term_vars(arg, closures=closures)
-        case Call(operator, args):
-            yield from _operator_vars(operator, closures)
-            for arg in args:
-                yield from term_vars(arg, closures=closures)
-        case Array(items) | Set(items):
-            for item in items:
-                yield from term_vars(item, closures=closures)
-        case Object(items):
-            for key, value in items:
-                yield from term_vars(key, closures=closures)
-                yield from term_vars(value, closures=closures)
-        case ArrayComprehension(inner, body) | SetComprehension(inner, body):
-            if closures:
-                yield from term_vars(inner)
-                yield from body_vars(body)
-        case ObjectComprehension(key, value, body):
-            if closures:
-                yield from term_vars(key)
-                yield from term_vars(value)
-                yield from body_vars(body)
-        case TemplateString(parts):
-            for part in parts:
-                if not isinstance(part, str):
-                    yield from expr_vars(part, closures=closures)
-
-
-def _operator_vars(operator: Ref, closures: bool) -> Iterator[Var]:
-    for arg in operator.args:
-        yield from term_vars(arg, closures=closures)
-
-
-def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:
-    """Every variable of an expression, its `with` clauses included."""
-    for each in expr.before:
-        yield from expr_vars(each, closures=closures)
-    term = expr.term
-    match term:
-        case SomeDecl():
-            pass
-        case SomeIn(key, value, domain):
-            for part in (key, value, domain):
-                if part is not None:
-                    yield from term_vars(part, closures=closures)
-        case Every():
-            yield from term_vars(term.domain, closures=closures)
-            if closures:
-                yield term.value
-                if term.key is not None:
-                    yield term.key
-                yield from body_vars(term.body)
-        case Not():
-            if closures:
-                yield from body_vars(term.body)
-        case And() | Or():
-            if closures:
-                yield from body_vars(term.left)
-                yield from body_vars(term.right)
-        case _:
-            yield from term_vars(term, closures=closures)
-    for item in expr.withs:
-        if isinstance(item.target, Ref):
-            for arg in item.target.args:
-                yield from term_vars(arg, closures=closures)
-        yield from term_vars(item.value, closures=closures)
-
-
-def body_vars(body: Body, *, closures: bool = True) -> Iterator[Var]:
-    """Every variable of a body."""
-    for expr in body:
-        yield from expr_vars(expr, closures=closures)
 
 
 @dataclass(slots=True)

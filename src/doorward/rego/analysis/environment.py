@@ -22,14 +22,13 @@ from doorward.rego.analysis.types import (
     union,
     values_of,
 )
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.builtins.registry.signature import Function, ObjectType, Type, any_, string
 from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
 from doorward.rego.values import Key, Value, from_key, to_key
 
-__all__ = ["ROOTS", "Globals", "Place", "Scope", "constant", "is_constant", "select_path"]
-
-ROOTS = frozenset({"input", "data"})
+__all__ = ["Globals", "Place", "Scope", "constant", "is_constant", "select_path"]
 
 
 @dataclass(eq=False, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from doorward.rego.analysis.environment import (
-    ROOTS,
     Globals,
     Scope,
     constant,
@@ -36,6 +35,7 @@ from doorward.rego.analysis.types import (
     union_of,
     values_of,
 )
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry.signature import (
     AnyOf,
     ArrayType,

@@ -21,12 +21,11 @@ from doorward.rego.analysis.bindings import (
     Arity,
     Binding,
     as_call,
-    body_vars,
     equations,
-    term_vars,
 )
 from doorward.rego.analysis.calls import Callees, replaced_function
 from doorward.rego.analysis.tree import Definition, RuleNode
+from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -65,8 +64,6 @@ __all__ = [
     "multiplicity_of_rules",
     "ready_equations",
 ]
-
-ROOTS: Final = frozenset({"input", "data"})
 
 
 class Multiplicity:

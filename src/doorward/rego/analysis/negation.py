@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, get_args
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Array, Call, Expr, Object, Ref, Set, Term, Var
 
@@ -30,7 +31,6 @@ __all__ = ["QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
 QUERY_LOCAL: Final = "__localq"
 """What OPA's names for generated variables of queries begin with."""
 
-ROOTS = frozenset({"input", "data"})
 _GENERATED: Final = "__@operand"
 
 

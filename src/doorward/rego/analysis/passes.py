@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from doorward.rego.analysis.body_order import order_modules, order_query
 from doorward.rego.analysis.calls import Callees, replaced_names
 from doorward.rego.analysis.chains import short_chains
 from doorward.rego.analysis.dependencies import (
@@ -29,13 +30,12 @@ from doorward.rego.analysis.existence import (
 )
 from doorward.rego.analysis.hints import add_hints, names_of_modules
 from doorward.rego.analysis.metadata import answer_metadata
+from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
 from doorward.rego.analysis.replacements import check_replacements
 from doorward.rego.analysis.resolve import import_name, resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types, check_types
-from doorward.rego.analysis.safety import order_modules, order_query
 from doorward.rego.analysis.schemas import Schemas, check_annotations
 from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
-from doorward.rego.analysis.unsafe import check_body_safety, check_safety
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With

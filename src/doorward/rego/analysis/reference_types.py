@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from doorward.rego.analysis.environment import ROOTS, Place, Scope, constant, is_constant
+from doorward.rego.analysis.environment import Place, Scope, constant, is_constant
 from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_collection
 from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry.signature import (
     AnyOf,
     Function,

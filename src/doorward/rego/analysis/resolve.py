@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from doorward.rego.analysis.bindings import term_vars
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text
+from doorward.rego.analysis.variables import ROOTS, term_vars
 from doorward.rego.errors import Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -44,7 +44,6 @@ from doorward.rego.syntax.nodes import (
 
 __all__ = ["Resolver", "import_name", "resolve_modules", "resolve_query"]
 
-ROOTS = frozenset({"input", "data"})
 _KINDS = {
     ArrayComprehension: "arraycomprehension",
     SetComprehension: "setcomprehension",

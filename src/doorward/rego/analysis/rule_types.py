@@ -12,9 +12,9 @@ from typing import Final
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches
 from doorward.rego.analysis.environment import Globals, Place, Scope
-from doorward.rego.analysis.flatten import FlatRule, Flattener
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
+from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
 from doorward.rego.analysis.schemas import (
     SchemaError,
     Schemas,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from doorward.rego.analysis.bindings import body_vars
 from doorward.rego.analysis.multiplicity import closure_outer, multiplicity_of_query
 from doorward.rego.analysis.negation import is_generated
+from doorward.rego.analysis.variables import body_vars
 from doorward.rego.codegen.bodies import expression
 from doorward.rego.codegen.calls import has_output
 from doorward.rego.codegen.constants import Constants

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from doorward.rego.analysis.bindings import term_vars
 from doorward.rego.analysis.multiplicity import (
     closure_outer,
     is_pattern,
     multiplicity_of_rules,
 )
 from doorward.rego.analysis.tree import Definition, RuleNode
+from doorward.rego.analysis.variables import term_vars
 from doorward.rego.codegen.bodies import trace
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.constants import Constants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FUTURE_KEYWORDS", "KEYWORDS", "LOGICAL", "V1_KEYWORDS"]
+__all__ = ["FUTURE_KEYWORDS", "KEYWORDS", "LOGICAL", "ROOTS", "V1_KEYWORDS"]
 
 KEYWORDS: Final = frozenset(
     {"as", "default", "else", "false", "import", "not", "null", "package", "some", "true", "with"}
@@ -12,3 +12,6 @@ KEYWORDS: Final = frozenset(
 V1_KEYWORDS: Final = frozenset({"contains", "every", "if", "in"})
 FUTURE_KEYWORDS: Final = V1_KEYWORDS | {"and", "not", "or"}
 LOGICAL: Final = frozenset({"and", "or"})
+
+ROOTS: Final = frozenset({"data", "input"})
+"""The names of documents, which are not variables."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from doorward.rego.numbers import Number, exact
 from doorward.rego.source import Span
+from doorward.rego.syntax.keywords import ROOTS
 from doorward.rego.syntax.nodes import (
     And,
     Annotations,
@@ -48,7 +49,6 @@ __all__ = ["head_key", "module_to_json", "rank", "term_to_json"]
 
 Json: TypeAlias = dict[str, Any]
 
-_ROOTS: Final = frozenset({"data", "input"})
 _TRUE: Final = Scalar(True)
 
 
@@ -296,7 +296,7 @@ def _cut(span: Span, length: int) -> Span:
 
 
 def _is_root(term: Term) -> bool:
-    return isinstance(term, Var) and term.name in _ROOTS
+    return isinstance(term, Var) and term.name in ROOTS
 
 
 def _scalar_kind(value: object) -> str:

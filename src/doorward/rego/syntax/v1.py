@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Final
 
 from doorward.rego.errors import (
     COMPILE_ERROR,
@@ -13,13 +12,11 @@ from doorward.rego.errors import (
     Diagnostic,
 )
 from doorward.rego.source import Span
-from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
+from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
 from doorward.rego.syntax.nodes import Call, Expr, Module, Ref, Rule, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 
 __all__ = ["check_is_v1"]
-
-_ROOTS: Final = frozenset({"data", "input"})
 
 
 def check_is_v1(module: Module, removed: Container[str]) -> None:
@@ -55,17 +52,17 @@ def _name(term: Term) -> str:
 def _shadows(rule: Rule) -> Iterator[Diagnostic]:
     """`input` and `data` as names of rules, parameters or variables."""
     name = _name(rule.head.ref.head)
-    if name in _ROOTS:
+    if name in ROOTS:
         yield _error(f"rules must not shadow {name} (use a different rule name)", rule.span)
     for arg in rule.head.args or ():
         for node in walk(arg):
-            if isinstance(node, Var) and node.name in _ROOTS:
+            if isinstance(node, Var) and node.name in ROOTS:
                 message = f"args must not shadow {node.name} (use a different variable name)"
                 yield _error(message, arg.span)
     for node in walk(rule):
         if isinstance(node, Expr):
             target = _assigned(node)
-            if target in _ROOTS:
+            if target in ROOTS:
                 message = f"variables must not shadow {target} (use a different variable name)"
                 yield _error(message, node.span)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from doorward.rego.syntax.keywords import ROOTS
 from doorward.rego.syntax.nodes import Scalar, Term, Var
 
 __all__ = ["is_variable", "value_name"]
@@ -28,4 +29,4 @@ def value_name(term: Term) -> str:
 
 def is_variable(term: Term | None) -> TypeGuard[Var]:
     """Whether the term is a variable and not one of the documents `input` and `data`."""
-    return isinstance(term, Var) and term.name not in ("data", "input")
+    return isinstance(term, Var) and term.name not in ROOTS

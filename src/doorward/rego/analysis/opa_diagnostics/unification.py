@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from doorward.rego.analysis.flat_vars import ROOTS, pattern_names
+from doorward.rego.analysis.opa_diagnostics.flat_variables import pattern_names
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.syntax.nodes import (
     Array,
     ArrayComprehension,

@@ -1,5 +1,7 @@
-"""Bodies in an order in which every variable is bound before it is used.
+"""Bodies in the order in which they are evaluated: every variable is bound before it is used.
 
+Programs are checked before (`opa_diagnostics.unsafe_variables` decides what is reported as unsafe);
+what this module finds unsafe besides is an error too, since there is no order to evaluate.
 An expression that needs a variable waits until another has bound it; otherwise the order stays as
 written. What never becomes ready is unsafe. Bodies of closures are ordered with what is bound
 around them at the place where they stand. What is asked before something is negated goes before it
@@ -11,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from doorward.rego.analysis.bindings import Arity, analyse, body_vars, expr_vars, term_vars
+from doorward.rego.analysis.bindings import Arity, analyse
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.scope import pattern_vars, source_name
+from doorward.rego.analysis.variables import body_vars, expr_vars, term_vars
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (

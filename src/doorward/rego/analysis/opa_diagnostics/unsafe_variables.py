@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 
 from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.flat_vars import (
+from doorward.rego.analysis.opa_diagnostics.flat_variables import (
+    all_vars,
     closures_of,
     expr_vars,
     outputs_of_terms,
     pattern_names,
-    term_vars,
 )
-from doorward.rego.analysis.flatten import Flattener
+from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
+from doorward.rego.analysis.opa_diagnostics.unification import unify
 from doorward.rego.analysis.scope import source_name
-from doorward.rego.analysis.unification import unify
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -50,7 +51,6 @@ from doorward.rego.syntax.walk import Node, children
 
 __all__ = ["check_body_safety", "check_safety"]
 
-ROOTS = frozenset({"input", "data"})
 _KEYWORDS = frozenset({"contains", "every", "if", "in"})
 
 _CLOSED = (ArrayComprehension, Set, SetComprehension, ObjectComprehension)
@@ -136,11 +136,11 @@ def _rule(rule: Rule, callees: Callees) -> _Findings:
     flattener = Flattener(callees.arity, unify_equals=False, bind=False)
     flat = flattener.rule(rule)
     head = flat.head
-    args = [v for arg in head.args or () for v in term_vars(arg, closures=True)]
+    args = [v for arg in head.args or () for v in all_vars(arg)]
     _, unsafe = _Order(callees.operands, flattener).body(flat.body, ROOTS | {v.name for v in args})
     known = ROOTS.union((v.name for v in args), (v.name for e in flat.body for v in expr_vars(e)))
     terms = [t for t in (head.key, head.value, *head.ref.args) if t is not None]
-    lacking = [v for t in terms for v in term_vars(t, closures=True) if v.name not in known]
+    lacking = [v for t in terms for v in all_vars(t) if v.name not in known]
     return _Findings(
         _undeclared(unsafe, flattener),
         _in_head(lacking) + _in_arguments(rule),
@@ -291,7 +291,7 @@ class _Order:
             known = known | safe
             if call.name == "assign":
                 # Nothing goes from the left side to the right one.
-                known -= {v.name for v in term_vars(left, closures=True)}
+                known -= {v.name for v in all_vars(left)}
             return (outputs | unify(known, left, right)) - safe
         arity = self.arity(call)
         if arity is None:
@@ -318,7 +318,7 @@ class _Order:
             else:
                 bodies, heads = [closure.body], [closure.term]
             inside = {v.name for body in bodies for e in body for v in expr_vars(e)} | around
-            lacking = {v.name for t in heads for v in term_vars(t, closures=True)} - inside
+            lacking = {v.name for t in heads for v in all_vars(t)} - inside
             if lacking:
                 known = unsafe.get(id(expr), (expr, set[str]()))[1]
                 unsafe[id(expr)] = expr, known | lacking
@@ -339,7 +339,7 @@ def _all_vars(closure: object) -> Iterator[Var]:
         case And(left, right) | Or(left, right):
             bodies = [left, right]
         case _:
-            yield from term_vars(closure, closures=True)  # type: ignore[arg-type]  # a comprehension
+            yield from all_vars(closure)  # type: ignore[arg-type]  # a comprehension
             return
     for body in bodies:
         for expr in body:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from doorward.rego.analysis.bindings import Arity, as_call, names_function
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax.nodes import (
     And,
@@ -45,7 +46,6 @@ from doorward.rego.syntax.nodes import (
 
 __all__ = ["FlatRule", "Flattener"]
 
-ROOTS = frozenset({"input", "data"})
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _EQUALITIES: Final = frozenset({"eq", "assign"})
 

@@ -1,18 +1,20 @@
 """The variables of flat expressions: which stand in them, and which a walk over them binds.
 
-The names of functions are not variables; `input` and `data` are not either. What stands inside a
-closure (comprehension, `every`, `not { … }`) counts only where it is asked for; `not …` of
-`future.keywords.not` is a closure only if it has braces.
+As OPA counts them: the names of functions that `with` puts in force are not variables, and `not …`
+of `future.keywords.not` is a closure only if it has braces. What stands inside a closure counts
+only with `closures=True`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from doorward.rego.analysis.variables import ROOTS, term_vars
 from doorward.rego.syntax.nodes import (
     And,
     Array,
     ArrayComprehension,
+    Body,
     Call,
     Every,
     Expr,
@@ -29,44 +31,24 @@ from doorward.rego.syntax.nodes import (
 
 __all__ = [
     "Closure",
+    "all_vars",
     "closures_of",
     "expr_vars",
     "outputs_of_terms",
     "pattern_names",
-    "term_vars",
 ]
-
-ROOTS = frozenset({"input", "data"})
 
 Closure = ArrayComprehension | SetComprehension | ObjectComprehension | Every | Not | And | Or
 
 
-def term_vars(term: Term, *, closures: bool = False) -> Iterator[Var]:
-    """Every variable of a flat term."""
-    match term:
-        case Var(name):
-            if name not in ROOTS:
-                yield term
-        case Ref(head, args):
-            yield from term_vars(head, closures=closures)
-            for arg in args:
-                yield from term_vars(arg, closures=closures)
-        case Array(items) | Set(items):
-            for item in items:
-                yield from term_vars(item, closures=closures)
-        case Object(items):
-            for key, value in items:
-                yield from term_vars(key, closures=closures)
-                yield from term_vars(value, closures=closures)
-        case ArrayComprehension(inner, body) | SetComprehension(inner, body) if closures:
-            yield from term_vars(inner, closures=True)
-            for expr in body:
-                yield from expr_vars(expr, closures=True)
-        case ObjectComprehension(key, value, body) if closures:
-            yield from term_vars(key, closures=True)
-            yield from term_vars(value, closures=True)
-            for expr in body:
-                yield from expr_vars(expr, closures=True)
+def all_vars(term: Term) -> Iterator[Var]:
+    """Every variable of a flat term, those of flat bodies inside of it too."""
+    return term_vars(term, read_body=_body_vars)
+
+
+def _body_vars(body: Body) -> Iterator[Var]:
+    for expr in body:
+        yield from expr_vars(expr, closures=True)
 
 
 def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
@@ -75,9 +57,9 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
     match term:
         case Call(_, args):
             for arg in args:
-                yield from term_vars(arg, closures=closures)
+                yield from term_vars(arg, closures=closures, read_body=_body_vars)
         case Every(key, value, domain, body):
-            yield from term_vars(domain, closures=closures)
+            yield from term_vars(domain, closures=closures, read_body=_body_vars)
             if closures:
                 yield from (v for v in (key, value) if v is not None)
                 for inner in body:
@@ -91,15 +73,15 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
             for inner in (*left, *right):
                 yield from expr_vars(inner, closures=True)
         case _ if isinstance(term, Term):
-            yield from term_vars(term, closures=closures)
+            yield from term_vars(term, closures=closures, read_body=_body_vars)
     for item in expr.withs:
         if isinstance(item.target, Ref):
             for arg in item.target.args:
-                yield from term_vars(arg, closures=closures)
+                yield from term_vars(arg, closures=closures, read_body=_body_vars)
         # The value may be the name of a function, which is no variable.
         parts = item.value.args if isinstance(item.value, Ref) else (item.value,)
         for part in parts:
-            yield from term_vars(part, closures=closures)
+            yield from term_vars(part, closures=closures, read_body=_body_vars)
 
 
 def closures_of(expr: Expr) -> Iterator[Closure]:

@@ -1,0 +1,10 @@
+"""What OPA says is wrong with bodies, found in the way in which OPA finds it.
+
+OPA's compiler takes terms apart (`flattening`) before it looks for variables that nothing binds
+(`unsafe_variables`) and checks types, and its texts and positions show that. These modules decide
+what is reported; the order in which bodies are evaluated is `body_order`'s.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []
