@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.waiting import PATIENCE, wait_until
 from doorward.cli.docker import command
 from doorward.docker.daemon import ConfigFile, Daemon, DaemonError, call_plugin
 from doorward.docker.doctor import diagnose, is_in_force
-from doorward.docker.installer import Installation, install, uninstall
+from doorward.docker.installer import Installation, _alone, install, uninstall
 from doorward.docker.plugin import Plugin
 from doorward.docker.server import PluginServer, bind_unix
 from doorward.docker.units import Process, service_unit, socket_unit
@@ -224,6 +225,118 @@ def test_process_of_an_installer_that_was_killed_is_known_again(
     uninstall(wanted, nothing)
     assert supervisor.pid() is None
     assert not Path(wanted.listens).exists()
+
+
+KILLED = """
+import importlib, os, sys
+
+module, _, name = sys.argv[1].rpartition(".")
+before = name.startswith("!")
+try:
+    owner = importlib.import_module(module)
+except ModuleNotFoundError:
+    module, _, kind = module.rpartition(".")
+    owner = getattr(importlib.import_module(module), kind)
+original = getattr(owner, name.strip("!"))
+
+def killed(*arguments, **options):
+    if not before:
+        original(*arguments, **options)
+    os.kill(os.getpid(), 9)
+
+setattr(owner, name.strip("!"), killed)
+from doorward.cli.main import main
+main(sys.argv[2:])
+"""
+STEPS = [
+    ("install", "doorward.docker.units.subprocess.Popen"),
+    ("install", "doorward.docker.installer._take_service"),
+    ("install", "doorward.docker.daemon.os.!replace"),
+    ("install", "doorward.docker.daemon.ConfigFile.write"),
+    ("install", "doorward.docker.daemon.Daemon.reload"),
+    ("uninstall", "doorward.docker.daemon.ConfigFile.write"),
+    ("uninstall", "doorward.docker.daemon.Daemon.reload"),
+    ("uninstall", "doorward.docker.units.Process.!stop"),
+    ("uninstall", "doorward.docker.units.os.kill"),
+]
+
+
+@pytest.mark.parametrize(("verb", "step"), STEPS, ids=[f"{verb}-{step}" for verb, step in STEPS])
+def test_installer_that_is_killed_leaves_what_the_next_run_cleans_up(
+    daemon: PrivateDaemon, wanted: Installation, verb: str, step: str
+) -> None:
+    where = ["--name", wanted.name, "--daemon-json", str(daemon.config), "--no-systemd"]
+    where += ["--pidfile", str(daemon.pidfile), "--docker-socket", daemon.socket]
+    where += ["--state", str(wanted.state)]
+    if verb == "install":
+        where += ["--policy", wanted.policies[0]]
+    else:
+        install(wanted, nothing)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, step, "docker", verb, *where], check=False, timeout=PATIENCE
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert daemon.alive
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+    install(wanted, nothing)
+    assert is_in_force(wanted)
+    uninstall(wanted, nothing)
+    assert daemon.raw("GET", "/v1.41/containers/json").status == 200
+    assert isinstance(wanted.supervisor, Process)
+    assert wanted.supervisor.pid() is None
+    assert not Path(wanted.listens).exists()
+    assert not list(daemon.config.parent.glob(".daemon.json*"))
+
+
+def test_two_installers_do_not_work_at_the_same_time(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    with _alone(wanted):
+        refused(wanted, daemon, "another installer is at work")
+        with pytest.raises(DaemonError, match="another installer is at work"):
+            uninstall(wanted, nothing)
+    install(wanted, nothing)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    subprocess.run(mount, check=True)
+    with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_full_disk_takes_everything_back(
+    daemon: PrivateDaemon, wanted: Installation, full_disk: Path
+) -> None:
+    refused(replace(wanted, state=full_disk / "state"), daemon, "no space left on device")
+    assert not Path(wanted.listens).exists()
+    link = full_disk / "daemon.json"
+    link.touch()
+    file = ConfigFile(link)
+    with pytest.raises(DaemonError, match="no space left on device"):
+        file.write({"authorization-plugins": ["x"]}, keep_old=True)
+    assert sorted(path.name for path in full_disk.iterdir() if path.is_file()) == [
+        "daemon.json",
+        "daemon.json.before-doorward",
+        "filler",
+    ]
+
+
+def test_policies_that_others_may_change_are_found(
+    daemon: PrivateDaemon, wanted: Installation
+) -> None:
+    install(wanted, nothing)
+    policy = Path(wanted.policies[0])
+    assert not [each for each in diagnose(wanted) if "can be changed by others" in each.what]
+    policy.chmod(0o666)
+    levels = {each.what: each.level for each in diagnose(wanted)}
+    assert levels[f"{policy} can be changed by others than root"] == "fail"
 
 
 def test_bad_name_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
@@ -506,7 +619,7 @@ def test_configuration_file_is_replaced_whole(tmp_path: Path) -> None:
     assert file.read() == {}
     file.path.write_text('{"b": 1, "a": [2]}')
     file.path.chmod(0o640)
-    file.write({**file.read(), "authorization-plugins": ["x"]})
+    file.write({**file.read(), "authorization-plugins": ["x"]}, keep_old=True)
     assert file.path.read_text() == (
         '{\n  "b": 1,\n  "a": [\n    2\n  ],\n  "authorization-plugins": [\n    "x"\n  ]\n}\n'
     )
@@ -520,7 +633,7 @@ def test_link_to_the_configuration_file_stays(tmp_path: Path) -> None:
     target.write_text("{}")
     file = ConfigFile(tmp_path / "daemon.json")
     file.path.symlink_to(target)
-    file.write({"authorization-plugins": ["x"]})
+    file.write({"authorization-plugins": ["x"]}, keep_old=False)
     assert file.path.is_symlink()
     assert json.loads(target.read_text()) == {"authorization-plugins": ["x"]}
     file.restore(b"{}")

@@ -12,7 +12,6 @@ import os
 import secrets
 import shutil
 import signal
-import tempfile
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -79,11 +78,12 @@ class ConfigFile:
         """The chain, in its order."""
         return list(self.read().get(KEY, []))
 
-    def write(self, document: dict[str, Any]) -> None:
-        """Replace the file in one step, with its owner and mode; the old one is kept beside it."""
+    def write(self, document: dict[str, Any], *, keep_old: bool) -> None:
+        """Replace the file in one step, with its owner and mode; `keep_old`: the old one stays
+        beside it."""
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         try:
-            if self.path.exists():
+            if keep_old and self.path.exists():
                 shutil.copy2(self.path, self.backup)
             self._replace(text.encode())
         except OSError as error:
@@ -93,9 +93,11 @@ class ConfigFile:
         # A link is followed: what it points to is replaced, and the link stays.
         target = Path(os.path.realpath(self.path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        fd, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        # One name, so that what a killed installer left is written over.
+        name = target.with_name(f".{target.name}.doorward")
+        name.unlink(missing_ok=True)
         try:
-            with os.fdopen(fd, "wb") as file:
+            with name.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,7 +109,7 @@ class ConfigFile:
                 os.chmod(name, 0o644)
             os.replace(name, target)
         except OSError:
-            os.unlink(name)
+            name.unlink(missing_ok=True)
             raise
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -47,6 +47,7 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
     yield from _plugin(installed, status)
     if status is not None:
         yield from state_findings(status)
+        yield from _writable([*status.policies, status.audit_log])
     yield from _decision(installed, status)
     yield from _surroundings(installed)
 
@@ -228,6 +229,24 @@ def _surroundings(installed: Installation) -> Iterator[Finding]:
             f"members of the group docker are local users to the policy: {', '.join(group)}",
             "they have no name there: give them certificates (doorward docker cert)",
         )
+
+
+def _writable(paths: Iterable[str]) -> Iterator[Finding]:
+    """Files and folders that decide, or say what was decided, and that others may change."""
+    for path in filter(None, paths):
+        folder = Path(path)
+        for each in [folder, *(sorted(folder.rglob("*")) if folder.is_dir() else ())]:
+            try:
+                status = each.stat()
+            except OSError:
+                continue
+            if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                yield Finding(
+                    "fail",
+                    f"{each} can be changed by others than root",
+                    f"chown root {each}; chmod go-w {each}",
+                )
+                break
 
 
 def _docker_group() -> list[str]:

@@ -8,10 +8,12 @@ Taking out goes the other way round: nothing is stopped while the daemon still a
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -98,11 +100,16 @@ def check_name(name: str) -> None:
 
 def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     """Install, or bring up to date. DaemonError with everything as it was where that fails."""
-    config = wanted.config
     if dry_run:
         _show_plan(wanted, say)
         return
     document = _check(wanted)
+    with _alone(wanted):
+        _install(wanted, document, say)
+
+
+def _install(wanted: Installation, document: dict[str, Any], say: Say) -> None:
+    config = wanted.config
     named = wanted.name in document.get(KEY, [])
     running = wanted.daemon.check_process()
     if not wanted.url and not wanted.policies:
@@ -112,7 +119,7 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     try:
         if not named:
             document[KEY] = [*document.get(KEY, []), wanted.name]
-            config.write(document)
+            config.write(document, keep_old=True)
             say(f"{config.path} names {wanted.name}; the old file is {config.backup}")
         if not running:
             say("dockerd does not run: the plugin is in force when it starts")
@@ -131,6 +138,24 @@ def install(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
             ) from None
         raise DaemonError(f"{error}; everything is as it was") from None
     say("a request to the daemon reached the plugin: it is in force")
+
+
+@contextmanager
+def _alone(wanted: Installation) -> Iterator[None]:
+    """Keep other installers away; the kernel lets them in when this process ends, however."""
+    path = wanted.state / "installer.lock"
+    try:
+        wanted.state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise DaemonError(f"{path}: {(error.strerror or 'failed').lower()}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise DaemonError("another installer is at work: try again when it has ended") from None
+    finally:
+        os.close(lock)
 
 
 def _check(wanted: Installation) -> dict[str, Any]:
@@ -284,23 +309,30 @@ def uninstall(wanted: Installation, say: Say, *, dry_run: bool = False) -> None:
     check_name(wanted.name)
     if wanted.systemd and not has_systemd():
         wanted = replace(wanted, systemd=False)  # only a process can have been started here
-    config = wanted.config
-    document = config.read()
-    chain = [name for name in document.get(KEY, []) if name != wanted.name]
-    named = wanted.name in document.get(KEY, [])
     if dry_run:
-        if named:
-            say(f'would take "{wanted.name}" out of {config.path} and send SIGHUP to dockerd')
+        if wanted.name in wanted.config.plugins():
+            say(
+                f'would take "{wanted.name}" out of {wanted.daemon_json} and send SIGHUP to dockerd'
+            )
         say("would end the service when no request reaches it any more")
         return
     if os.geteuid() != 0:
         raise DaemonError("only root may take a plugin out")
+    with _alone(wanted):
+        _uninstall(wanted, say)
+
+
+def _uninstall(wanted: Installation, say: Say) -> None:
+    config = wanted.config
+    document = config.read()
+    chain = [name for name in document.get(KEY, []) if name != wanted.name]
+    named = wanted.name in document.get(KEY, [])
     if named:
         document[KEY] = chain
         if not chain:
             del document[KEY]
         before = config.content()
-        config.write(document)
+        config.write(document, keep_old=False)
         say(f"{config.path} does not name {wanted.name} any more")
     if wanted.daemon.pid() is not None:
         if named:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -319,10 +320,16 @@ class Process:
                     env={**os.environ, INSTANCE: instance},
                     start_new_session=True,
                 )
+        except OSError as error:
+            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
+        try:
             # At once, so that the next run knows the process if this one is killed now.
             self._pidfile.write_text(f"{process.pid}\n")
         except OSError as error:
-            raise DaemonError(f"{self.folder}: {(error.strerror or 'failed').lower()}") from None
+            self._end(process.pid)
+            process.wait()
+            self._pidfile.unlink(missing_ok=True)
+            raise DaemonError(f"{self._pidfile}: {(error.strerror or 'failed').lower()}") from None
         until = time.monotonic() + _START
         while not wait_for(self.socket, instance, 0.5):
             if process.poll() is not None or time.monotonic() > until:
@@ -338,23 +345,33 @@ class Process:
         return lines[-1][:300] if lines else f"see {self.log}"
 
     def pid(self) -> int | None:
-        """The process that the file names or that listens on the socket, if it is a plugin there.
-
-        The second is one that an installer started which was killed before it could say so.
-        """
+        """The process that the file names, or that listens on the socket, or that is about to."""
         try:
             pid: int | None = int(self._pidfile.read_text())
         except (OSError, ValueError):
             pid = None
         if not self._serves(pid):
             pid = listener_pid(self.socket)
-        return pid if self._serves(pid) else None
+        return pid if self._serves(pid) else self._starting()
+
+    def _starting(self) -> int | None:
+        """A process that does not listen yet: its installer was killed before it could name it."""
+        found = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
+        return next((pid for pid in sorted(found) if _parent(pid) not in found), None)
+
+    def _is_ours(self, process: Path) -> bool:
+        try:
+            return process.stat().st_uid == os.geteuid() and self._serves(int(process.name))
+        except OSError:
+            return False
 
     def _serves(self, pid: int | None) -> bool:
         if pid is None:
             return False
         command = _command(pid)
-        return b"serve" in command and self.socket.encode() in command
+        # Of the installer itself, which may have the same words, these are not neighbours.
+        pairs = set(pairwise(command))
+        return {(b"docker", b"serve"), (b"--socket", self.socket.encode())} <= pairs
 
     def stop(self) -> None:
         """End the process; DaemonError where something still serves the socket then."""
@@ -386,6 +403,14 @@ class Process:
             if time.monotonic() > until:
                 raise DaemonError(f"the plugin, process {pid}, does not end")
             time.sleep(0.05)
+
+
+def _parent(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(text.rpartition(")")[2].split()[1])
 
 
 def _command(pid: int) -> list[bytes]:
