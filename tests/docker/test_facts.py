@@ -141,6 +141,21 @@ def test_only_our_own_questions_are_allowed() -> None:
     assert facts.container("x") == {"asked": True, "known": False, "missing": False}
 
 
+def inspected(name: str, **host: Any) -> dict[str, Any]:
+    mounts = [{"Type": "bind", "Source": "/etc", "Destination": "/h", "RW": True}]
+    config = {"Image": "img:1"}
+    return {"Id": "0" * 64, "Name": name, "HostConfig": host, "Config": config, "Mounts": mounts}
+
+
+CONTAINERS = {
+    "host": inspected("/host", PidMode="host"),
+    "next": inspected("/next", PidMode="container:host"),
+    "loop": inspected("/loop", PidMode="container:loop"),
+    "plain": inspected("/plain"),
+    "odd": {},
+}
+
+
 class Daemon(socketserver.ThreadingUnixStreamServer):
     """Answers that every volume is a plain one, or never. The host's network is `cafe00`."""
 
@@ -172,6 +187,8 @@ class _Answer(http.server.BaseHTTPRequestHandler):
             body = b'{"Name":"host","Id":"cafe00"}'
         if self.path == "/networks/cafe":
             body = b'{"Name":"cafe","Id":"0123"}'
+        if self.path.startswith("/containers/"):
+            body = json.dumps(CONTAINERS[self.path.split("/")[2]]).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -242,3 +259,30 @@ def test_network_whose_name_is_the_start_of_the_hosts(
     facts.join(view)
     assert view["network"]["identifiers"] == ["cafe"]
     assert view["network"]["unresolved"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "namespaces"),
+    [("host", ["pid"]), ("next", ["pid"]), ("loop", []), ("plain", []), ("odd", ["unknown"])],
+)
+def test_container_that_is_joined_has_its_namespaces_from_the_host(
+    volumes_of: Callable[[bool], tuple[Daemon, ContainerFacts]], name: str, namespaces: list[str]
+) -> None:
+    _, facts = volumes_of(True)
+    body = json.dumps({"Image": "img", "HostConfig": {"PidMode": f"container:{name}"}}).encode()
+    headers = {"Content-Type": "application/json"}
+    view = to_input(AuthzRequest("POST", "/v1.41/containers/create", headers=headers, body=body))
+    facts.join(view)
+    assert view["security"]["host_namespaces"] == namespaces
+
+
+def test_volumes_of_another_container_are_its_mounts(
+    volumes_of: Callable[[bool], tuple[Daemon, ContainerFacts]],
+) -> None:
+    _, facts = volumes_of(True)
+    body = json.dumps({"Image": "img", "HostConfig": {"VolumesFrom": ["plain:ro", "odd"]}}).encode()
+    headers = {"Content-Type": "application/json"}
+    view = to_input(AuthzRequest("POST", "/v1.41/containers/create", headers=headers, body=body))
+    facts.join(view)
+    mounts = [(mount["origin"], mount["type"], mount["source"]) for mount in view["mounts"]]
+    assert mounts[2:] == [("Container", "bind", "/etc"), ("Volume", "other", "odd")]

@@ -96,9 +96,11 @@ class ContainerFacts:
                 view["protected"] = [*view["protected"], self._root]
             view["mounts"] = self._with_volumes(view["mounts"], questions)
             view["network"] = _with_networks(view["network"], questions)
-            shared = view["security"]["host_namespaces"]
-            if "host" in view["network"]["names"] and "network" not in shared:
-                view["security"] = {**view["security"], "host_namespaces": [*shared, "network"]}
+            shared = {*view["security"]["host_namespaces"]}
+            if "host" in view["network"]["names"]:
+                shared.add("network")
+            shared |= self._shared_by(view["security"]["joined_containers"], questions)
+            view["security"] = {**view["security"], "host_namespaces": sorted(shared)}
 
     def container(self, name: str) -> dict[str, Any]:
         """The container `name` as a policy sees it."""
@@ -127,13 +129,39 @@ class ContainerFacts:
         mounts = self._with_volumes(view["mounts"], questions)
         return {**view, "known": True, "mounts": mounts}
 
+    def _shared_by(self, joined: list[str], questions: _Questions) -> set[str]:
+        """The host's namespaces that containers have which are joined, by themselves or others."""
+        shared: set[str] = set()
+        waiting, seen = list(joined), set(joined)
+        while waiting and len(seen) <= _MAX_QUESTIONS:
+            container = self._container(waiting.pop(), questions)
+            security = container["security"] if container["known"] else _UNKNOWN_SECURITY
+            shared.update(security["host_namespaces"])
+            others = set(security["joined_containers"]) - seen
+            waiting += others
+            seen |= others
+        return shared | set(_UNKNOWN_SECURITY["host_namespaces"] if waiting else ())
+
+    def _volumes_of(self, name: str, questions: _Questions) -> list[Mount]:
+        """What `VolumesFrom` takes from another container: all its mounts."""
+        answer = questions.ask("containers", name, "/json")
+        if answer is _MISSING:
+            return []
+        mounts = answer.get("Mounts") if answer is not None else None
+        if mounts is None or _is_shadow(name, answer, questions):
+            return [unknown_volume(name)]
+        return [_mount(each, self._resolve) for each in mounts]
+
     def _with_volumes(self, mounts: list[Mount], questions: _Questions) -> list[Mount]:
         """The mounts, and what the named volumes among them are made of."""
         joined = list(mounts)
+        for mount in mounts:
+            if mount["origin"] == "VolumesFrom":
+                joined += self._volumes_of(mount["source"], questions)
         names = sorted(
             {
                 mount["source"]
-                for mount in mounts
+                for mount in joined
                 if mount["type"] == "volume"
                 and mount["source"]
                 and mount["origin"] != "VolumesFrom"
@@ -238,20 +266,24 @@ class _Questions:
 
 
 _MISSING: Final = object()
+_UNKNOWN_SECURITY: Final[dict[str, list[str]]] = {
+    "host_namespaces": ["unknown"],
+    "joined_containers": [],
+}
 
 
-def _view(found: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-    host, config = found["HostConfig"], found["Config"]
+def _view(document: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+    host, config = document["HostConfig"], document["Config"]
     return {
-        "id": found["Id"],
-        "name": found["Name"].removeprefix("/"),
+        "id": document["Id"],
+        "name": document["Name"].removeprefix("/"),
         "image": parse_image(config["Image"]),
         "labels": config.get("Labels") or {},
         "security": create_security(host, config),
         "devices": device_view(host),
         "cgroup": cgroup_view(host),
         "resources": create_resources(host),
-        "mounts": [_mount(each, resolve) for each in found.get("Mounts") or ()],
+        "mounts": [_mount(each, resolve) for each in document.get("Mounts") or ()],
     }
 
 

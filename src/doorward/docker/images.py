@@ -46,9 +46,9 @@ def parse_image(reference: str, tag: str = "") -> Image:
     if tag:
         whole = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
     rest, _, digest = whole.partition("@")
-    name, colon, found_tag = rest.rpartition(":")
-    if not colon or "/" in found_tag:
-        name, found_tag = rest, ""
+    name, colon, tag_part = rest.rpartition(":")
+    if not colon or "/" in tag_part:
+        name, tag_part = rest, ""
     domain, slash, path = name.partition("/")
     if not slash or not _is_domain(domain):
         domain, path = _HUB, name
@@ -60,7 +60,7 @@ def parse_image(reference: str, tag: str = "") -> Image:
         len(whole) <= _MAX
         and _DOMAIN.fullmatch(domain)
         and _PATH.fullmatch(path)
-        and (not colon or not found_tag or _TAG.fullmatch(found_tag))
+        and (not colon or not tag_part or _TAG.fullmatch(tag_part))
         and (not digest or _DIGEST.fullmatch(digest))
     )
     if not valid or _IDENTIFIER.fullmatch(whole):
@@ -78,7 +78,7 @@ def parse_image(reference: str, tag: str = "") -> Image:
         registry=domain,
         repository=path,
         name=f"{domain}/{path}",
-        tag=found_tag or ("" if digest else "latest"),
+        tag=tag_part or ("" if digest else "latest"),
         digest=digest.lower(),
         unresolved=False,
     )

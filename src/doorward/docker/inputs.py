@@ -237,25 +237,25 @@ _NO_VIEWS: Final[_Views] = {
 
 def _views(action: str, body: Any, target: Target, name: str, resolve: Resolve) -> _Views:
     make = _BY_ACTION.get(action)
-    found = dict(_NO_VIEWS)
+    views = dict(_NO_VIEWS)
     if make is not None:
-        found.update(make(body or {}, target, name, resolve))
-        found["unresolved"] = _unresolved(found)
-    return found
+        views.update(make(body or {}, target, name, resolve))
+        views["unresolved"] = _unresolved(views)
+    return views
 
 
 def _unresolved(views: _Views) -> list[str]:
     """Which views hold something that only the daemon knows."""
-    found = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
+    names = [name for name in ("image", "network", "security") if views[name]["unresolved"]]
     if any(image["unresolved"] for image in views["build"]["cache_from"]):
-        found.append("build")
+        names.append("build")
     if any(mount["unresolved"] for mount in views["mounts"]):
-        found.append("mounts")
+        names.append("mounts")
     if any(image["unresolved"] for image in views["images"]):
-        found.append("images")
+        names.append("images")
     if any(port["unresolved"] for port in views["ports"]["published"]):
-        found.append("ports")
-    return sorted(found)
+        names.append("ports")
+    return sorted(names)
 
 
 def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
@@ -378,8 +378,8 @@ def _save(_body: Any, target: Target, name: str, _resolve: Resolve) -> _Views:
 
 def _volume(body: Any, _target: Target, _name: str, resolve: Resolve) -> _Views:
     options = {"DriverConfig": {"Name": body.get("Driver"), "Options": body.get("DriverOpts")}}
-    found = mounts.mount_list([{"Type": "volume", "VolumeOptions": options}], resolve)
-    return {"mounts": found, "target": body.get("Name") or ""}
+    rows = mounts.mount_list([{"Type": "volume", "VolumeOptions": options}], resolve)
+    return {"mounts": rows, "target": body.get("Name") or ""}
 
 
 def _network(body: Any, _target: Target, _name: str, _resolve: Resolve) -> _Views:
@@ -410,12 +410,12 @@ def _service(body: Any, _target: Target, name: str, resolve: Resolve) -> _Views:
     spec = task.get("ContainerSpec") or {}
     network = networks.service_network(body)
     # The task runs on some node, whose links are not those of this host.
-    found = [
+    rows = [
         Mount(**{**mount, "unresolved": True}) if mount["type"] in ("bind", "device") else mount
         for mount in mounts.mount_list(spec.get("Mounts") or (), resolve)
     ]
     return {
-        "mounts": found,
+        "mounts": rows,
         "security": security.service_security(spec, network["names"]),
         "resources": limits.service_resources(task),
         "logging": limits.logging_view(task.get("LogDriver"), driver="Name", options="Options"),

@@ -59,18 +59,20 @@ _BILLION: Final = 1_000_000_000
 
 def create_resources(host: Mapping[str, Any]) -> Resources:
     """Of a HostConfig, or of an update."""
-    found = dict(NO_RESOURCES)
+    resources = dict(NO_RESOURCES)
     for name, field in _FIELDS.items():
-        found[name] = host.get(field) or 0
-    found["cpus"] = _cpus(found["nano_cpus"], found["cpu_quota"], found["cpu_period"])
-    found["cpuset_cpus"] = host.get("CpusetCpus") or ""
-    found["cpuset_mems"] = host.get("CpusetMems") or ""
-    found["oom_kill_disable"] = bool(host.get("OomKillDisable"))
-    found["ulimits"] = ulimits_view(host.get("Ulimits") or ())
-    found["storage"] = host.get("StorageOpt") or {}
-    found["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
-    found["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
-    return found
+        resources[name] = host.get(field) or 0
+    resources["cpus"] = _cpus(
+        resources["nano_cpus"], resources["cpu_quota"], resources["cpu_period"]
+    )
+    resources["cpuset_cpus"] = host.get("CpusetCpus") or ""
+    resources["cpuset_mems"] = host.get("CpusetMems") or ""
+    resources["oom_kill_disable"] = bool(host.get("OomKillDisable"))
+    resources["ulimits"] = ulimits_view(host.get("Ulimits") or ())
+    resources["storage"] = host.get("StorageOpt") or {}
+    resources["restart"] = (host.get("RestartPolicy") or {}).get("Name") or ""
+    resources["log_driver"] = (host.get("LogConfig") or {}).get("Type") or ""
+    return resources
 
 
 def update_resources(body: Mapping[str, Any]) -> Resources:

@@ -120,21 +120,21 @@ def create_mounts(
     host: Mapping[str, Any], config: Mapping[str, Any], resolve: Resolve
 ) -> list[Mount]:
     """The mounts of a container that is created, or started with a HostConfig."""
-    found = [
+    rows = [
         _bind(text, host.get("VolumeDriver") or "", resolve) for text in host.get("Binds") or ()
     ]
-    found += mount_list(host.get("Mounts") or (), resolve)
+    rows += mount_list(host.get("Mounts") or (), resolve)
     for source in host.get("VolumesFrom") or ():
         name, _, mode = source.partition(":")
         readonly = "ro" in mode.split(",")
-        found.append(_mount("VolumesFrom", "volume", name, "", readonly=readonly, unresolved=True))
+        rows.append(_mount("VolumesFrom", "volume", name, "", readonly=readonly, unresolved=True))
     for target, options in (host.get("Tmpfs") or {}).items():
-        found.append(_tmpfs("Tmpfs", "", target, (options or "").split(",")))
+        rows.append(_tmpfs("Tmpfs", "", target, (options or "").split(",")))
     for target in config.get("Volumes") or ():
-        found.append(
+        rows.append(
             _mount("Volumes", "volume", "", target, driver=host.get("VolumeDriver") or "local")
         )
-    return found
+    return rows
 
 
 def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
@@ -167,11 +167,11 @@ def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
 
 def mount_list(mounts: Sequence[Mapping[str, Any] | None], resolve: Resolve) -> list[Mount]:
     """The mounts of a `Mounts` field, those that a volume's options make included."""
-    found: list[Mount] = []
+    rows: list[Mount] = []
     for item in mounts:
         if item is not None:
-            found += _of_mounts(item, resolve)
-    return found
+            rows += _of_mounts(item, resolve)
+    return rows
 
 
 def _of_mounts(item: Mapping[str, Any], resolve: Resolve) -> list[Mount]:

@@ -84,8 +84,12 @@ def new_network(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _addresses(endpoint: Mapping[str, Any]) -> list[str]:
     ipam = endpoint.get("IPAMConfig") or {}
-    found = [ipam.get("IPv4Address"), ipam.get("IPv6Address"), *(ipam.get("LinkLocalIPs") or ())]
-    return [address for address in found if address]
+    addresses = [
+        ipam.get("IPv4Address"),
+        ipam.get("IPv6Address"),
+        *(ipam.get("LinkLocalIPs") or ()),
+    ]
+    return [address for address in addresses if address]
 
 
 def service_network(spec: Mapping[str, Any]) -> dict[str, Any]:

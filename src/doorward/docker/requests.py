@@ -135,20 +135,20 @@ def _decode(text: str, what: str) -> str:
 
 def _query(text: str) -> dict[str, list[str]]:
     """Every value of every parameter, blank ones included, in order."""
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     if not text:
-        return found
+        return parameters
     if ";" in text:
         raise AmbiguousRequestError("query has a semicolon")
     for pair in text.split("&"):
         if not pair:
             continue
         name, _, value = pair.partition("=")
-        found.setdefault(_form(name), []).append(_form(value))
-    for name, values in found.items():
+        parameters.setdefault(_form(name), []).append(_form(value))
+    for name, values in parameters.items():
         if len(values) > 1 and name not in _REPEATED:
             raise AmbiguousRequestError("query names a parameter twice")
-    return found
+    return parameters
 
 
 def _form(text: str) -> str:

@@ -244,7 +244,7 @@ _BY_METHOD: Final = {
 def find_route(method: str, path: str) -> tuple[Route, str]:
     """The route of a decoded path without its version, and the name in it (`""` if none)."""
     for route in _BY_METHOD.get(method, ()):
-        found = route.pattern.fullmatch(path)
-        if found:
-            return route, found.groupdict().get("name") or ""
+        match = route.pattern.fullmatch(path)
+        if match:
+            return route, match.groupdict().get("name") or ""
     return UNKNOWN, ""

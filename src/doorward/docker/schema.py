@@ -173,7 +173,7 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
     if type(value) is not dict:
         raise _mismatch(path, "must be an object")
     keyed: dict[str, Any] = value  # type: ignore[assignment]  # JSON's keys are texts
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     folded: list[str] = []
     unknown_here: list[str] = []
     fields, classes = type_.fields, type_.classes
@@ -182,7 +182,7 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
         if name is None:
             _unknown(key, item, type_, path, depth)
             unknown_here.append(key)
-            found[key] = item
+            members[key] = item
             continue
         if key != name:
             folded.append(name)
@@ -192,16 +192,16 @@ def _struct(value: Value, type_: Struct, unknown: list[str], path: str, depth: i
                 continue  # to Go, null leaves a field as it is
             if type(item) is not class_ or (class_ is int and not _in_range(item)):
                 raise _mismatch(_at(path, name), f"must be {_SHOWN[class_]}")
-            found[name] = item
+            members[name] = item
         else:
-            found[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
+            members[name] = canonical(item, fields[name], unknown, _at(path, name), depth + 1)
     if folded:
         _check_twice(value, type_, folded, path)
     if unknown_here:
         if len({fold(key) for key in unknown_here}) != len(unknown_here):
             raise AmbiguousRequestError(f"body names a field below {path or '(whole)'} twice")
         unknown += [_at(path, key[:80]) for key in unknown_here]
-    return found
+    return members
 
 
 def _in_range(number: Any) -> bool:
@@ -250,11 +250,11 @@ def _map(value: Value, type_: Map, unknown: list[str], path: str, depth: int) ->
         raise _mismatch(path, "must be an object")
     item_type = type_.item
     zero = _ZERO.get(item_type) if isinstance(item_type, str) else None
-    found = {}
+    members = {}
     for key, item in value.items():
         inner = canonical(item, item_type, unknown, f"{path}[]", depth + 1)
-        found[key] = zero if inner is None else inner
-    return found
+        members[key] = zero if inner is None else inner
+    return members
 
 
 def _check_loose(value: Value, path: str, depth: int) -> None:

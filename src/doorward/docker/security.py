@@ -40,7 +40,7 @@ _NAMESPACES: Final = {
 }
 
 
-def _security(**found: Any) -> Security:
+def _security(**fields: Any) -> Security:
     return {
         "privileged": False,
         "cap_add": [],
@@ -61,7 +61,7 @@ def _security(**found: Any) -> Security:
         "sysctls": {},
         "annotations": {},
         "unresolved": False,
-        **found,
+        **fields,
     }
 
 
@@ -73,7 +73,7 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
     shared, joined = _namespaces(host)
     options = [_option(text) for text in host.get("SecurityOpt") or ()]
     added = [*(host.get("CapAdd") or ()), *(host.get("Capabilities") or ())]
-    found = _security(
+    view = _security(
         privileged=bool(host.get("Privileged")),
         cap_add=_capabilities(added),
         cap_drop=_capabilities(host.get("CapDrop") or ()),
@@ -91,20 +91,20 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
         unresolved=bool(joined),
     )
     for key, value in options:
-        _apply(found, key, value)
-    return found
+        _apply(view, key, value)
+    return view
 
 
-def _apply(found: Security, key: str, value: str) -> None:
+def _apply(view: Security, key: str, value: str) -> None:
     if key in ("seccomp", "apparmor"):
         # A profile is a whole file; that it is not the default is what counts.
-        found[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
+        view[key] = value if value in ("unconfined", "builtin", "docker-default") else "custom"
     elif key == "no-new-privileges":
-        found["no_new_privileges"] = value in ("", "true", "1", "t", "T", "TRUE", "True")
+        view["no_new_privileges"] = value in ("", "true", "1", "t", "T", "TRUE", "True")
     elif key == "label" and value == "disable":
-        found["label_disabled"] = True
+        view["label_disabled"] = True
     elif key == "systempaths" and value == "unconfined":
-        found["masked_paths"] = found["readonly_paths"] = "none"
+        view["masked_paths"] = view["readonly_paths"] = "none"
 
 
 def _option(text: str) -> tuple[str, str]:

@@ -115,7 +115,7 @@ class Check:
         for name, plugin in zip(names, self.plugins, strict=True):
             self.daemon.plugin(name, plugin.answer)
         self.daemon.chain(*names)
-        pid = self.world.inspect("plain")["State"]["Pid"]
+        pid = self.world.pid("plain")
         self.plain = observe.observe(pid, self.daemon.folder.name)
         self.kinds = [
             kind(self.world, self.writer, self._send, self.plain, self.covered)

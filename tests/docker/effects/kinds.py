@@ -172,7 +172,7 @@ class Kind:
         effects = self.contacting(
             lambda: self.world.daemon.raw("POST", f"/v1.41/containers/{identifier}/start")
         )
-        seen = self.look(self.world.inspect(identifier)["State"]["Pid"])
+        seen = self.look(self.world.pid(identifier))
         return Outcome(True, effects | (seen or set()), seen is not None, identifier)
 
 
@@ -271,7 +271,7 @@ class Start(Kind):
         if answer.status != 204:
             self.world.remove(identifier)
             return Outcome(False)
-        seen = self.look(self.world.inspect(identifier)["State"]["Pid"])
+        seen = self.look(self.world.pid(identifier))
         return Outcome(True, seen or set(), seen is not None, identifier)
 
 
@@ -345,7 +345,7 @@ class Update(Kind):
         answer = self.send(request)
         if answer.status != 200:
             return Outcome(False)
-        effects = self.look(self.world.inspect(self.container)["State"]["Pid"])
+        effects = self.look(self.world.pid(self.container))
         if effects is None or effects:
             self.container = ""  # what comes next is judged by itself
         return Outcome(True, effects or set(), effects is not None)

@@ -160,7 +160,8 @@ def exposures(seen: Observation, plain: Observation, allowed: str) -> set[str]:
         # A terminal is a mount of the container's own devices.
         fresh = (kind in ("tmpfs", "mqueue") and root == "/") or kind == "devpts"
         # Its own control groups, wherever they are; what it may set there it cannot write.
-        fresh = fresh or (kind.startswith("cgroup") and root.endswith("/ID"))
+        own_group = root.endswith("/ID") or "/buildkit/" in root
+        fresh = fresh or (kind.startswith("cgroup") and own_group)
         own = root.startswith(("/data/containers/ID/", "/data/buildkit/executor/"))
         own = own or target == "/sbin/docker-init"  # the daemon's own, where `Init` is asked for
         layers = kind == "overlay" and root == "/" and target == "/"

@@ -173,13 +173,13 @@ below_allowed(path) if {
 }
 
 touches_protected(path) if {
-	some place in protected
-	below(path, place)
+	some folder in protected
+	below(path, folder)
 }
 
 touches_protected(path) if {
-	some place in protected
-	below(place, path)
+	some folder in protected
+	below(folder, path)
 }
 
 below(path, folder) if path == folder

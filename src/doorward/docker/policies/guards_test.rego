@@ -46,8 +46,8 @@ with_security(changed) := object.union(plain, {"security": changed})
 
 with_mounts(mounts) := object.union(plain, {"mounts": mounts})
 
-objected(request) := {objection.rule | some objection in found} if {
-	found := guards.objections with input as request
+objected(request) := {objection.rule | some objection in objections} if {
+	objections := guards.objections with input as request
 }
 
 allowed_mounts := {"allow": ["/srv/data"], "volume_drivers": ["local"], "volumes_from": false}
