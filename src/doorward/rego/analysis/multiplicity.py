@@ -69,10 +69,12 @@ __all__ = [
 class Multiplicity:
     """The rules, expressions and bodies that may have several answers."""
 
-    __slots__ = ("_several",)
+    __slots__ = ("_outer", "_several")
 
     def __init__(self) -> None:
         self._several: set[int] = set()
+        self._outer: dict[int, frozenset[str]] = {}
+        """Names that stand outside of closures in a body, by the body."""
 
     def note(self, node: Rule | Expr | Body) -> None:
         """`node` may have several answers."""
@@ -81,6 +83,19 @@ class Multiplicity:
     def may_have_several(self, node: Rule | Expr | Body) -> bool:
         """Whether `node`, one of those that were looked through, may have several answers."""
         return id(node) in self._several
+
+    def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
+        """Variables of a rule or of a closure that stand outside of the closures inside it."""
+        names = self._outer.get(id(node))
+        if names is None:
+            if isinstance(node, Rule):
+                head = node.head
+                parts = (*head.ref.args, head.key, head.value, *(head.args or ()))
+                names = closure_outer(node.body, tuple([t for t in parts if t is not None]))
+            else:
+                names = closure_outer(node, heads)
+            self._outer[id(node)] = names
+        return names
 
 
 def multiplicity_of_rules(
@@ -111,14 +126,39 @@ def multiplicity_of_query(
 
 def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
     """Whether `term` can be computed with what is bound."""
+    if _is_plainly_known(term, bound):
+        return True
+    if isinstance(term, Var):
+        return False
+    probe = Binding(bound, outer, arity)
+    probe.value(term)
+    return not probe.missing()
+
+
+def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
+    """Whether all variables of `term` are bound, as far as one look at each part tells."""
     match term:
         case Scalar():
             return True
         case Var(name):
             return name in bound or name in ROOTS
-    probe = Binding(bound, outer, arity)
-    probe.value(term)
-    return not probe.missing()
+        case Ref(head, args):
+            return _is_plainly_known(head, bound) and all(
+                isinstance(arg, Scalar) or _is_plainly_known(arg, bound) for arg in args
+            )
+        case Call(operator, args):
+            return not _has_open_part(operator, bound) and all(
+                _is_plainly_known(arg, bound) for arg in args
+            )
+        case Array(items) | Set(items):
+            return all(_is_plainly_known(item, bound) for item in items)
+    return False
+
+
+def _has_open_part(operator: Ref, bound: AbstractSet[str]) -> bool:
+    return not all(
+        isinstance(arg, Scalar) or _is_plainly_known(arg, bound) for arg in operator.args
+    )
 
 
 def is_pattern(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity: Arity) -> bool:
@@ -214,9 +254,8 @@ class _Walk:
             self.term(head.value)
             return
         args = head.args or ()
-        terms = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
         self.bound = set()
-        self.outer = closure_outer(rule.body, (*terms, *args))
+        self.outer = self.multiplicity.outer(rule)
         before = self.walks
         late: list[Term] = []
         for parameter in args:
@@ -296,7 +335,7 @@ class _Walk:
             self.multiplicity.note(node)
 
     def tested(self, body: Body) -> None:
-        self.closure(body, body, self.outer | closure_outer(body, ()))
+        self.closure(body, body, self.outer | self.multiplicity.outer(body))
 
     def holds(self, term: Term | SomeDecl | SomeIn | Every | Not | And | Or) -> None:
         match term:
@@ -399,7 +438,7 @@ class _Walk:
     def comprehension(self, body: Body, heads: tuple[Term, ...]) -> None:
         """However often it walks, a comprehension has one value."""
         before = self.walks
-        with self.scope(self.outer | closure_outer(body, heads)):
+        with self.scope(self.outer | self.multiplicity.outer(body, heads)):
             self.body(body)
             self.terms(heads)
         self.walks = before

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.calls import replaced_function
-from doorward.rego.analysis.multiplicity import closure_outer, is_folder, ready_equations
+from doorward.rego.analysis.multiplicity import is_folder, ready_equations
 from doorward.rego.codegen.calls import call_into, condition, has_output, predicate
 from doorward.rego.codegen.emit.ast_nodes import (
     call,
@@ -179,7 +179,7 @@ def _every(state: FunctionState, node: Every) -> None:
     state.code.test(call(runtime("is_collection"), domain))
     holds = state.temps.fresh()
     state.code.assign(holds, ast.Constant(value=True))
-    outer = state.env.outer | closure_outer(node.body, ())
+    outer = state.env.outer | state.multiplicity.outer(node.body)
     with state.env.scope(outer), state.scope():
         value = loop_target(state, node.value)
         if node.key is None or node.key.is_wildcard:
@@ -200,7 +200,7 @@ def _every(state: FunctionState, node: Every) -> None:
 
 def _tested(state: FunctionState, body: Body) -> ast.expr:
     """A test for whether `body`, whose variables are its own, holds."""
-    with state.env.scope(state.env.outer | closure_outer(body, ())):
+    with state.env.scope(state.env.outer | state.multiplicity.outer(body)):
         return _exists(state, body, body)
 
 

@@ -30,7 +30,7 @@ def choose(definitions: Sequence[Definition]) -> Choice | None:
     if len(definitions) < FEWEST:
         return None
     tests = [dict(_tests(definition)) for definition in definitions]
-    sources = {source for found in tests for source in found}
+    sources = {source for constants in tests for source in constants}
     best = min(
         (_choice(source, tests) for source in sorted(sources, key=repr)),
         key=_cost,
@@ -42,18 +42,18 @@ def choose(definitions: Sequence[Definition]) -> Choice | None:
 def _choice(source: Source, tests: Sequence[dict[Source, list[Key]]]) -> Choice:
     named: dict[Key, list[int]] = defaultdict(list)
     always: list[int] = []
-    for position, found in enumerate(tests):
-        if source not in found:
+    for position, constants in enumerate(tests):
+        if source not in constants:
             always.append(position)
-        for key in dict.fromkeys(found.get(source, ())):
+        for key in dict.fromkeys(constants.get(source, ())):
             named[key].append(position)
-    candidates = {key: tuple(sorted([*found, *always])) for key, found in named.items()}
+    candidates = {key: tuple(sorted([*positions, *always])) for key, positions in named.items()}
     return Choice(source, candidates, tuple(always))
 
 
 def _cost(choice: Choice) -> float:
     """Candidates to expect."""
-    sizes = [len(found) for found in choice.candidates.values()]
+    sizes = [len(positions) for positions in choice.candidates.values()]
     return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(choice.others))
 
 

@@ -1,6 +1,6 @@
 """What Python computes exactly as a built-in would, written out where it is called.
 
-A built-in is written out for operands of which one look tells that Python may: `a.startswith(b)`
+A built-in is written out for operands of which one test tells that Python may: `a.startswith(b)`
 for two strings, `a + b` for two integers. For all others it is called, and says what is wrong.
 """
 
@@ -34,7 +34,7 @@ Comparison = Callable[[Operand, Operand], ast.expr]
 class Inline:
     """`value` is what the built-in gives where all of `tests` hold; it cannot fail there.
 
-    `raises`: operands that are no strings show by one of `runtime.operations.KIND_ERRORS`.
+    `raises`: operands that are not strings raise one of `runtime.operations.KIND_ERRORS`.
     """
 
     value: ast.expr
@@ -43,17 +43,17 @@ class Inline:
 
     @property
     def is_total(self) -> bool:
-        """Whether the built-in itself is never asked."""
+        """Whether the built-in itself is never called."""
         return not self.tests and not self.raises
 
-    def otherwise(self, asked: ast.expr) -> ast.expr:
-        """`value`, or what is `asked` of the built-in itself."""
+    def otherwise(self, general: ast.expr) -> ast.expr:
+        """`value`, or the `general` call of the built-in itself."""
         if not self.tests:
             return self.value
-        return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=asked)
+        return ast.IfExp(test=all_of(self.tests), body=self.value, orelse=general)
 
 
-_LOOK_THEMSELVES: Final = frozenset({"count"})
+_TEST_THEMSELVES: Final = frozenset({"count"})
 """Built-ins whose operand may be of several kinds, which their writers tell apart."""
 
 
@@ -62,7 +62,7 @@ MAX_FACTOR: Final = 1 << 31
 
 
 def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.expr] | None:
-    """Tests for what is not known of the operands; None where one look is not enough."""
+    """Tests for what is not known of the operands; None where one test each is not enough."""
     tests: list[ast.expr] = []
     for type_, operand in zip(builtin.signature.args, operands, strict=True):
         wanted = kinds(type_)
@@ -76,7 +76,7 @@ def operand_tests(builtin: Builtin, operands: Sequence[Operand]) -> list[ast.exp
 
 
 MAX_INLINE: Final = 2
-"""Operands looked at where they stand; more are better checked by a call."""
+"""Operands tested in the expression itself; more are better checked by a call."""
 
 _CLASS: Final[Mapping[str, str]] = {
     "string": "str",
@@ -118,13 +118,13 @@ def written_out(builtin: Builtin, operands: Sequence[Operand]) -> Inline | None:
     write = WRITTEN.get(builtin.name)
     if write is None or len(builtin.signature.args) != len(operands):
         return None
-    found = write(*operands)
-    if found is None or builtin.name in _LOOK_THEMSELVES:
-        return found
+    inline = write(*operands)
+    if inline is None or builtin.name in _TEST_THEMSELVES:
+        return inline
     tests = operand_tests(builtin, operands)
-    if found.raises:
-        return replace(found, raises=tests is None or len(tests) > 0)
-    return None if tests is None else Inline(found.value, (*tests, *found.tests))
+    if inline.raises:
+        return replace(inline, raises=tests is None or len(tests) > 0)
+    return None if tests is None else Inline(inline.value, (*tests, *inline.tests))
 
 
 _Writer = Callable[..., "Inline | None"]
@@ -134,8 +134,8 @@ def _method(name: str) -> _Writer:
     """A method that no value but a string has, and that takes nothing but strings."""
 
     def write(first: Operand, *rest: Operand) -> Inline:
-        found = method_of(first.code, name, *[operand.code for operand in rest])
-        return Inline(found, raises=True)
+        value = method_of(first.code, name, *[operand.code for operand in rest])
+        return Inline(value, raises=True)
 
     return write
 
@@ -151,13 +151,13 @@ def _of_ascii(name: str) -> _Writer:
     return write
 
 
-def _of_text(name: str, place: int) -> _Writer:
-    """A method that does what Go does where operand `place` is no empty string."""
+def _of_text(name: str, position: int) -> _Writer:
+    """A method that does what Go does where operand `position` is not an empty string."""
     write_method = _method(name)
 
     def write(*operands: Operand) -> Inline | None:
-        given = operands[place].value
-        return write_method(*operands) if type(given) is str and given else None
+        text = operands[position].value
+        return write_method(*operands) if type(text) is str and text else None
 
     return write
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.rego.records import record
 from doorward.rego.syntax.nodes import Array, Object, Scalar, Set, Term
 from doorward.rego.values import Value, make_object, make_set
 
@@ -19,7 +19,7 @@ class _NotConstant:
 NOT_CONSTANT: Final = _NotConstant()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 

@@ -43,7 +43,7 @@ class Unit:
             errors = [d for d in map(self._refused, self.tree.body) if d is not None]
             raise CompileError(errors or [self._diagnostic(self.tree.body[0], refusal)]) from None
         # Taken from the module's constants, not by executing it: to tools that trace lines, a
-        # rule's head is reached when it is asked.
+        # rule's head is reached when it is evaluated.
         return (code for code in module.co_consts if isinstance(code, CodeType))
 
     def _compiled(self, tree: ast.Module) -> CodeType:
@@ -61,11 +61,11 @@ class Unit:
     def _diagnostic(self, function: ast.stmt, refusal: Exception) -> Diagnostic:
         row, col = function.lineno, function.col_offset
         start = sum(map(len, self.source.text.splitlines(keepends=True)[: row - 1])) + col
-        place = Span(self.source, start, start, row, col + 1)
+        span = Span(self.source, start, start, row, col + 1)
         message = "rule is too long to be compiled: part it"
         if not isinstance(refusal, (RecursionError, MemoryError)):
             message = f"rule cannot be compiled: {refusal}"
-        return Diagnostic(COMPILE_ERROR, message, place)
+        return Diagnostic(COMPILE_ERROR, message, span)
 
     def text(self) -> str:
         """The functions as Python text, for reading; CompileError where that nests too deeply."""
@@ -119,10 +119,15 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
             reports = plan.traced and node is not None
             bind(namespace, name, traced(name, function) if reports else function)
     for name, (node, choice, spans) in plan.tables.items():
-        made = [(namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)]
+        functions = [
+            (namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)
+        ]
         table = Candidates(
-            {key: tuple(made[n] for n in found) for key, found in choice.candidates.items()},
-            tuple(made[n] for n in choice.others),
+            {
+                key: tuple(functions[n] for n in positions)
+                for key, positions in choice.candidates.items()
+            },
+            tuple(functions[n] for n in choice.others),
         )
         bind(namespace, name, table)
     return Linked(namespace, _document(plan.root, plan, namespace))

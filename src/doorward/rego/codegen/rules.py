@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from doorward.rego.analysis.multiplicity import (
-    closure_outer,
     is_pattern,
     multiplicity_of_rules,
 )
@@ -400,9 +399,7 @@ def _rule_scope(state: FunctionState, rule: Rule, args: Sequence[str]) -> Iterat
     """
     head = rule.head
     parameters = head.args or ()
-    heads = [t for t in (*head.ref.args, head.key, head.value) if t is not None]
-    outer = closure_outer(rule.body, (*heads, *parameters))
-    with state.env.scope(outer), state.code.at(rule.span), state.scope():
+    with state.env.scope(state.multiplicity.outer(rule)), state.code.at(rule.span), state.scope():
         trace(state, rule)
         late: list[tuple[Term, str]] = []
         for parameter, arg in zip(parameters, args, strict=False):

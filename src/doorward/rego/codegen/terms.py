@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from doorward.rego.analysis.multiplicity import closure_outer, in_order
+from doorward.rego.analysis.multiplicity import in_order
 from doorward.rego.analysis.multiplicity import is_known as _is_known
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value, items_kind
@@ -52,10 +52,10 @@ def constant(state: FunctionState, value: Value) -> Operand:
 
 def term(state: FunctionState, term: Term) -> Operand:
     """The value of `term`; what is written next runs for each of its values."""
+    value = constant_value(term)
+    if value is not NOT_CONSTANT:
+        return constant(state, value)
     with state.code.at(term.span):
-        value = constant_value(term)
-        if value is not NOT_CONSTANT:
-            return constant(state, value)
         match term:
             case Var(name):
                 return _variable(state, name)
@@ -125,7 +125,7 @@ def _comprehension(
     """The collected values; the nest that collects them is closed again."""
     out = state.temps.fresh()
     heads = (term.key, term.value) if isinstance(term, ObjectComprehension) else (term.term,)
-    outer = state.env.outer | closure_outer(term.body, heads)
+    outer = state.env.outer | state.multiplicity.outer(term.body, heads)
     with state.env.scope(outer), state.counters.one_value():
         match term:
             case ArrayComprehension():

@@ -132,12 +132,26 @@ def locate(node: ast.AST, row: int, col: int) -> None:
                 continue
             item.lineno = item.end_lineno = row  # type: ignore[attr-defined]
             item.col_offset = item.end_col_offset = col  # type: ignore[attr-defined]
-        for name in item._fields:
+        for name in _PARTS.get(item.__class__, item._fields):
             value = getattr(item, name, None)
             if value.__class__ is list:
                 waiting += [each for each in value if isinstance(each, ast.AST)]
-            elif isinstance(value, ast.AST) and value._fields:
+            elif isinstance(value, ast.AST):
                 waiting.append(value)
+
+
+_PARTS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
+    ast.Name: (),
+    ast.Constant: (),
+    ast.Attribute: ("value",),
+    ast.Subscript: ("value", "slice"),
+    ast.Call: ("func", "args"),
+    ast.Compare: ("left", "comparators"),
+    ast.BoolOp: ("values",),
+    ast.UnaryOp: ("operand",),
+    ast.Assign: ("targets", "value"),
+}
+"""The fields with nodes that have a position, of what generated code is mostly made of."""
 
 
 def complete(function: ast.FunctionDef, shared: set[str]) -> None:
