@@ -314,3 +314,24 @@ def test_a_reset_cancels_a_streaming_call() -> None:
     client.connection.feed(headers(1, REPEAT))
     client.connection.feed(frame(FrameType.RST_STREAM, 0, 1, b"\0\0\0\x08"))
     assert Repeat.cancelled == 1
+
+
+def test_an_empty_piece_of_a_message_changes_nothing() -> None:
+    client = Client()
+    client.send(headers(1, CALL) + data(1, b"", end=False))
+    assert client.send(data(1, frame_message(b"a")))[0] == [b"a"]
+    client.send(headers(3, REPEAT) + data(3, b"", end=False))
+    assert status(client.send(data(3))[1]) == Status.OK
+
+
+def test_the_paths_of_all_methods_are_known() -> None:
+    services = Services({"/a.A/Echo": bytes}, {"/a.A/Repeat": Repeat})
+    assert list(services.paths) == ["/a.A/Echo", "/a.A/Repeat"]
+
+
+def test_a_refusal_of_a_cancelled_call_is_forgotten() -> None:
+    client = Client()
+    client.connection.initial_send_window = 0
+    client.send(headers(1, call(path="/a.A/No")))
+    client.connection.lost()
+    assert not client.connection.streams

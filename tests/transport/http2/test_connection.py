@@ -19,7 +19,7 @@ from tests.transport.http2.frames import (
 )
 
 from doorward.transport.http2.codes import ErrorCode, Flag, FrameType, Setting
-from doorward.transport.http2.connection import PREFACE, Connection
+from doorward.transport.http2.connection import PREFACE, Connection, Stream
 from doorward.transport.http2.hpack import encode
 from doorward.transport.http2.limits import Limits
 
@@ -106,6 +106,108 @@ def test_trailers_that_change_the_table_make_known_blocks_unknown() -> None:
     assert echo.resolved[-1].get(b"a") == b"2"
 
 
+@pytest.mark.parametrize(
+    "first", [frame(FrameType.PING, 0, 0, b"\0" * 8), frame(FrameType.SETTINGS, Flag.ACK)]
+)
+def test_the_first_frame_is_settings(first: bytes) -> None:
+    connection = Connection(Echo())
+    assert errors(connection.feed(PREFACE + first)) == [("connection", 0, ErrorCode.PROTOCOL_ERROR)]
+
+
+def test_nothing_is_read_behind_a_connection_error() -> None:
+    connection, echo = connected()
+    connection.feed(headers(1, [*POST, (b"content-length", b"1")]) + data(0) + REQUEST)
+    assert echo.answered == []
+    assert connection.expire() == b""
+    assert connection.shutdown() == b""
+    assert connection.close() == b""
+
+
+def test_a_known_stream_that_was_refused_may_still_send_trailers() -> None:
+    connection, _ = connected()
+    connection.feed(headers(1, [*POST, (b"X", b"")]))
+    assert connection.feed(headers(1, [(b"t", b"1")], Flag.END_STREAM)) == b""
+
+
+def test_an_application_may_end_the_connection() -> None:
+    class Ending(Echo):
+        def open(self, stream: Stream) -> None:
+            stream.connection.close()
+
+    echo = Ending()
+    connection = Connection(echo)
+    connection.feed(PREFACE + settings() + headers(1) + headers(3))
+    assert len(echo.resolved) == 1
+    assert is_closed(connection)
+
+
+def test_a_request_with_trailers_and_a_length_is_answered() -> None:
+    connection, echo = connected()
+    fields = [*POST, (b"content-length", b"5")]
+    trailers = headers(1, [(b"t", b"1")], Flag.END_STREAM)
+    connection.feed(headers(1, fields) + data(1, b"he", end=False))
+    connection.feed(data(1, b"llo", end=False) + trailers)
+    assert echo.answered == [b"hello"]
+
+
+def test_a_request_in_one_frame_is_answered() -> None:
+    connection, echo = connected()
+    connection.feed(headers(1, [*GET, (b"content-length", b"0")], Flag.END_STREAM))
+    assert echo.answered == [b""]
+
+
+def test_a_client_that_goes_away_is_still_answered() -> None:
+    connection, _ = connected()
+    away = frame(FrameType.GOAWAY, 0, 0, b"\0" * 8)
+    assert body_of(connection.feed(away + REQUEST)) == b"hello"
+
+
+def test_a_connection_is_closed_at_once() -> None:
+    connection, echo = connected()
+    connection.feed(headers(1))
+    last = next(read(connection.close()))
+    assert last.payload[:4] == b"\0\0\0\x01"
+    assert echo.aborted == [1]
+    silent = Connection(echo)
+    assert silent.close() == b""
+    unready = Connection(echo)
+    assert unready.shutdown() == b""
+    assert is_drained(unready)
+
+
+def test_output_outside_of_feed_is_announced() -> None:
+    told: list[bytes] = []
+    echo = Echo()
+    connection = Connection(echo, on_output=lambda: told.append(connection.take()))
+    connection.feed(PREFACE + settings() + headers(1) + headers(3))
+    connection.respond(connection.streams[1], Echo.HEADERS, b"late", Echo.TRAILERS)
+    connection.finish(connection.streams[3], Echo.TRAILERS)
+    assert body_of(b"".join(told)) == b"late"
+    assert is_complete(b"".join(told), 3)
+
+
+def test_a_stream_is_reset_once() -> None:
+    connection, _ = connected()
+    connection.feed(headers(1))
+    stream = connection.streams[1]
+    connection.reset(stream, ErrorCode.CANCEL)
+    connection.reset(stream, ErrorCode.CANCEL)
+    assert errors(connection.take()) == [("stream", 1, ErrorCode.CANCEL)]
+
+
+def test_an_expired_stream_that_its_application_leaves_is_reset() -> None:
+    clock = [0.0]
+    expired: list[int] = []
+    connection = Connection(
+        Echo(), clock=lambda: clock[0], on_expired=lambda stream: expired.append(stream.id)
+    )
+    connection.feed(PREFACE + settings() + headers(1))
+    connection.streams[1].deadline = 1.0
+    clock[0] = 2.0
+    assert errors(connection.expire()) == [("stream", 1, ErrorCode.CANCEL)]
+    assert expired == [1]
+
+
 CONNECTION_ERRORS = {
     "data-on-0": (data(0), ErrorCode.PROTOCOL_ERROR),
     "data-idle": (data(1), ErrorCode.PROTOCOL_ERROR),
@@ -121,6 +223,11 @@ CONNECTION_ERRORS = {
     "data-after-end": (REQUEST + data(1), ErrorCode.STREAM_CLOSED),
     "headers-on-0": (headers(0), ErrorCode.PROTOCOL_ERROR),
     "headers-even": (headers(2), ErrorCode.PROTOCOL_ERROR),
+    "headers-after-end": (REQUEST + headers(1, flags=Flag.END_STREAM), ErrorCode.STREAM_CLOSED),
+    "headers-padding": (
+        frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.PADDED, 1, b"\x05ab"),
+        ErrorCode.PROTOCOL_ERROR,
+    ),
     "headers-lower": (headers(3) + data(3) + headers(1), ErrorCode.STREAM_CLOSED),
     "headers-priority-cut": (
         frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.PRIORITY, 1, b"\0\0"),
@@ -219,6 +326,15 @@ STREAM_ERRORS = {
         ErrorCode.PROTOCOL_ERROR,
     ),
     "trailers-open": (headers(1) + headers(1, [(b"a", b"b")]), ErrorCode.PROTOCOL_ERROR),
+    "trailers-too-large": (
+        headers(1) + headers(1, [(b"x", b"y")] * 500, Flag.END_STREAM),
+        ErrorCode.PROTOCOL_ERROR,
+    ),
+    "trailers-cut-the-body": (
+        headers(1, [*POST, (b"content-length", b"3")])
+        + headers(1, [(b"a", b"b")], Flag.END_STREAM),
+        ErrorCode.PROTOCOL_ERROR,
+    ),
     "trailers-pseudo": (headers(1) + headers(1, GET, Flag.END_STREAM), ErrorCode.PROTOCOL_ERROR),
     "window-0": (headers(1) + window_update(1, 0), ErrorCode.PROTOCOL_ERROR),
     "window-overflow": (headers(1) + window_update(1, 2**31 - 1), ErrorCode.FLOW_CONTROL_ERROR),
@@ -246,6 +362,27 @@ def test_frames_of_a_stream_that_was_refused_are_ignored() -> None:
     connection.feed(headers(1, [*POST, (b"X", b"")]))
     assert connection.feed(data(1, b"abc")) == b""
     assert not connection.closed
+
+
+def test_a_request_without_a_body_over_the_limit_needs_no_reset() -> None:
+    connection, _ = connected(Limits(header_list_size=100))
+    fields = [*POST, (b"x", b"y" * 100)]
+    written = list(read(connection.feed(headers(1, fields, Flag.END_STREAM))))
+    assert [each.kind for each in written] == [FrameType.HEADERS]
+
+
+def test_a_reset_and_a_window_update_of_a_closed_stream_are_ignored() -> None:
+    connection, _ = connected()
+    connection.feed(REQUEST)
+    assert connection.feed(reset(1) + window_update(1, 5)) == b""
+
+
+def test_a_larger_window_of_streams_may_be_too_large() -> None:
+    connection, _ = connected()
+    connection.feed(headers(1) + window_update(1, 2**31 - 1 - 65_535))
+    assert errors(connection.feed(settings((Setting.INITIAL_WINDOW_SIZE, 65_536)))) == [
+        ("connection", 0, ErrorCode.FLOW_CONTROL_ERROR)
+    ]
 
 
 def test_a_header_list_that_is_too_large_gets_431() -> None:

@@ -127,3 +127,8 @@ def test_the_revision_changes_with_the_table_only() -> None:
     assert decoder.revision == 1
     decoder.decode(b"\x20\x82", 1000)
     assert decoder.revision == 2
+
+
+def test_long_values_have_long_lengths() -> None:
+    field = (b"x-long", b"y" * 1000)
+    assert Decoder(4096).decode(encode([field]), 1 << 20)[0] == [field]

@@ -228,10 +228,9 @@ class Connection:
 
     def close(self) -> bytes:
         """End at once: a client may send what is not answered yet to another connection."""
-        if not self.closed:
-            if self._is_open:
-                self._goaway(self._highest, ErrorCode.NO_ERROR, b"")
-            self.lost()
+        if self._is_open and not self.closed:
+            self._goaway(self._highest, ErrorCode.NO_ERROR, b"")
+        self.lost()
         return self.take()
 
     @property
@@ -344,8 +343,6 @@ class Connection:
         )
         self._write(FrameType.SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in settings]))
         self._credit_window(0, limits.connection_window - DEFAULT_WINDOW)
-        if self._draining:
-            self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
 
     # Frames
 
@@ -752,8 +749,6 @@ class Connection:
 
     def _flush_blocked(self) -> None:
         for stream in list(self._blocked.values()):
-            if self._send_window <= 0:
-                return
             self._flush(stream)
 
     def _end(self, stream: Stream) -> None:
@@ -779,8 +774,7 @@ class Connection:
             self._out.append(payload)
 
     def _credit_window(self, stream_id: int, increment: int) -> None:
-        if increment > 0:
-            self._write(FrameType.WINDOW_UPDATE, 0, stream_id, _LONG.pack(increment))
+        self._write(FrameType.WINDOW_UPDATE, 0, stream_id, _LONG.pack(increment))
 
     def _goaway(self, last: int, code: ErrorCode, reason: bytes) -> None:
         self._write(FrameType.GOAWAY, 0, 0, _LONG.pack(last) + _LONG.pack(code) + reason)
