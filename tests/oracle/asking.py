@@ -44,18 +44,14 @@ class Oracle:
         now_ns: int | None = None,
         environment: Environment | None = None,
         steps: int | None = None,
-        eager: bool = False,
     ) -> list[dict[str, Any]]:
         """The bindings of each answer; of a query without variables, its value under "".
 
-        OutOfScopeError if more than so many `steps` are needed. `eager`: rules and answers that
-        OPA does not look at are looked at for their errors.
+        OutOfScopeError if more than so many `steps` are needed.
         """
         body, shown, captured = self.program.query(query)
         context = Context(environment or Environment(), now_ns)
-        evaluation = Evaluation(
-            self.program, self.data, context, strict=strict, steps=steps, eager=eager
-        )
+        evaluation = Evaluation(self.program, self.data, context, strict=strict, steps=steps)
         answers = []
         for env in evaluation.solve(body, {}, World(input)):
             answer = {

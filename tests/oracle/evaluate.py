@@ -90,7 +90,6 @@ class Evaluation:
         *,
         strict: bool = False,
         steps: int | None = None,
-        eager: bool = False,
     ) -> None:
         self.program = program
         self.data = data
@@ -98,8 +97,6 @@ class Evaluation:
         self.strict = strict
         self.steps = steps
         """Expressions that may still be evaluated; None: as many as there are."""
-        self.eager = eager
-        """Look at all rules and all their answers: every error shows."""
 
     # Substitutions
 
@@ -335,7 +332,7 @@ class Evaluation:
         result: Any = UNDEFINED
         chains = self._chains(node, args, world)
         # Where all say the same there is nothing to look for after the first answer.
-        enough = not self.eager and say_the_same([rule for _, rules in chains for rule in rules])
+        enough = say_the_same([rule for _, rules in chains for rule in rules])
         for _, rules in chains:
             for value in self._first_answers(rules, args, world):
                 if result is not UNDEFINED and not equal(result, value):
@@ -370,8 +367,6 @@ class Evaluation:
         """The chains but defaults, each with those of its rules that the index leaves in."""
         nodes = node.below() if below else [node]
         chains = [chain for inner in nodes for chain in inner.chains if not chain.default]
-        if self.eager:
-            return [(chain, chain.rules) for chain in chains]
         rules = [chain.rules for chain in chains]
         left = left_in(rules, args, lambda ref: self._read(ref, world))
         return [(chains[number], remaining) for number, remaining in left]

@@ -6,10 +6,11 @@ which is in force, which nobody else shall pay for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doorward.rego.analysis.passes import Program
 from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.exact import link_exactly
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options
@@ -19,11 +20,16 @@ __all__ = ["Code", "generate_code"]
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
-    """The generated functions of a program, file by file (`units`), and linked."""
+    """The generated functions of a program, file by file (`units`), and linked.
+
+    `exact` is the code that decides errors, compiled function by function when it is needed; None
+    where this is it.
+    """
 
     plan: Plan
     units: list[Unit]
     linked: Linked
+    exact: Code | None = None
 
 
 def generate_code(program: Program, options: Options, mocked: frozenset[str] = frozenset()) -> Code:
@@ -38,4 +44,7 @@ def generate_code(program: Program, options: Options, mocked: frozenset[str] = f
     )
     constants = Constants()
     units = generate(plan, constants)
-    return Code(plan, units, link(plan, units, constants))
+    # Its slots are its own, as its answers are.
+    in_order = replace(plan, exact=True, traced=False, slots={}, tables={})
+    exact = Code(in_order, [], link_exactly(in_order))
+    return Code(plan, units, link(plan, units, constants), exact)

@@ -16,6 +16,7 @@ from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from doorward.rego.analysis.documents import Documents, read_documents
+from doorward.rego.analysis.evaluation_order import query_in_steps
 from doorward.rego.analysis.hints import near_path
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
 from doorward.rego.analysis.resolve import resolve_query
@@ -28,8 +29,10 @@ from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.program import Unit, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
 from doorward.rego.errors import (
+    CANCEL_ERROR,
     COMPILE_ERROR,
     INTERNAL_ERROR,
+    LIMIT_ERROR,
     CompileError,
     Diagnostic,
     EvalError,
@@ -305,47 +308,51 @@ class Query:
         policies = self.engine.policies
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
-        self._code = code = policies.code_for(checked.mocked)
-        self._root = code.linked.root
-        self._answers = self.engine.answers(code, strict=self.strict)
+        code = policies.code_for(checked.mocked)
+        self._exact = code.exact or code
+        self._code = self._exact if self.strict else code
+        self._root = self._code.linked.root
+        self._answers = self.engine.answers(self._code, strict=self.strict)
         self._columns = query_variables(checked.body)
         self.variables = [source_name(name) for name in self._columns]
-        self._value = self._single() if len(checked.body) == 1 else None
+        is_single = len(checked.body) == 1
+        self._value = self._function(self._code, single=True) if is_single else None
         # A decision reads the value: code for rows is generated when somebody reads rows.
-        self._bindings = self._function(single=False) if self._value is None else None
+        self._bindings = None if is_single else self._function(self._code, single=False)
+        self._exact_work: dict[bool, Callable[[Evaluation], Any]] = {}
         self._max_items = policies.options.max_items
         is_plain = not self.strict and self._max_items is None
         self._is_plain = is_plain and self._value is not None
 
-    def _single(self) -> Callable[[Evaluation], Any]:
-        """What gives the value of the only expression: where that is a rule, its own function."""
-        rule = self._code.plan.only_rule(self.body[0])
-        if rule is None:
-            return self._function(single=True)
-        answer: Callable[[Evaluation], Any] = self._code.linked.namespace[rule]
-        return answer
-
-    def _function(self, *, single: bool) -> Callable[[Evaluation], Any]:
-        made, names = self._generate(single=single)
-        (code,) = made.functions()
+    def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:
+        """What gives the value of the only expression, where that is a rule its own function; or
+        the rows."""
+        rule = code.plan.only_rule(self.body[0]) if single else None
+        if rule is not None:
+            answer: Callable[[Evaluation], Any] = code.linked.namespace[rule]
+            return answer
+        made, names = self._generate(code, single=single)
+        (function,) = made.functions()
         # What Python does not find among a function's globals it looks for here: so the names of
         # the program are shared by all its queries.
-        names["__builtins__"] = self._code.linked.namespace
-        return FunctionType(code, names)
+        names["__builtins__"] = code.linked.namespace
+        return FunctionType(function, names)
 
-    def _generate(self, *, single: bool) -> tuple[Unit, dict[str, Any]]:
+    def _generate(self, code: Code, *, single: bool) -> tuple[Unit, dict[str, Any]]:
         """The code, and its names beside those of the program."""
-        plan = self._code.plan
-        constants = Constants(shared=self._code.linked.namespace)
+        plan, body = code.plan, self.body
+        if plan.exact:
+            body = query_in_steps(body, plan.callees.arity)
+        constants = Constants(shared=code.linked.namespace)
         if single:
-            function = query_value("query.value", self.body[0], plan, constants)
+            function = query_value("query.value", body, plan, constants)
         else:
-            function = query_bindings("query", self.body, self._columns, plan, constants)
+            function = query_bindings("query", body, self._columns, plan, constants)
         return unit(Source("", self.text), [function]), constants.names
 
     def emit(self) -> str:
         """The generated Python of the query, as text."""
-        return self._generate(single=self._value is not None)[0].text()
+        return self._generate(self._code, single=self._value is not None)[0].text()
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None
@@ -403,13 +410,15 @@ class Query:
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:
                 state.deadline = time.monotonic() + self.deadline
-                return _run(self._value, state)  # type: ignore[arg-type] # as below
+                return self._run(state, single=True)
         elif self._value is None:
             raise ValueError("the query has several expressions: use results()")
         else:
-            return _run(self._value, self.evaluation(input, now_ns=now_ns))
+            return self._run(self.evaluation(input, now_ns=now_ns), single=True)
         try:
             return self._value(state)  # type: ignore[misc] # a query that `_is_plain` has one
+        except EvalError as error:
+            return self._exactly(state, error, single=True)
         except RecursionError:
             raise _too_deep() from None
 
@@ -417,19 +426,15 @@ class Query:
         """The same for an evaluation made before, with a tracer, or to read its `errors`."""
         if self._value is None:
             raise ValueError("the query has several expressions: use rows_of()")
-        return _run(self._value, evaluation)
+        return self._run(evaluation, single=True)
 
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
         """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
         if input is not UNDEFINED:
             check_value(input, "input")
-        results: list[dict[str, Any]] = _run(self._results, self.evaluation(input, now_ns=now_ns))
-        return results
-
-    def _results(self, evaluation: Evaluation) -> list[dict[str, Any]]:
         count = len(self._columns)
         results = []
-        for row in self.rows_of(evaluation):
+        for row in self.rows_of(self.evaluation(input, now_ns=now_ns)):
             if all(v is not False for v in row[count:]):
                 named = zip(self.variables, row[:count], strict=True)
                 results.append({name: to_python(v) for name, v in named})
@@ -444,9 +449,37 @@ class Query:
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:
         """The same for an evaluation made before, whose `errors` can be read afterwards."""
         if self._bindings is None:
-            self._bindings = self._function(single=False)
-        rows: list[tuple[Any, ...]] = _run(self._bindings, evaluation)
+            self._bindings = self._function(self._code, single=False)
+        rows: list[tuple[Any, ...]] = self._run(evaluation, single=False)
         return rows
+
+    def _run(self, evaluation: Evaluation, *, single: bool) -> Any:
+        """The value or the rows; an error is looked at twice."""
+        work = self._value if single else self._bindings
+        assert work is not None
+        try:
+            return _run(work, evaluation)
+        except EvalError as error:
+            return self._exactly(evaluation, error, single=single)
+
+    def _exactly(self, evaluation: Evaluation, error: EvalError, *, single: bool) -> Any:
+        """What the exact code says where the other one says `error`."""
+        if self.strict or error.code in _OWN_LIMITS:
+            raise error
+        answers = self.engine.answers(self._exact, strict=False)
+        evaluation.repeat(self._exact.linked.root, answers, self._max_items)
+        work = self._exact_work.get(single)
+        if work is None:
+            work = self._exact_work[single] = self._function(self._exact, single=single)
+        try:
+            return _run(work, evaluation)
+        except EvalError as again:
+            # The first one's traceback leads through the rules.
+            raise error if again.diagnostics == error.diagnostics else again from None
+
+
+_OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
+"""Errors that no order of steps changes."""
 
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:

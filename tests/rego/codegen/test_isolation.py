@@ -19,7 +19,7 @@ ATTRIBUTES = {
     *STATE_NAMES,
     *("add", "append", "get", "join"),
     *("child", "children", "document_at", "document_of", "place", "with_children"),
-    *("insert", "insert_at", "insert_member_at", "with_key"),
+    *("insert", "insert_at", "insert_member_at"),
     *("failed", "mock", "mocks", "print", "replace", "step"),
     *("items", "items_as_made", "made", "related", "sized", "tick", "values", "walked"),
 }

@@ -28,7 +28,7 @@ def test_a_row_holds_the_variables_and_then_the_values() -> None:
 
 
 def test_a_value_is_returned_where_it_comes_up() -> None:
-    (expr,) = checked("input.a")
-    text = ast.unparse(query_value("q", expr, Plan(program_of().callees), Constants()))
+    body = checked("input.a")
+    text = ast.unparse(query_value("q", body, Plan(program_of().callees), Constants()))
     assert text.endswith("return rt.UNDEFINED")
     assert text.count("return") == 2

@@ -46,8 +46,12 @@ def test_where_no_rule_is_base_data_is_read() -> None:
     assert "data['u']['v']" in "\n".join(lines("data.u.v"))
 
 
-def test_rules_that_make_an_object_are_evaluated_for_one_key() -> None:
-    assert "ctx.with_key(_cache, 0, data.t.o, ('a',))" in "\n".join(lines("data.t.o.a"))
+def test_exact_code_evaluates_rules_that_make_an_object_for_one_key() -> None:
+    state, reference = state_and_ref("data.t.o.a")
+    assert "data.t.o(ctx)" in "\n".join(lines("data.t.o.a"))
+    state.plan.exact = True
+    state.code.run(ref(state, reference).code)
+    assert "data.t.o.part(ctx, ('a',))" in "\n".join(text_of(state))
 
 
 def test_a_folder_is_a_document() -> None:

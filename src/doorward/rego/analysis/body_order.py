@@ -43,12 +43,12 @@ from doorward.rego.syntax.nodes import (
     Var,
 )
 
-__all__ = ["order_modules", "order_query"]
+__all__ = ["Safety", "order_modules", "order_query"]
 
 
 def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module], list[Diagnostic]]:
     """Every module with its bodies in order, and the variables that are unsafe."""
-    safety = _Safety(arity, Negations(in_query=False))
+    safety = Safety(arity, Negations(in_query=False))
     ordered = [
         replace(module, rules=tuple(safety.rule(rule, set()) for rule in module.rules))
         for module in modules
@@ -58,7 +58,7 @@ def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module]
 
 def order_query(body: Body, arity: Arity) -> tuple[Body, list[Diagnostic]]:
     """A query's body in order, and the variables that are unsafe."""
-    safety = _Safety(arity, Negations(in_query=True))
+    safety = Safety(arity, Negations(in_query=True))
     outer = {v.name for v in body_vars(body, closures=False)}
     ordered, _ = safety.body(body, set(), outer)
     return ordered, safety.errors
@@ -69,7 +69,7 @@ def _named(body: Body) -> list[tuple[Expr, set[str]]]:
     return [(expr, {v.name for v in expr_vars(expr)}) for expr in body]
 
 
-class _Safety:
+class Safety:
     def __init__(self, arity: Arity, negations: Negations) -> None:
         self.arity = arity
         self.negations = negations

@@ -249,9 +249,9 @@ class _Walk:
     def rule(self, rule: Rule, tail: Sequence[Term]) -> None:
         head = rule.head
         if rule.default:
-            assert head.value is not None
             self.bound, self.outer = set(), frozenset()
-            self.term(head.value)
+            if head.value is not None:
+                self.term(head.value)
             return
         args = head.args or ()
         self.bound = set()

@@ -26,17 +26,18 @@ from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Array, Call, Expr, Object, Ref, Set, Term, Var
 
-__all__ = ["QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
+__all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
 
 QUERY_LOCAL: Final = "__localq"
 """What OPA's names for generated variables of queries begin with."""
 
-_GENERATED: Final = "__@operand"
+GENERATED: Final = "__@operand"
+"""How the names of variables end that stand for operands."""
 
 
 def is_generated(name: str) -> bool:
     """Whether `name` is that of a variable in `Expr.before`."""
-    return name.endswith(_GENERATED)
+    return name.endswith(GENERATED)
 
 
 def operand_calls(term: Term) -> Iterator[Call]:
@@ -98,7 +99,7 @@ class _Parts:
 
     def _bind(self, term: Term, out: list[Expr]) -> Var:
         # `@` keeps the name apart from any that a policy can write (`scope.source_name`).
-        local = Var(f"{self.prefix}{self.count}{_GENERATED}", term.span)
+        local = Var(f"{self.prefix}{self.count}{GENERATED}", term.span)
         self.count += 1
         out.append(_equation(local, term, term.span))
         return local

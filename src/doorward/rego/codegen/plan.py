@@ -23,7 +23,7 @@ class Plan:
     built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
     listens. `traced`: every rule and expression reports to the evaluation's tracer, and nothing is
     read ahead of its expression or left out. `limited`: what collections come to hold is
-    counted.
+    counted. `exact`: the code is that of `exact.py`, and takes steps in OPA's order.
     """
 
     callees: Callees
@@ -32,12 +32,18 @@ class Plan:
     prints: bool = False
     traced: bool = False
     limited: bool = False
+    exact: bool = False
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
 
     @property
     def root(self) -> RuleNode:
         return self.callees.root
+
+    @property
+    def in_order(self) -> bool:
+        """Whether nothing may be read ahead of its expression."""
+        return self.traced or self.exact
 
     def slot(self, node: RuleNode) -> int:
         """Where evaluations keep the answer of the rules at `node`."""
@@ -48,7 +54,7 @@ class Plan:
 
     def alias(self, node: RuleNode) -> Ref | None:
         """The path below `input` that a rule is just another name for: `http := input.a.b`."""
-        if self.traced or len(node.definitions) != 1 or node.children:
+        if self.in_order or len(node.definitions) != 1 or node.children:
             return None
         if node.name in self.mocked:
             return None

@@ -21,7 +21,7 @@ from doorward.rego.runtime.tracing import traced
 from doorward.rego.source import Source, Span
 from doorward.rego.values import sorted_keys
 
-__all__ = ["Linked", "Unit", "generate", "link"]
+__all__ = ["Linked", "Unit", "document_tree", "generate", "link", "unit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def generate(plan: Plan, constants: Constants) -> list[Unit]:
 
 
 def unit(source: Source, body: list[ast.stmt]) -> Unit:
+    """Functions of one source, to be compiled."""
     return Unit(source, ast.Module(body=body, type_ignores=[]))
 
 
@@ -113,9 +114,7 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
     for item in units:
         for code in item.functions():
             name, node = code.co_name, rules.get(code.co_name)
-            # Nobody but `Evaluation.with_key` gives such a function a record.
-            defaults = (None,) if node is not None and plan.is_keyed(node) else None
-            function: Callable[..., Any] = FunctionType(code, namespace, name, defaults)
+            function: Callable[..., Any] = FunctionType(code, namespace, name)
             reports = plan.traced and node is not None
             bind(namespace, name, traced(name, function) if reports else function)
     for name, (node, choice, spans) in plan.tables.items():
@@ -130,17 +129,18 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
             tuple(functions[n] for n in choice.others),
         )
         bind(namespace, name, table)
-    return Linked(namespace, _document(plan.root, plan, namespace))
+    return Linked(namespace, document_tree(plan.root, plan, namespace))
 
 
-def _document(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:
+def document_tree(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:
+    """The tree of rules from `node` on, as evaluation sees it."""
     result = Document(node.name, is_function=node.is_function)
     if node.definitions and not node.is_function:
         result.slot = plan.slot(node)
         result.constant = plan.is_constant(node)
         result.evaluate = namespace[node.name]
-        result.keyed = plan.is_keyed(node)
+        result.part = getattr(result.evaluate, "part", None) if plan.is_keyed(node) else None
     for key, child in node.children.items():
-        result.children[key] = _document(child, plan, namespace)
+        result.children[key] = document_tree(child, plan, namespace)
     result.order = tuple(sorted_keys(result.children))
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from doorward.rego.analysis.evaluation_order import is_step
 from doorward.rego.analysis.multiplicity import closure_outer, multiplicity_of_query
 from doorward.rego.analysis.negation import is_generated
 from doorward.rego.analysis.variables import body_vars
@@ -41,7 +42,9 @@ def query_bindings(
         out = state.temps.fresh("out")
         code.assign(out, ast.List(elts=[], ctx=ast.Load()))
         with state.scope():
-            values = [_value(state, expr) for expr in body]
+            # Steps that were added to the query are no part of its rows.
+            valued = [(expr, _value(state, expr)) for expr in body]
+            values = [value for expr, value in valued if not is_step(expr)]
             bound = [
                 state.env[v].code if v in state.env else runtime("UNDEFINED") for v in variables
             ]
@@ -51,11 +54,17 @@ def query_bindings(
     return finish(state, name, ("ctx",))
 
 
-def query_value(name: str, expr: Expr, plan: Plan, constants: Constants) -> ast.FunctionDef:
-    """A function of `ctx` that returns the first value of `expr`, or UNDEFINED."""
-    state = _new_query((expr,), frozenset(), plan, constants)
+def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.FunctionDef:
+    """A function of `ctx` that returns the first value of a single expression, or UNDEFINED.
+
+    It stands last in `body`, behind the steps that it needs.
+    """
+    *steps, expr = body
+    state = _new_query(body, frozenset(), plan, constants)
     with state.code.at(expr.span):
         with state.scope():
+            for step in steps:
+                expression(state, step)
             state.code.give_back(_value(state, expr))
         state.code.give_back(runtime("UNDEFINED"))
     return finish(state, name, ("ctx",))

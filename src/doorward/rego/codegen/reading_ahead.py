@@ -17,7 +17,7 @@ from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import is_open
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.references import rule_answer
-from doorward.rego.codegen.state import FunctionState, Read
+from doorward.rego.codegen.state import FunctionState
 from doorward.rego.syntax.nodes import (
     Array,
     Body,
@@ -66,7 +66,7 @@ class BodyReads:
 
     def before(self, position: int) -> None:
         """Read, if the expression at `position` loops, the paths that are read on every round."""
-        if self._state.plan.traced or not _loops(self._state, self._body[position]):
+        if self._state.plan.in_order or not _loops(self._state, self._body[position]):
             return
         if position >= self._tested:
             self._read_tested(position)
@@ -138,7 +138,7 @@ def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:
 
     Reading fails nothing: what is not there is UNDEFINED.
     """
-    if state.plan.traced:
+    if state.plan.in_order:
         return
     uses: Counter[tuple[str, ...]] = Counter()
     for reference in references:
@@ -159,15 +159,8 @@ def prefetch(state: FunctionState, reference: Ref) -> None:
         _read_quietly(state, path)
     elif node is not None:
         names = constant_names(rest)
-        key: Read = (state.env.evaluation, state.plan.slot(node))
-        constants: list[ast.expr] = []
-        if rest and state.plan.is_keyed(node):
-            constants = [ast.Constant(value=name) for name in names]
-            if len(names) < len(rest):
-                return
-            key = (*key, *map(ast.dump, constants))
-        temp = rule_answer(state, node, constants)
-        state.reads.note_maybe(key, temp)
+        temp = rule_answer(state, node)
+        state.reads.note_maybe((state.env.evaluation, state.plan.slot(node)), temp)
         if names:
             state.reads.note_maybe((temp.id, *names), read(state, temp, names))
 

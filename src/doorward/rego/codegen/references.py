@@ -11,14 +11,13 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime, store
 from doorward.rego.codegen.lookups import lookup_path
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.patterns import is_open, match
-from doorward.rego.codegen.state import FunctionState, Read
+from doorward.rego.codegen.state import FunctionState
 from doorward.rego.codegen.terms import term
 from doorward.rego.syntax.nodes import Ref, Term, Var
 from doorward.rego.values import Key, to_key
@@ -66,27 +65,15 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
     alias = state.plan.alias(node)
     if alias is not None:
         return _document_path(state, "input", (*alias.args, *operands))
-    if not state.plan.is_keyed(node) or not operands or is_open(state, operands[0]):
+    if not state.plan.exact or not state.plan.is_keyed(node):
         return lookup_path(state, rule_value(state, node), operands)
-    operands = _known_first(state, operands)
-    known = itertools.takewhile(lambda operand: not is_open(state, operand), operands)
-    path = [term(state, operand).code for operand in known]
-    return lookup_path(state, Operand(_with_key(state, node, path)), operands)
-
-
-def _known_first(state: FunctionState, operands: Sequence[Term]) -> list[Term]:
-    """`operands`, those that are known before the first open one under names."""
-    named: list[Term] = list(operands)
-    for n, operand in enumerate(operands):
-        if is_open(state, operand):
-            break
-        if constant_value(operand) is NOT_CONSTANT:
-            value = term(state, operand)
-            temp = state.code.bind_temp(value.code)
-            name = f"@{temp.id}"
-            state.env.bind(name, replace(value, code=temp))
-            named[n] = Var(name, operand.span)
-    return named
+    known = list(itertools.takewhile(lambda operand: not is_open(state, operand), operands))
+    if not known:
+        return lookup_path(state, rule_value(state, node), operands)
+    # No conflict at another key may fail the lookup.
+    path = ast.Tuple(elts=[term(state, operand).code for operand in known], ctx=ast.Load())
+    part = method_of(load(node.name), "part", load(state.env.evaluation), path)
+    return lookup_path(state, Operand(state.code.bind_temp(part)), operands)
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
@@ -111,19 +98,8 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
     return Operand(known, as_made=any(len(d.tail) > 1 for d in node.definitions))
 
 
-def _with_key(state: FunctionState, node: RuleNode, path: Sequence[ast.expr]) -> ast.Name:
-    """The object that rules make, for a lookup at `path`."""
-    evaluation, slot = state.env.evaluation, state.plan.slot(node)
-    key: Read = (evaluation, slot, *map(ast.dump, path))
-    known = state.reads.recall((evaluation, slot)) or state.reads.recall(key)
-    if known is None:
-        known = rule_answer(state, node, path)
-        state.reads.remember(key, known)
-    return known
-
-
-def rule_answer(state: FunctionState, node: RuleNode, path: Sequence[ast.expr] = ()) -> ast.Name:
-    """The answer of the rules at `node`, or UNDEFINED; only for a lookup at `path` if given."""
+def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
+    """The answer of the rules at `node`, or UNDEFINED."""
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
     slot = ast.Constant(value=state.plan.slot(node))
     evaluation = load(state.env.evaluation)
@@ -132,10 +108,6 @@ def rule_answer(state: FunctionState, node: RuleNode, path: Sequence[ast.expr] =
     missing = ast.Compare(left=load(temp), ops=[ast.Is()], comparators=[runtime("MISSING")])
     kept = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
     compute = ast.Assign(targets=[store(temp), kept], value=call(load(node.name), evaluation))
-    if path:
-        keys = ast.Tuple(elts=list(path), ctx=ast.Load())
-        part = method_of(evaluation, "with_key", cache, slot, load(node.name), keys)
-        compute = ast.Assign(targets=[store(temp)], value=part)
     state.code.add(ast.If(test=missing, body=[compute], orelse=[]))
     return load(temp)
 

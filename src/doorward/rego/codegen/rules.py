@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from doorward.rego.analysis.multiplicity import (
@@ -26,7 +26,6 @@ from doorward.rego.codegen.bodies import trace
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import (
-    attribute,
     call,
     load,
     method,
@@ -52,7 +51,7 @@ from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
-__all__ = ["rule_functions"]
+__all__ = ["is_set_of_members", "one_rule_function", "piece_function", "rule_functions"]
 
 
 def rule_functions(
@@ -64,7 +63,7 @@ def rule_functions(
     """
     definitions = [d for d in node.definitions if not d.rule.default]
     multiplicity = multiplicity_of_rules(node.definitions, plan.callees, prints=plan.prints)
-    choice = None if plan.traced else choose(definitions)
+    choice = None if plan.in_order else choose(definitions)
     kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
     if node.is_function:
         kind = FunctionKind.FUNCTION
@@ -79,7 +78,7 @@ def rule_functions(
                 yield definition.rule.span.source, _own_function(state, node, number, definition)
             plan.add_table(node, choice, definitions)
             _chosen_definitions(state, rules, definitions, choice)
-        function = finish(state, node.name, ("ctx", *rules.args, *rules.record))
+        function = finish(state, node.name, ("ctx", *rules.args))
         yield node.definitions[0].rule.span.source, function
 
 
@@ -97,9 +96,45 @@ def _own_function(
             _single(state, rules, [definition], None)
         else:
             out = state.temps.fresh("out")
-            args += [out, *rules.record]
+            args.append(out)
             _fill(state, rules, definition, out)
         return finish(state, state.plan.definition_name(node, number), args)
+
+
+def one_rule_function(
+    node: RuleNode, definition: Definition, plan: Plan, constants: Constants, *, first: bool
+) -> ast.FunctionDef:
+    """The value of one rule: its first if that is enough, else the only one that it may have."""
+    state = _one_rule(definition, plan, constants)
+    rules, rule = _rules_at(state, node), definition.rule
+    with state.code.at(rule.span):
+        answer = state.temps.fresh_shared("found")
+        state.code.assign(answer, runtime("UNDEFINED"))
+        with _rule_scope(state, rule, rules.args):
+            value = _head_value(state, rule).code
+            if first:
+                state.code.give_back(value)
+            else:
+                _join(state, rules, answer, value, rule.span)
+        state.code.give_back(load(answer))
+        return finish(state, node.name, ("ctx", *rules.args))
+
+
+def piece_function(
+    node: RuleNode, definition: Definition, count: int, plan: Plan, constants: Constants
+) -> ast.FunctionDef:
+    """What one definition adds to a set or object, where its first `count` keys are given."""
+    state = _one_rule(definition, plan, constants)
+    keys = [state.temps.fresh(f"key{n}") for n in range(count)]
+    out = state.temps.fresh("out")
+    with state.code.at(definition.rule.span):
+        _fill(state, _Rules(node), definition, out, keys)
+        return finish(state, node.name, ("ctx", *keys, out))
+
+
+def _one_rule(definition: Definition, plan: Plan, constants: Constants) -> FunctionState:
+    multiplicity = multiplicity_of_rules([definition], plan.callees, prints=plan.prints)
+    return new_function(plan, constants, FunctionKind.DEFINITION, multiplicity)
 
 
 def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
@@ -113,10 +148,6 @@ class _Rules:
     node: RuleNode
     args: tuple[str, ...] = ()
     """The parameters for the operands of a function."""
-    record: tuple[str, ...] = ()
-    """The parameter for a `Record`, where rules make an object key by key."""
-    inserters: dict[str, str] = field(default_factory=dict)
-    """Local names of what puts a piece into the object, or into the record."""
 
     @property
     def have_one_answer(self) -> bool:
@@ -131,7 +162,7 @@ class _Rules:
 def _rules_at(state: FunctionState, node: RuleNode) -> _Rules:
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
-    return _Rules(node, args, (state.temps.fresh("record"),) if state.plan.is_keyed(node) else ())
+    return _Rules(node, args)
 
 
 # Complete rules and functions
@@ -195,7 +226,7 @@ def _chosen_definitions(
         state.loop(target, candidates)
         operands = [load(name) for name in ("ctx", *rules.args)]
         if not single:
-            state.code.run(call(load(rule), *operands, load(out), *map(load, rules.record)))
+            state.code.run(call(load(rule), *operands, load(out)))
         else:
             answer = state.code.bind_temp(call(load(rule), *operands))
             state.code.test_defined(answer)
@@ -226,7 +257,7 @@ def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> 
 
     Only what the first one reads in any case is read, so that nothing fails too early.
     """
-    if state.plan.traced or len(definitions) < 2 or not definitions[0].rule.body:
+    if state.plan.in_order or len(definitions) < 2 or not definitions[0].rule.body:
         return
     first = definitions[0].rule.body[0]
     tested = first.before[0].term if first.before else first.term
@@ -309,41 +340,47 @@ def _return_if_defined(state: FunctionState, answer: str) -> None:
 def _collection(state: FunctionState, node: RuleNode) -> str:
     """A new set or object for the rules of a node to fill."""
     out = state.temps.fresh("out")
-    empty = call(runtime("set")) if _is_set(node) else ast.Dict(keys=[], values=[])
+    empty = call(runtime("set")) if is_set_of_members(node) else ast.Dict(keys=[], values=[])
     state.code.assign(out, empty)
     return out
 
 
-def _fill(state: FunctionState, rules: _Rules, definition: Definition, out: str) -> None:
-    """What one definition adds to the set or object `out`."""
+def _fill(
+    state: FunctionState,
+    rules: _Rules,
+    definition: Definition,
+    out: str,
+    keys: Sequence[str] = (),
+) -> None:
+    """What one definition adds to the set or object `out`, perhaps only below `keys`."""
     rule = definition.rule
-    with _rule_scope(state, rule, ()):
-        if _is_set(rules.node):
+    with _rule_scope(state, rule, keys, definition.tail):
+        if is_set_of_members(rules.node):
             assert rule.head.key is not None
             member = key(state, term(state, rule.head.key))
             trace(state, rule, holds=True)
             state.code.run(method_of(load(out), "add", member))
         else:
-            _insert(state, rules, definition, out)
+            _insert(state, definition, out)
         count_item(state)
 
 
 def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
     node = rules.node
     result: ast.expr = load(out)
-    if _is_set(node):
+    if is_set_of_members(node):
         result = call(runtime("frozenset"), result)
     else:
         if node.children:
             span = state.constants.add(node.definitions[0].rule.span)
             where = state.constants.add(node.path), span
-            state.code.run(method("add_children", result, *where, *map(load, rules.record)))
+            state.code.run(method("add_children", result, *where))
         if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
             result = call(runtime("freeze"), result)
     state.code.give_back(result)
 
 
-def _insert(state: FunctionState, rules: _Rules, definition: Definition, out: str) -> None:
+def _insert(state: FunctionState, definition: Definition, out: str) -> None:
     rule = definition.rule
     path = [term(state, part).code for part in definition.tail]
     span = state.constants.add(rule.span)
@@ -351,30 +388,14 @@ def _insert(state: FunctionState, rules: _Rules, definition: Definition, out: st
         member = term(state, rule.head.key).code
         trace(state, rule, holds=True)
         keys = ast.Tuple(elts=path, ctx=ast.Load())
-        inserter = _inserter(state, rules, "insert_member_at")
-        state.code.run(call(inserter, load(out), keys, member, span))
+        state.code.run(call(runtime("insert_member_at"), load(out), keys, member, span))
         return
     value = _head_value(state, rule).code
     if len(path) == 1:
-        state.code.run(call(_inserter(state, rules, "insert"), load(out), path[0], value, span))
+        state.code.run(call(runtime("insert"), load(out), path[0], value, span))
     else:
         keys = ast.Tuple(elts=path, ctx=ast.Load())
-        state.code.run(call(_inserter(state, rules, "insert_at"), load(out), keys, value, span))
-
-
-def _inserter(state: FunctionState, rules: _Rules, name: str) -> ast.expr:
-    """What puts a piece into the object, or into the record."""
-    local = rules.inserters.get(name)
-    if local is None:
-        (record,) = rules.record
-        local = rules.inserters[name] = state.temps.fresh(name)
-        none = ast.Compare(
-            left=load(record), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
-        )
-        own = attribute(load(record), name)
-        inserter = ast.IfExp(test=none, body=runtime(name), orelse=own)
-        state.temps.bind_at_start(local, inserter)
-    return load(local)
+        state.code.run(call(runtime("insert_at"), load(out), keys, value, span))
 
 
 # Heads
@@ -391,18 +412,20 @@ def _head_value(state: FunctionState, rule: Rule) -> Operand:
 
 
 @contextmanager
-def _rule_scope(state: FunctionState, rule: Rule, args: Sequence[str]) -> Iterator[None]:
+def _rule_scope(
+    state: FunctionState, rule: Rule, args: Sequence[str], patterns: Sequence[Term] | None = None
+) -> Iterator[None]:
     """Write a rule up to its head: what is written inside runs where parameters and body hold.
 
-    Parameters that are made of what the body binds are compared behind it. The variables are the
-    rule's own.
+    `args` are matched with `patterns`, or with the parameters. Those that are made of what the body
+    binds are compared behind it. The variables are the rule's own.
     """
     head = rule.head
     parameters = head.args or ()
     with state.env.scope(state.multiplicity.outer(rule)), state.code.at(rule.span), state.scope():
         trace(state, rule)
         late: list[tuple[Term, str]] = []
-        for parameter, arg in zip(parameters, args, strict=False):
+        for parameter, arg in zip(parameters if patterns is None else patterns, args, strict=False):
             if is_pattern(parameter, state.env.names(), state.env.outer, state.plan.callees.arity):
                 match(state, parameter, Operand(load(arg)))
             else:
@@ -413,7 +436,8 @@ def _rule_scope(state: FunctionState, rule: Rule, args: Sequence[str]) -> Iterat
         yield
 
 
-def _is_set(node: RuleNode) -> bool:
+def is_set_of_members(node: RuleNode) -> bool:
+    """Whether the partial rules at `node` make a set, and no object of sets."""
     # Checked to be of one kind, so that the first definition speaks for all.
     first = node.definitions[0]
     return not node.children and first.is_set and not first.tail

@@ -23,7 +23,6 @@ from doorward.rego.errors import (
     HaltError,
     LimitError,
 )
-from doorward.rego.runtime.conflicts import Record
 from doorward.rego.runtime.operations import (
     MISSING,
     insert_at,
@@ -90,8 +89,8 @@ class Document:
     constant: bool = False
     evaluate: Callable[..., Any] | None = None
     is_function: bool = False
-    keyed: bool = False
-    """Whether the rules make an object key by key: a lookup need not fail with another key."""
+    part: Callable[..., Any] | None = None
+    """What gives the object that rules make key by key as far as a lookup sees it."""
     children: dict[Key, Document] = field(default_factory=dict)
     order: tuple[Key, ...] = ()
     """Keys of `children` in Rego's order, which is the order of evaluation."""
@@ -127,7 +126,7 @@ class Tracer(Protocol):
 
 _NO_MOCKS: Final[Mapping[str, Any]] = {}
 _NO_PRESETS: Final[dict[int, Any]] = {}
-_NO_RECORDS: Final[Mapping[int, Record]] = {}
+_NO_PARTS: Final[Mapping[tuple[int, tuple[Key, ...]], Any]] = {}
 
 
 class Evaluation(Context):
@@ -152,8 +151,10 @@ class Evaluation(Context):
     tracer: Tracer | None = None
     ordered: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
     """Members of sets that were walked, in order."""
-    records: Mapping[int, Record] = _NO_RECORDS
-    """What partial rules said that conflict somewhere."""
+    parts: Mapping[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
+    """What partial rules made for lookups, by slot and key."""
+    repeats = False
+    """Whether this is the second time, after an error: nothing is printed again."""
     room: int | None = None
     """Items that collections may still hold; None: as many as they like."""
 
@@ -329,6 +330,13 @@ class Evaluation(Context):
             self.made(len(value), span)
         return value
 
+    def repeat(self, root: Document, constants: dict[int, Any], room: int | None) -> None:
+        """Forget what was computed, to evaluate the program of `root` instead."""
+        self.root, self.constants, self.room = root, constants, room
+        self.cache, self.parts = {}, _NO_PARTS
+        self.errors.clear()
+        self.tracer, self.repeats = None, True
+
     def replace(
         self,
         inputs: Sequence[tuple[Sequence[Any], Any]],
@@ -380,6 +388,9 @@ class Evaluation(Context):
 
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
+        whole: Any = self.origin or self
+        if whole.repeats:
+            return
         sink = self.environment.on_print
         assert sink is not None  # only then is there code that prints
         shown = [[_print_text(v) for v in found] or ["<undefined>"] for found in operands]
@@ -413,22 +424,25 @@ class Evaluation(Context):
         return merged
 
     def add_children(
-        self, out: dict[Key, Any], path: Sequence[Key], span: Span, record: Record | None = None
+        self, out: dict[Key, Any], path: Sequence[Key], span: Span, only: Sequence[Key] = ()
     ) -> None:
-        """Put what the rules below `path` answer into `out`, which the partial rules there fill."""
+        """Put what the rules below `path` answer into `out`, which the partial rules there fill.
+
+        `only`: the keys of a lookup, which the others do not concern.
+        """
         node = self.root.find(path)
         assert node is not None
-        for place, value in self._answers_below(node, ()):
+        for place, value in self._answers_below(node, (), only):
             if value is MISSING:
-                (open_at if record is None else record.open_at)(out, place, span)
+                open_at(out, place, span)
             else:
-                (insert_at if record is None else record.insert_at)(out, place, value, span)
+                insert_at(out, place, value, span)
 
     def _answers_below(
-        self, node: Document, path: tuple[Any, ...]
+        self, node: Document, path: tuple[Any, ...], only: Sequence[Key]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """The answers of the rules below `node` by their paths; MISSING for what has no rules."""
-        for key in node.order:
+        for key in node.order if not only else [k for k in node.order if k == only[0]]:
             child, place = node.children[key], (*path, from_key(key))
             if child.evaluate is not None:
                 value = self.value_of(child)
@@ -436,30 +450,7 @@ class Evaluation(Context):
                     yield place, value
             elif not child.is_function:
                 yield place, MISSING
-                yield from self._answers_below(child, place)
-
-    def with_key(
-        self,
-        store: dict[int, Any],
-        slot: int,
-        evaluate: Callable[..., Any],
-        path: Sequence[Any],
-    ) -> Any:
-        """The object that partial rules make, for a lookup at `path`: no conflict elsewhere fails
-        it. The answer is kept in `store` only where it is whole."""
-        record = self.records.get(slot)
-        if record is None:
-            try:
-                value = store[slot] = evaluate(self)
-            except EvalError as error:
-                if error.code != CONFLICT_ERROR:
-                    raise
-            else:
-                return value
-            record = Record()
-            evaluate(self, record)  # fails again where it is not the object that conflicts
-            self.records = {**self.records, slot: record}
-        return record.part(path)
+                yield from self._answers_below(child, place, only[1:])
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
@@ -478,13 +469,8 @@ class Evaluation(Context):
     def child(self, place: Place, key: Any) -> Place:
         """The place one step below `place`; (None, UNDEFINED) where there is nothing."""
         node, base = place
-        if node is not None and node.keyed:
-            store = self.constants if node.constant else self.cache
-            value = store.get(node.slot, MISSING)
-            if value is MISSING:
-                assert node.evaluate is not None
-                value = self.with_key(store, node.slot, node.evaluate, (key,))
-            return None, lookup(merge(base, value), key)
+        if node is not None and node.part is not None:
+            return None, lookup(merge(base, node.part(self, (key,))), key)
         node, base = self._open(place)
         return self._below(node, key), lookup(base, key)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from doorward.rego.runtime.conflicts import Record
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.values import UNDEFINED
 
@@ -20,8 +19,7 @@ def traced(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if tracer is None:
             return function(ctx, *operands)
         answer: Any = UNDEFINED
-        given = tuple([each for each in operands if type(each) is not Record])
-        tracer.enter(ctx, name, given)
+        tracer.enter(ctx, name, operands)
         try:
             answer = function(ctx, *operands)
         finally:

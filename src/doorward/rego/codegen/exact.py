@@ -1,0 +1,238 @@
+"""A program once more, as code that takes each step when OPA does: slower, for errors.
+
+The code of `program.py` reads ahead, evaluates operands in the order of the text, and looks at all
+rules of a document. That changes no answer, but it decides which errors come up: a step that OPA
+does not reach may fail, and one that fails in OPA may be skipped. So where that code reports an
+error, and where errors of built-ins are errors of the evaluation, this code has the last word:
+
+- each expression is one step, operands before what they are operands of (`evaluation_order.py`);
+- only the rules that OPA's index leaves are evaluated, in its order (`rule_index.py`), and no
+  further one where the first answer is enough;
+- a lookup in an object that rules make key by key asks for that key alone.
+
+Functions are compiled when they are first called: most programs never need one.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from doorward.rego.analysis.evaluation_order import rule_in_steps
+from doorward.rego.analysis.tree import Definition, RuleNode
+from doorward.rego.codegen.constants import Constants, bind
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.program import Linked, document_tree, unit
+from doorward.rego.codegen.rule_index import RuleIndex, Selection, Subject
+from doorward.rego.codegen.rules import is_set_of_members, one_rule_function, piece_function
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.runtime.exports import EXPORTS
+from doorward.rego.runtime.operations import (
+    freeze,
+    lookup_data,
+    lookup_path,
+    one,
+    one_of_function,
+)
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import Rule
+from doorward.rego.values import UNDEFINED, from_key, to_key
+
+__all__ = ["ExactRules", "link_exactly"]
+
+
+def link_exactly(plan: Plan) -> Linked:
+    """The program of `plan`, which is an exact one, ready to be evaluated."""
+    code = _Code(plan)
+    for node in plan.root.walk():
+        if node.definitions:
+            bind(code.namespace, node.name, ExactRules(node, code))
+    return Linked(code.namespace, document_tree(plan.root, plan, code.namespace))
+
+
+class _Code:
+    """Compiles functions into one namespace."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
+        self.lock = threading.RLock()
+
+    def function(
+        self, name: str, source: Source, write: Callable[[Plan, Constants], ast.FunctionDef]
+    ) -> Callable[..., Any]:
+        """What `write` writes, as a function called `name`."""
+        constants = Constants(shared=self.namespace)
+        (code,) = unit(source, [write(self.plan, constants)]).functions()
+        for constant, value in constants.names.items():
+            bind(self.namespace, constant, value)
+        return FunctionType(code, self.namespace, name)
+
+
+class ExactRules:
+    """The rules of one document: what their answer is, and what it is at a key.
+
+    A chain is a rule with its `else` branches; functions of its rules are known by chain, number
+    in it, and what they give.
+    """
+
+    def __init__(self, node: RuleNode, code: _Code) -> None:
+        self.node = node
+        self.code = code
+        self.own = [d for d in node.definitions if not d.rule.default]
+        self.chains: list[list[Rule]] = []
+        self.functions: dict[tuple[int, int, int], Callable[..., Any]] = {}
+        self.index: RuleIndex | None = None
+        self.is_single = node.is_complete or node.is_function
+        self.is_set = not self.is_single and is_set_of_members(node)
+
+    def __call__(self, ctx: Evaluation, *args: Any) -> Any:
+        """The whole answer of the rules, or UNDEFINED."""
+        selection = self._select(ctx, args)
+        if self.is_single:
+            answer = self._answer(ctx, args, selection)
+            return self._default(ctx, args) if answer is UNDEFINED else answer
+        out: Any = set() if self.is_set else {}
+        for number, numbers in self._own_chains(selection):
+            self._piece(number, numbers[0], 0)(ctx, out)
+        return frozenset(out) if self.is_set else self._completed(ctx, out, ())
+
+    def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
+        """The object that the rules make, as far as a lookup at `path` sees it."""
+        slot = self.code.plan.slot(self.node)
+        store = ctx.constants if self.code.plan.is_constant(self.node) else ctx.cache
+        if slot in store:
+            return store[slot]
+        keys = tuple([to_key(key) for key in path])
+        if (slot, keys) not in ctx.parts:
+            out: dict[Any, Any] = {}
+            for number, numbers in self._own_chains(self._select(ctx, ())):
+                count = min(len(path), len(self.own[number].tail))
+                self._piece(number, numbers[0], count)(ctx, *path[:count], out)
+            ctx.parts = {**ctx.parts, (slot, keys): self._completed(ctx, out, keys)}
+        return ctx.parts[slot, keys]
+
+    # Which rules
+
+    def _select(self, ctx: Evaluation, args: Sequence[Any]) -> Selection:
+        index = self.index
+        if index is None:
+            with self.code.lock:
+                index = self.index = self.index or self._indexed()
+        return index.select(partial(_read, ctx, args))
+
+    def _indexed(self) -> RuleIndex:
+        self.chains = [list(self._in_steps(d.rule)) for d in self.own]
+        below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
+        others = [list(self._in_steps(rule)) for rule in below]
+        prints = self.code.plan.prints
+        return RuleIndex([*self.chains, *others], self._is_virtual, prints=prints)
+
+    def _below(self) -> Iterator[RuleNode]:
+        """The places below this one: their rules stand in its index."""
+        for child in self.node.children.values():
+            yield from child.walk()
+
+    def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
+        while rule is not None:
+            yield rule_in_steps(rule, self.code.plan.callees.arity)
+            rule = rule.else_rule
+
+    def _is_virtual(self, path: Sequence[Any]) -> bool:
+        node: RuleNode | None = self.code.plan.root
+        for key in path:
+            node = node.children.get(key) if node is not None else None
+            if node is None or node.definitions:
+                return node is not None
+        return True
+
+    def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:
+        return (chain for chain in selection.chains if chain[0] < len(self.own))
+
+    # Answers
+
+    def _answer(self, ctx: Evaluation, args: Sequence[Any], selection: Selection) -> Any:
+        """The one answer of all chains; two different ones are a conflict."""
+        result: Any = UNDEFINED
+        join = one_of_function if self.node.is_function else one
+        for number, numbers in selection.chains:
+            for n in numbers:
+                answer = self._alone(number, n, first=selection.one)(ctx, *args)
+                if answer is not UNDEFINED:
+                    result = join(result, answer, self.chains[number][n].span)
+                    break
+            if selection.one and result is not UNDEFINED:
+                break
+        return result
+
+    def _default(self, ctx: Evaluation, args: Sequence[Any]) -> Any:
+        default = self.node.default
+        if default is None:
+            return UNDEFINED
+        if (-1, 0, 1) not in self.functions:
+            (rule,) = self._in_steps(default.rule)
+            self._compile_value((-1, 0, 1), replace(default, rule=rule), first=True)
+        return self.functions[-1, 0, 1](ctx, *args)
+
+    def _completed(self, ctx: Evaluation, out: dict[Any, Any], keys: Sequence[Any]) -> Any:
+        if self.node.children:
+            ctx.add_children(out, self.node.path, self.node.definitions[0].rule.span, keys)
+        return freeze(out)
+
+    # Functions
+
+    def _alone(self, number: int, n: int, *, first: bool) -> Callable[..., Any]:
+        """What gives the value of a rule: its first, or the only one that it may have."""
+        key = (number, n, int(first))
+        if key not in self.functions:
+            self._compile_value(key, self._definition(number, n), first=first)
+        return self.functions[key]
+
+    def _compile_value(
+        self, key: tuple[int, int, int], definition: Definition, *, first: bool
+    ) -> None:
+        write = partial(one_rule_function, self.node, definition, first=first)
+        self._compile(key, definition, write)
+
+    def _piece(self, number: int, n: int, count: int) -> Callable[..., Any]:
+        """What adds the pieces of a rule to a set or object; only those at `count` keys."""
+        key = (number, n, count)
+        if key not in self.functions:
+            definition = self._definition(number, n)
+            self._compile(key, definition, partial(piece_function, self.node, definition, count))
+        return self.functions[key]
+
+    def _definition(self, number: int, n: int) -> Definition:
+        rule, own = self.chains[number][n], self.own[number]
+        operands = rule.head.ref.args
+        return Definition(rule, operands[len(operands) - len(own.tail) :], own.module)
+
+    def _compile(
+        self,
+        key: tuple[int, int, int],
+        definition: Definition,
+        write: Callable[[Plan, Constants], ast.FunctionDef],
+    ) -> None:
+        with self.code.lock:
+            source = definition.rule.span.source
+            self.functions[key] = self.code.function(self.node.name, source, write)
+
+
+def _read(ctx: Evaluation, args: Sequence[Any], subject: Subject) -> Any:
+    """The value of what an index compares."""
+    document, *path = subject
+    if document == "args":
+        (number,) = path
+        assert isinstance(number, int)
+        return args[number]
+    if document == "input":
+        return lookup_path(ctx.input, [from_key(key) for key in path])
+    value = ctx.data
+    for key in path:
+        value = lookup_data(value, from_key(key))
+    return value

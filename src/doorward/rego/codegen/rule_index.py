@@ -1,0 +1,468 @@
+"""Which rules of a document OPA evaluates for an input, in which order, and whether one is enough.
+
+OPA leaves out rules that cannot hold since a path below `input` or base data, or an operand of a
+function, has not the value that the rule compares it with. No answer depends on that, but which
+errors are reported does: what stands before the comparison is not evaluated either. So this follows
+OPA 1.20 in what it compares and what it does not:
+
+- a reference as an expression, or the side of an equation with a variable: the path is there;
+- `=` and `==` with a scalar, or an array of scalars and variables; a collection at the path fits
+  a scalar that it holds, since `x in input.xs` is kept the same way;
+- `in` and `glob.match` with constants;
+- the operands of `and` together, those of `or` as alternatives.
+
+Comparisons of one path with several constants are alternatives, and end what is compared. The
+order is that of a trie whose levels are the paths, the one that most rules compare first: rules
+that do not compare it stand before those that do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.analysis.variables import ROOTS
+from doorward.rego.codegen.operand import NOT_CONSTANT, constant_value
+from doorward.rego.runtime.operations import values
+from doorward.rego.syntax.nodes import (
+    And,
+    Array,
+    Body,
+    Call,
+    Expr,
+    Object,
+    Or,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SomeIn,
+    Term,
+    Var,
+)
+from doorward.rego.values import UNDEFINED, Key, equal, to_key
+
+__all__ = ["RuleIndex", "Selection", "Subject"]
+
+Subject: TypeAlias = tuple[Key, ...]
+"""What is compared: `input` or `data` and a path below it, or `args` and a number."""
+
+MAX_PATHS: Final = 32
+"""Alternatives of one rule; with more of them, none is compared."""
+
+_ANY: Final = Var("__any__")
+_EQUATIONS: Final = frozenset({"eq", "assign", "equal"})
+_COLLECTIONS: Final = frozenset({list, dict, frozenset})
+_SPECIAL: Final = frozenset("[?{*")
+
+
+@dataclass(frozen=True)
+class _Test:
+    """`subject` must fit `value`; `split`: the delimiters that its text is taken apart by."""
+
+    subject: Subject
+    value: Term
+    split: str = ""
+
+    @property
+    def is_var(self) -> bool:
+        return isinstance(self.value, Var)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rules to evaluate, by chain and by number in it; `one`: the first answer is enough."""
+
+    chains: tuple[tuple[int, tuple[int, ...]], ...]
+    one: bool
+
+
+class RuleIndex:
+    """The index of the rules of one document: chains of a rule and its `else` branches, in steps.
+
+    `is_virtual` tells whether rules stand on the way to a path below `data`, or below it; `prints`
+    whether calls of `print` are.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Sequence[Rule]],
+        is_virtual: Callable[[Sequence[Any]], bool],
+        *,
+        prints: bool,
+    ) -> None:
+        counts: Counter[Subject] = Counter()
+        spans: dict[Subject, tuple[Any, ...]] = {}
+        paths: list[list[_Paths]] = []
+        for rules in chains:
+            readers = [_Reader(rule, is_virtual, counts, spans) for rule in rules]
+            paths.append([reader.whole(prints=prints) for reader in readers])
+        self._subjects = sorted(counts, key=lambda subject: (-counts[subject], spans[subject]))
+        tests = [test for rules in paths for rule in rules for path in rule for test in path]
+        self._splits = {
+            subject: sorted({t.split for t in tests if t.subject == subject and t.split})
+            for subject in self._subjects
+        }
+        self._rules = [[list(map(self._levels, rule)) for rule in rules] for rules in paths]
+        self._values = [[_constant_head(rule) for rule in rules] for rules in chains]
+
+    def _levels(self, path: Sequence[_Test]) -> list[tuple[Subject, list[_Test]]]:
+        """What is tested at each level of the trie; nothing behind several constants."""
+        levels = []
+        for subject in self._subjects if path else ():
+            tests = [test for test in path if test.subject == subject]
+            if any(test.is_var for test in tests):
+                tests = [_Test(subject, _ANY)]
+            levels.append((subject, tests))
+            if len(tests) > 1:
+                break
+        return levels
+
+    def select(self, read: Callable[[Subject], Any]) -> Selection:
+        """The rules to evaluate; `read` gives the value of a subject, or UNDEFINED."""
+        known: dict[Subject, Any] = {}
+
+        def value_of(subject: Subject) -> Any:
+            if subject not in known:
+                known[subject] = read(subject)
+            return known[subject]
+
+        chosen = []
+        for number, rules in enumerate(self._rules):
+            ranks = [
+                min((r for levels in rule for r in self._ranks(levels, value_of)), default=None)
+                for rule in rules
+            ]
+            fitting = tuple([n for n, rank in enumerate(ranks) if rank is not None])
+            if fitting:
+                first = min(rank for rank in ranks if rank is not None)
+                chosen.append((first, number, fitting))
+        chosen.sort()
+        values = [self._values[number][n] for _, number, fitting in chosen for n in fitting]
+        one = all(value is not None and value == values[0] for value in values)
+        return Selection(tuple([(number, fitting) for _, number, fitting in chosen]), one)
+
+    def _ranks(
+        self, levels: Sequence[tuple[Subject, list[_Test]]], value_of: Callable[[Subject], Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Where in the trie a rule is met; nothing if it is not."""
+        rank: tuple[Any, ...] = ()
+        for subject, tests in levels:
+            if not tests:
+                rank = (*rank, (0,))
+                continue
+            value = value_of(subject)
+            fits = [each for test in tests for each in self._fits(test, value)]
+            if len(tests) > 1:
+                yield from ((*rank, each) for each in fits)
+                return
+            if not fits:
+                return
+            rank = (*rank, min(fits))
+        yield rank
+
+    def _fits(self, test: _Test, value: Any) -> Iterator[tuple[Any, ...]]:
+        """How a value fits, in the order in which the trie finds it."""
+        if value is UNDEFINED:
+            return
+        match test.value:
+            case Array(items):
+                yield from _fits_array(2, items, value)
+                if type(value) is str:
+                    for number, split in enumerate(self._splits[test.subject]):
+                        parts: list[Any] = split_escaped(value, split)
+                        yield from _fits_array(4 + number, items, parts)
+            case Scalar(constant):
+                if type(value) in _COLLECTIONS:
+                    for position, member in enumerate(values(value)):
+                        if equal(member, constant):
+                            yield (3, position)
+                elif equal(value, constant):
+                    yield (3, 0)
+            case _:
+                yield (1,)
+
+
+def _fits_array(level: int, items: Sequence[Term], value: Any) -> Iterator[tuple[Any, ...]]:
+    if type(value) is not list or len(value) != len(items):
+        return
+    if all(_fits_item(item, part) for item, part in zip(items, value, strict=True)):
+        yield (level, *[1 if isinstance(item, Scalar) else 0 for item in items])
+
+
+def _fits_item(item: Term, value: Any) -> bool:
+    return not isinstance(item, Scalar) or equal(item.value, value)
+
+
+def split_escaped(text: str, delimiters: str) -> list[str]:
+    """`text` in parts, between delimiters without a backslash before them."""
+    parts, start, is_escaped = [], 0, False
+    for n, char in enumerate(text):
+        if char == "\\" or is_escaped:
+            is_escaped = not is_escaped
+        elif char in delimiters:
+            parts.append(text[start:n])
+            start = n + 1
+    return [*parts, text[start:]]
+
+
+_Path: TypeAlias = list[_Test]
+_Paths: TypeAlias = list[_Path]
+"""Alternatives: a rule can hold if all tests of one of them fit."""
+
+
+class _Reader:
+    """Reads what a rule, or an operand of `and` and `or`, compares."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        is_virtual: Callable[[Sequence[Any]], bool],
+        counts: Counter[Subject],
+        spans: dict[Subject, tuple[Any, ...]],
+        outer: Sequence[_Test] = (),
+        constants: Mapping[str, Term] | None = None,
+    ) -> None:
+        self.rule = rule
+        self.is_virtual = is_virtual
+        self.counts = counts
+        self.spans = spans
+        self.outer = outer
+        self.constants = dict(constants or {})
+        self.tests: _Path = []
+        self.choices: list[_Paths] = []
+
+    def whole(self, *, prints: bool) -> _Paths:
+        # A rule that prints is always evaluated.
+        if not prints or not any(map(_is_print, self.rule.body)):
+            self.body(self.rule.body)
+        return self.paths()
+
+    def paths(self) -> _Paths:
+        """The tests of the rule, combined with one alternative of each `or`."""
+        paths = [self.tests]
+        for choices in self.choices:
+            if len(paths) * len(choices) > MAX_PATHS:
+                return [self.tests]
+            paths = [[*path, *choice] for path in paths for choice in choices]
+        return paths
+
+    def body(self, body: Body) -> None:
+        for expr in body:
+            if not expr.negated and not expr.withs:
+                self._expr(expr)
+
+    def _expr(self, expr: Expr) -> None:
+        match expr.term:
+            case And(left, right):
+                both = self._operand(left), self._operand(right)
+                for choices in both:
+                    self._require(choices)
+            case Or(left, right):
+                first, second = self._operand(left), self._operand(right)
+                if first and second:
+                    self._require([*first, *second])
+            case SomeIn(key, value, domain):
+                head, args = _parts(domain)
+                self._equation(value, Ref(head, (*args, key or _ANY)))
+            case Ref() as ref:
+                self._one_way(ref, _ANY, {})
+            case Call(_, (left, right)) as call if call.name in _EQUATIONS:
+                self._equation(left, right)
+            case Call(_, (item, collection)) as call if call.name == "internal.member_2":
+                self._member(item, collection)
+            case Call(_, (pattern, delimiters, text)) as call if call.name == "glob.match":
+                self._glob(pattern, delimiters, text)
+
+    def _operand(self, body: Body) -> _Paths:
+        """The alternatives of an operand, whose variables are its own; none if any input fits."""
+        inner = _Reader(
+            self.rule,
+            self.is_virtual,
+            Counter(),
+            self.spans,
+            (*self.tests, *self.outer),
+            self.constants,
+        )
+        inner.body(body)
+        paths = inner.paths()
+        if len(paths) == 1 and not paths[0]:
+            return []
+        return [[replace(t, value=_ANY) if t.is_var else t for t in path] for path in paths]
+
+    def _require(self, choices: _Paths) -> None:
+        if len(choices) == 1:
+            for test in choices[0]:
+                self._insert(test)
+        elif choices:
+            self.counts.update([test.subject for path in choices for test in path])
+            self.choices.append(choices)
+
+    # Equations
+
+    def _equation(self, left: Term, right: Term) -> None:
+        if self._any_item(left, right) or self._any_item(right, left):
+            return
+        if not self._one_way(left, right, self.constants):
+            self._one_way(right, left, self.constants)
+
+    def _any_item(self, ref: Term, term: Term) -> bool:
+        """`input.xs[_] = 1`: the collection holds the constant."""
+        if not isinstance(ref, Ref) or not ref.args or isinstance(ref.args[-1], Scalar):
+            return False
+        subject = self._subject(replace(ref, args=ref.args[:-1]))
+        value = self.constants.get(term.name, term) if isinstance(term, Var) else term
+        if subject is None or not isinstance(value, Scalar):
+            return False
+        self._insert(_Test(subject, value))
+        return True
+
+    def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
+        if isinstance(left, Var):
+            if _is_constant(right):
+                constants[left.name] = right
+            subject = self._resolved(left) if _is_indexed(right) else None
+            if subject is None:
+                return False
+            self._insert(_Test(subject, right))
+            return True
+        subject = self._subject(left)
+        if subject is None:
+            return False
+        if isinstance(right, Var):
+            right = constants.get(right.name, right)
+        elif not _is_indexed(right):
+            return False
+        self._insert(_Test(subject, right))
+        return True
+
+    def _member(self, item: Term, collection: Term) -> None:
+        subject = self._resolved(item) if isinstance(item, Var) else None
+        if subject is not None:
+            if isinstance(collection, Var):
+                collection = self.constants.get(collection.name, collection)
+            for member in _members(collection):
+                self._insert(_Test(subject, member))
+            return
+        if isinstance(item, Var):
+            item = self.constants.get(item.name, item)
+        elif not isinstance(item, Scalar):
+            return
+        subject = self._subject(collection)
+        if subject is None and isinstance(collection, Var):
+            subject = self._resolved(collection)
+        if subject is not None and subject[0] != "args":
+            self._insert(_Test(subject, item))
+
+    def _glob(self, pattern: Term, delimiters: Term, text: Term) -> None:
+        parts = _glob_parts(constant_value(pattern), constant_value(delimiters))
+        subject = self._resolved(text) if isinstance(text, Var) else None
+        if parts is not None and subject is not None:
+            split, items = parts
+            self._insert(_Test(subject, Array(items), split))
+
+    def _insert(self, test: _Test) -> None:
+        self.counts[test.subject] += 1
+        for n, other in enumerate(self.tests):
+            if other.subject == test.subject:
+                if other.value == test.value:
+                    return
+                if other.is_var and not test.is_var:
+                    self.tests[n] = test
+                    return
+        self.tests.append(test)
+
+    # Subjects
+
+    def _resolved(self, var: Var) -> Subject | None:
+        """What a variable was set equal to before, or the parameter that it is."""
+        for test in (*self.tests, *self.outer):
+            if test.value == var:
+                return test.subject
+        for number, parameter in enumerate(self.rule.head.args or ()):
+            if parameter == var:
+                self.spans.setdefault(("args", number), ("", 0, number))
+                return ("args", number)
+        return None
+
+    def _subject(self, term: Term) -> Subject | None:
+        """The path below `input` or base data that a term names."""
+        head, args = _parts(term)
+        if not (isinstance(head, Var) and head.name in ROOTS):
+            return None
+        if not all(isinstance(arg, Scalar) for arg in args):
+            return None
+        path = [to_key(arg.value) for arg in args if isinstance(arg, Scalar)]
+        if head.name == "data" and self.is_virtual(path):
+            return None
+        subject = (head.name, *path)
+        self.spans.setdefault(subject, (head.span.file, head.span.row, head.span.col))
+        return subject
+
+
+def _parts(term: Term) -> tuple[Term, tuple[Term, ...]]:
+    return (term.head, term.args) if isinstance(term, Ref) else (term, ())
+
+
+def _is_print(expr: Expr) -> bool:
+    return isinstance(expr.term, Call) and expr.term.name == "print"
+
+
+def _is_indexed(term: Term) -> bool:
+    match term:
+        case Scalar():
+            return True
+        case Var(name):
+            return name not in ROOTS
+        case Array(items):
+            return all(isinstance(item, (Scalar, Var)) for item in items)
+    return False
+
+
+def _is_constant(term: Term) -> bool:
+    return constant_value(term) is not NOT_CONSTANT
+
+
+def _members(collection: Term) -> Sequence[Term]:
+    match collection:
+        case Array(items) | Set(items):
+            return items
+        case Object(pairs):
+            return [value for _, value in pairs]
+    return ()
+
+
+def _constant_head(rule: Rule) -> Any:
+    """The value of a rule of which one answer may be enough, as a key; None if it has none."""
+    if rule.head.key is not None or any(not isinstance(a, Scalar) for a in rule.head.ref.args):
+        return None
+    value = True if rule.head.value is None else constant_value(rule.head.value)
+    return None if value is NOT_CONSTANT else (to_key(value),)
+
+
+def _glob_parts(pattern: Any, delimiters: Any) -> tuple[str, tuple[Term, ...]] | None:
+    """The delimiters, and the pattern as an array of texts and variables."""
+    if type(pattern) is not str or type(delimiters) is not list:
+        return None
+    if not all(type(each) is str for each in delimiters):
+        return None
+    split = "".join(delimiters) if delimiters else "."
+    parts = split_escaped(pattern, split)
+    if any(part != "*" and _is_pattern(part) for part in parts):
+        return None
+    return split, tuple([_ANY if part == "*" else Scalar(part) for part in parts])
+
+
+def _is_pattern(part: str) -> bool:
+    """Whether a part of a pattern stands for more than its text."""
+    is_escaped = False
+    for char in part:
+        if char == "\\":
+            is_escaped = not is_escaped
+        elif char in _SPECIAL and not is_escaped:
+            return True
+        else:
+            is_escaped = False
+    return False

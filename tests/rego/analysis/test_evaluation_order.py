@@ -1,0 +1,87 @@
+"""Bodies in steps, as OPA takes them: seen by what codegen makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import Engine
+from doorward.rego.analysis.evaluation_order import is_step, query_in_steps, rule_in_steps
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.syntax.nodes import Call, Every, Expr, Ref, Scalar, Term, Var
+
+
+def text(term: Term) -> str:
+    """A term, short."""
+    match term:
+        case Var(name):
+            return name.removesuffix("__@operand").partition("@")[0]
+        case Scalar(value):
+            return str(value)
+        case Ref(head, args):
+            return ".".join(map(text, (head, *args)))
+        case Call(operator, args):
+            return f"{text(operator)}({', '.join(map(text, args))})"
+    return type(term).__name__
+
+
+def exact_plan(engine: Engine) -> Plan:
+    exact = engine.policies.code.exact
+    assert exact is not None
+    return exact.plan
+
+
+def steps(body: str, module: str = "") -> list[str]:
+    engine = Engine({"t.rego": f"package t\n\n{module}\n\np if {{ {body} }}\n"})
+    plan = exact_plan(engine)
+    rule = plan.root.children["t"].children["p"].definitions[0].rule
+    return [shown(expr) for expr in rule_in_steps(rule, plan.callees.arity).body]
+
+
+def shown(expr: Expr) -> str:
+    assert not isinstance(expr.term, Every)
+    name = "not " if expr.negated else ""
+    return name + text(expr.term)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("input.a == 1", ["equal(input.a, 1)"]),
+        (
+            "startswith(input.a, lower(input.b))",
+            [
+                "eq(__step1, input.b)",
+                "eq(__step0, lower(__step1))",
+                "eq(__step2, input.a)",
+                "startswith(__step2, __step0)",
+            ],
+        ),
+        ("input.a[input.b]", ["eq(__step0, input.b)", "input.a.__step0"]),
+        ("not f(input.a)", ["eq(__local0, input.a)", "not data.t.f(__local0)"]),
+        ("print(input.a)", ["print(input.a)"]),
+        (
+            "count([1 | input.a]) == 1",
+            [
+                "eq(__step1, ArrayComprehension)",
+                "eq(__step0, count(__step1))",
+                "equal(__step0, 1)",
+            ],
+        ),
+        (
+            "x = input.xs[i]; i == f(i)",
+            ["eq(x, input.xs.i)", "eq(__step0, data.t.f(i))", "equal(i, __step0)"],
+        ),
+    ],
+)
+def test_operands_are_steps_before_their_expression(body: str, want: list[str]) -> None:
+    assert steps(body, "f(x) := x") == want
+
+
+def test_added_steps_of_a_query_are_known() -> None:
+    engine = Engine()
+    query = engine.prepare("x := input.a; f = lower(input.b); f == x")
+    body = query_in_steps(query.body, exact_plan(engine).callees.arity)
+    assert [expr for expr in body if not is_step(expr)] != list(body)
+    assert len([expr for expr in body if not is_step(expr)]) == 3
+    rows = engine.prepare("x := lower(input.b); x == 1", strict_builtin_errors=True)
+    assert rows.rows({"b": "B"}) == [("b", True, False)]
