@@ -18,7 +18,7 @@ from tests.oracle.program import Chain, Node, Program
 from tests.oracle.scope import name_of
 
 from doorward.rego.builtins.registry.context import Context
-from doorward.rego.errors import CONFLICT_ERROR, BuiltinError, EvalError, HaltError
+from doorward.rego.errors import CONFLICT_ERROR, BuiltinError, EvalError, EvaluationAborted
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -458,7 +458,7 @@ class Evaluation:
             value = declared.call(*first, *args)
             if declared.relation:
                 return list(value)
-        except HaltError as error:
+        except EvaluationAborted as error:
             raise EvalError(error.code, str(error)) from None
         except BuiltinError as error:
             if self.strict:

@@ -26,7 +26,7 @@ from doorward.pdp.hiding import hide_credentials
 from doorward.pdp.log import Line, now, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import UNDEFINED, BuiltinError, HaltError, RegoError, Undefined, Value
+from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, RegoError, Undefined, Value
 
 __all__ = ["DecisionLog", "event_of"]
 
@@ -252,7 +252,7 @@ class DecisionLog:
         """The line of an event; without its documents where they nest too deep to be written."""
         try:
             return self._line(event)
-        except (BuiltinError, HaltError):
+        except (BuiltinError, EvaluationAborted):
             documents = [name for name in ("input", "result") if name in event]
             kept = {name: value for name, value in event.items() if name not in documents}
             kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         CompileError,
         Diagnostic,
         EvalError,
+        EvaluationAborted,
         Fix,
-        HaltError,
         InputError,
         InternalError,
         OperandError,
@@ -97,7 +97,7 @@ else:
             "engine": "Engine Policies Query compile parse_term",
             "errors": (
                 "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR INTERNAL_ERROR PARSE_ERROR BuiltinError "
-                "CompileError Diagnostic EvalError Fix HaltError InputError InternalError "
+                "CompileError Diagnostic EvalError Fix EvaluationAborted InputError InternalError "
                 "OperandError ParseError RegoError render render_all"
             ),
             "explanation": "Explanation Mask Recorder explain",
@@ -139,10 +139,10 @@ __all__ = [
     "Environment",
     "EvalError",
     "Evaluation",
+    "EvaluationAborted",
     "Explanation",
     "Fix",
     "ForeignError",
-    "HaltError",
     "InputError",
     "InternalError",
     "Key",

@@ -1,8 +1,8 @@
-"""The clock that work on values looks at: comparing, hashing, sorting and printing what nests.
+"""The deadline of work on values: comparing, hashing, sorting and printing what nests.
 
 A policy can make a value that shares its parts, of 2**n items in n steps; to go through it takes
 as long. That happens far below anything that knows of an evaluation, so the evaluation of a thread
-leaves its clock here while it works.
+leaves the check of its deadline here while it works.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Final
 
-__all__ = ["CLOCK", "step"]
+__all__ = ["CLOCK", "count_step"]
 
 _STEPS: Final = 256
-"""Collections gone through between two looks at the clock."""
+"""Collections gone through between two checks of the deadline."""
 
 
 class _Clock(threading.local):
-    """What each thread looks at."""
+    """The check of each thread."""
 
-    look: Callable[[], object] | None = None
+    check_deadline: Callable[[], object] | None = None
     """Raises what ends the evaluation past its deadline; None where there is no deadline."""
 
 
 CLOCK: Final = _Clock()
 
-# Shared by all threads: who of them looks now and then does not matter.
+# Shared by all threads: which of them checks now and then does not matter.
 _is_due: Final = cycle([False] * (_STEPS - 1) + [True]).__next__
 
 
-def step() -> None:
+def count_step() -> None:
     """To be called for each collection that is gone through."""
-    if _is_due() and CLOCK.look is not None:
-        CLOCK.look()
+    if _is_due() and CLOCK.check_deadline is not None:
+        CLOCK.check_deadline()

@@ -484,14 +484,14 @@ _OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
 
 def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
     """What `work` makes of an evaluation, whose clock the work on values can look at meanwhile."""
-    before = CLOCK.look
-    CLOCK.look = evaluation.halt_if_late if evaluation.deadline is not None else None
+    before = CLOCK.check_deadline
+    CLOCK.check_deadline = evaluation.halt_if_late if evaluation.deadline is not None else None
     try:
         return work(evaluation)
     except RecursionError:
         raise _too_deep() from None
     finally:
-        CLOCK.look = before
+        CLOCK.check_deadline = before
 
 
 def _too_deep() -> EvalError:

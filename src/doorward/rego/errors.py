@@ -30,8 +30,8 @@ __all__ = [
     "Details",
     "Diagnostic",
     "EvalError",
+    "EvaluationAborted",
     "Fix",
-    "HaltError",
     "InputError",
     "InternalError",
     "LimitError",
@@ -226,7 +226,7 @@ class OperandError(BuiltinError):
     code = EVAL_TYPE_ERROR
 
 
-class HaltError(Exception):
+class EvaluationAborted(Exception):
     """Raised by a built-in's body to end the evaluation, strict or not; its text is the whole text.
 
     No `BuiltinError`, so that nobody on the way can take it for one and go on.
@@ -237,7 +237,7 @@ class HaltError(Exception):
     """For people who run the policy themselves; never logged or sent."""
 
 
-class LimitError(HaltError):
+class LimitError(EvaluationAborted):
     """More than Doorward bounds a built-in to, where OPA has no bound and gives an answer.
 
     It ends the evaluation: were the expression undefined, `not` would take it for a no.
@@ -246,5 +246,5 @@ class LimitError(HaltError):
     code = LIMIT_ERROR
 
 
-CALL_ERRORS: Final = (BuiltinError, HaltError)
+CALL_ERRORS: Final = (BuiltinError, EvaluationAborted)
 """What a call of a built-in may raise."""

@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias, Union
 
-from doorward.rego.clock import step
+from doorward.rego.clock import count_step
 from doorward.rego.errors import InputError
 from doorward.rego.numbers import MAX_DIGITS, AnyNumber, Number, exact, number_text
 
@@ -145,7 +145,7 @@ def _hash_part(value: Value) -> Hashable:
         return _FALSE
     if isinstance(value, float):
         return value
-    step()
+    count_step()
     return _hash(value)
 
 
@@ -205,7 +205,7 @@ def _equal_parts(a: Any, b: Any) -> bool:
     """
     if len(a) != len(b):
         return False
-    step()
+    count_step()
     pairs = zip(a, b, strict=True) if type(a) is list else _pairs(a, b)
     for x, y in pairs:
         if x is y:
@@ -247,7 +247,7 @@ def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
 
 
 def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
-    step()
+    count_step()
     for x, y in zip(a, b, strict=False):
         order = compare(x, y)
         if order:
@@ -256,7 +256,7 @@ def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
 
 
 def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
-    step()
+    count_step()
     for k, m in zip(sorted_keys(a), sorted_keys(b), strict=False):
         order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
         if order:
@@ -471,12 +471,12 @@ def _step(key: Key) -> str:
 def to_python(value: Value) -> Any:
     """The JSON-ready form: sets as lists in Rego's order, keys as strings, numbers as they are."""
     if isinstance(value, dict):
-        step()
+        count_step()
         if all(map(_is_str, value)):
             return {k: to_python(v) for k, v in value.items()}
         return {_json_key(k): to_python(value[k]) for k in sorted_keys(value)}
     if isinstance(value, list):
-        step()
+        count_step()
         return [to_python(item) for item in value]
     if isinstance(value, frozenset):
         return [to_python(item) for item in sorted_values(value)]
@@ -541,7 +541,7 @@ def _write(
     elif value is None or isinstance(value, bool):
         put({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, list):
-        step()
+        count_step()
         put("[")
         for n, item in enumerate(value):
             if n:
@@ -549,7 +549,7 @@ def _write(
             _write(item, put, quote, comma, colon, write_set, write_key)
         put("]")
     elif isinstance(value, dict):
-        step()
+        count_step()
         put("{")
         for n, key in enumerate(sorted_keys(value)):
             put((comma if n else "") + write_key(from_key(key)) + colon)

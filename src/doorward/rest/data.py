@@ -14,7 +14,7 @@ from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import UNDEFINED, BuiltinError, HaltError, Key, Undefined, Value
+from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, failed, json_answer, not_found
 from doorward.rest.requests import (
@@ -63,7 +63,7 @@ class _Call:
             return decision, ""
         try:
             result = marshal(decision.result)
-        except (BuiltinError, HaltError) as error:
+        except (BuiltinError, EvaluationAborted) as error:
             return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
         self.size += len(result)
         return decision, result

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import REGISTRY, UNDEFINED, CompileError, Engine, Registry, to_python
+from doorward.rego.analysis.passes import PASSES
 from doorward.rego.builtins.registry.signature import any_, string
 from doorward.rego.values import to_rego
 
@@ -385,3 +386,20 @@ def test_the_chain_of_metadata_leaves_other_packages_out() -> None:
     found = Engine(modules).prepare("data.a.c.p").value()
     assert [item["annotations"]["title"] for item in found] == ["rule", "own", "outer"]
     assert [item["path"] for item in found] == [["a", "c", "p"], ["a", "c"], ["a"]]
+
+
+def test_the_passes_are_verbs_in_their_order() -> None:
+    assert [each.__name__ for each in PASSES] == [
+        "split_operator_chains",
+        "answer_metadata_calls",
+        "resolve_names",
+        "build_rule_tree",
+        "check_annotations",
+        "check_replacements",
+        "check_conflicts",
+        "check_calls",
+        "order_bodies",
+        "check_recursion",
+        "check_types",
+        "check_deprecated",
+    ]

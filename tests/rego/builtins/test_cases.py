@@ -12,7 +12,7 @@ import pytest
 from tests.rego.builtins.calls import Call, parse_call
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import BuiltinError, HaltError, LimitError
+from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 from doorward.rego.values import Undefined, to_rego
 
 FOLDER = Path(__file__).parent / "cases"
@@ -36,7 +36,7 @@ def answer(call: Call) -> str:
         value = call.answer(None, context)
     except LimitError as error:
         return f"limit: {error}"
-    except HaltError as error:
+    except EvaluationAborted as error:
         return f"error: {error}"
     except BuiltinError as error:
         return "error: " + str(error).partition(": ")[2].replace("\n", "\\n")

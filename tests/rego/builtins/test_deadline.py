@@ -23,7 +23,7 @@ from tests.growth import slowness
 from doorward.rego import Engine, EvalError, Number, Query, Source
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.registry.context import LONG
-from doorward.rego.errors import HaltError
+from doorward.rego.errors import EvaluationAborted
 from doorward.rego.syntax.parser import parse_module
 
 DEADLINE: Final = 0.1
@@ -426,13 +426,13 @@ def test_rounds_that_each_take_a_while_do_not_add_up(call: str, value: Any) -> N
 
 
 def test_where_there_is_no_deadline_nobody_watches() -> None:
-    with Context(Environment()).watching(LONG):
+    with Context(Environment()).enforce_deadline(LONG):
         assert sum(range(10)) == 45
 
 
 def test_what_is_watched_ends_at_the_deadline_and_is_not_watched_on() -> None:
     context = Context(Environment(), deadline=time.monotonic())
     text = "package a\n" + "p if input.x\n" * 1000
-    with pytest.raises(HaltError, match="cancelled"), context.watching(len(text)):
+    with pytest.raises(EvaluationAborted, match="cancelled"), context.enforce_deadline(len(text)):
         parse_module(Source("a.rego", text))
     assert len(parse_module(Source("a.rego", text)).rules) == 1000

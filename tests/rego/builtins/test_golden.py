@@ -18,7 +18,7 @@ from tests.differences import KINDS, Difference, load
 from tests.rego.builtins.calls import NotACall, parse_call
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
-from doorward.rego.errors import CALL_ERRORS, HaltError
+from doorward.rego.errors import CALL_ERRORS, EvaluationAborted
 from doorward.rego.json_text import from_json
 from doorward.rego.values import UNDEFINED, to_json, to_python, to_rego
 
@@ -85,7 +85,7 @@ def answered(row: Row) -> Answer:
     try:
         value = call.answer(row.get("input", UNDEFINED), context)
     except CALL_ERRORS as error:
-        stops = row.get("strict") or isinstance(error, HaltError)
+        stops = row.get("strict") or isinstance(error, EvaluationAborted)
         return Answer(None, None, error.code, str(error)) if stops else Answer()
     if value is UNDEFINED:
         return Answer()

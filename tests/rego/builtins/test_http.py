@@ -9,7 +9,7 @@ import pytest
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse, SendError
-from doorward.rego.errors import BuiltinError, HaltError, LimitError, OperandError
+from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError, OperandError
 
 URL = "https://keys.example/jwks"
 SECOND = 1_000_000_000
@@ -174,7 +174,7 @@ def test_the_decision_s_deadline_stops_the_evaluation() -> None:
     late.timed_out = True
     context = Context(Environment(http=Answers(late)), deadline=0.0)
     request = {"method": "get", "url": URL, "raise_error": False}
-    with pytest.raises(HaltError, match="timed out") as caught:
+    with pytest.raises(EvaluationAborted, match="timed out") as caught:
         REGISTRY["http.send"].call(context, request)
     assert caught.value.code == "eval_cancel_error"
 

@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.registry.resolver import MAX_PENDING, resolve
-from doorward.rego.errors import BuiltinError, HaltError, LimitError
+from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 from doorward.rego.values import Value, make_set
 
 
@@ -102,9 +102,9 @@ def test_an_unknown_name_is_an_error() -> None:
 
 
 def test_a_look_up_that_takes_too_long_stops_the_evaluation() -> None:
-    with pytest.raises(HaltError, match="timed out"):
+    with pytest.raises(EvaluationAborted, match="timed out"):
         look_up(looking_up(TimeoutError()), "a.example")
-    with pytest.raises(HaltError, match="timed out"):
+    with pytest.raises(EvaluationAborted, match="timed out"):
         look_up(Context(Environment(), deadline=0.0), "a.example")
 
 

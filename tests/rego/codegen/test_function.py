@@ -40,4 +40,4 @@ def test_what_can_double_the_work_counts_itself(
             state.loop(store("x"), load("xs"))
             state.code.run(load("x"))
     text = ast.unparse(finish(state, "data.f", ("ctx", "arg0")))
-    assert ("ctx.tick()" in text) is counts
+    assert ("ctx.count_step()" in text) is counts

@@ -21,7 +21,7 @@ ATTRIBUTES = {
     *("child", "children", "document_at", "document_of", "place", "with_children"),
     *("insert", "insert_at", "insert_member_at"),
     *("failed", "mock", "mocks", "print", "replace", "step"),
-    *("items", "items_as_made", "made", "related", "sized", "tick", "values", "walked"),
+    *("items", "items_as_made", "made", "related", "sized", "count_step", "values", "walked"),
 }
 """What generated code may ask of the evaluation, of a set, a list or a text."""
 

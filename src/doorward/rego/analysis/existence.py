@@ -32,7 +32,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
-__all__ = ["Found", "calls_of", "check_calls", "check_current", "check_values"]
+__all__ = ["Found", "calls_of", "check_calls", "check_deprecated", "check_values"]
 
 Found = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it stands inside another term."""
@@ -135,7 +135,7 @@ def _type(term: Term, callees: Callees) -> Type:
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
-def check_current(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
+def check_deprecated(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
     """Calls of deprecated built-ins, which version 1 of the language no longer has."""
     found = []
     for call, span, _ in calls:

@@ -11,31 +11,35 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from doorward.rego.analysis import (
+    dependencies,
+    existence,
+    replacements,
+    rule_types,
+    schemas,
+    tree,
+)
 from doorward.rego.analysis.body_order import order_modules, order_query
 from doorward.rego.analysis.calls import Callees, replaced_names
 from doorward.rego.analysis.chains import short_chains
 from doorward.rego.analysis.dependencies import (
     Dependencies,
     build_dependencies,
-    check_recursion,
     constant_nodes,
 )
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import (
     Found,
     calls_of,
-    check_calls,
-    check_current,
     check_values,
 )
 from doorward.rego.analysis.hints import add_hints, names_of_modules
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
-from doorward.rego.analysis.replacements import check_replacements
 from doorward.rego.analysis.resolve import import_name, resolve_modules, resolve_query
-from doorward.rego.analysis.rule_types import check_body_types, check_types
-from doorward.rego.analysis.schemas import Schemas, check_annotations
-from doorward.rego.analysis.tree import RuleNode, build_tree, check_conflicts
+from doorward.rego.analysis.rule_types import check_body_types
+from doorward.rego.analysis.schemas import Schemas
+from doorward.rego.analysis.tree import RuleNode, build_tree
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
@@ -90,25 +94,25 @@ class Query:
 Pass = Callable[[Program], list[Diagnostic]]
 
 
-def chains(program: Program) -> list[Diagnostic]:
+def split_operator_chains(program: Program) -> list[Diagnostic]:
     """First: everything after it follows terms by recursion."""
     program.modules = [short_chains(module) for module in program.modules]
     return []
 
 
-def metadata(program: Program) -> list[Diagnostic]:
+def answer_metadata_calls(program: Program) -> list[Diagnostic]:
     """Before names are resolved: a rule's path is still the one its author wrote."""
     program.modules = answer_metadata(program.modules)
     return []
 
 
-def resolve(program: Program) -> list[Diagnostic]:
+def resolve_names(program: Program) -> list[Diagnostic]:
     """Early: everything after it reads `data.…` and unique variables only."""
     program.modules, errors = resolve_modules(program.modules, strict=program.options.strict)
     return errors
 
 
-def values(program: Program) -> list[Diagnostic]:
+def build_rule_tree(program: Program) -> list[Diagnostic]:
     """Rules get their places before anything asks what a name reaches."""
     program.root = build_tree(program.modules)
     for module in program.modules:
@@ -116,29 +120,29 @@ def values(program: Program) -> list[Diagnostic]:
     return check_values(chain.from_iterable(program.calls), program.callees)
 
 
-def described(program: Program) -> list[Diagnostic]:
+def check_annotations(program: Program) -> list[Diagnostic]:
     """Any time before types, which rely on it."""
-    return check_annotations(program.modules)
+    return schemas.check_annotations(program.modules)
 
 
-def replacements(program: Program) -> list[Diagnostic]:
+def check_replacements(program: Program) -> list[Diagnostic]:
     """Before the calls are looked at, some of which they change."""
     withs = list(_withs(program.modules))
     program.mocked = _mocked(withs, program.callees)
-    return check_replacements(withs, program.callees)
+    return replacements.check_replacements(withs, program.callees)
 
 
-def conflicts(program: Program) -> list[Diagnostic]:
+def check_conflicts(program: Program) -> list[Diagnostic]:
     """Before anything relies on a name being one thing only."""
-    return check_conflicts(program.modules)
+    return tree.check_conflicts(program.modules)
 
 
-def calls(program: Program) -> list[Diagnostic]:
+def check_calls(program: Program) -> list[Diagnostic]:
     """Before safety, which needs to know what each call gives back."""
-    return check_calls(chain.from_iterable(program.calls), program.callees)
+    return existence.check_calls(chain.from_iterable(program.calls), program.callees)
 
 
-def safety(program: Program) -> list[Diagnostic]:
+def order_bodies(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is made anew from what it returns."""
     arity = program.callees.arity
     errors = check_safety(program.modules, program.callees)
@@ -148,53 +152,53 @@ def safety(program: Program) -> list[Diagnostic]:
     return errors
 
 
-def recursion(program: Program) -> list[Diagnostic]:
+def check_recursion(program: Program) -> list[Diagnostic]:
     """Before types, whose order of work is that of the graph."""
     program.graph = build_dependencies(program.root, program.callees)
     program.constant = constant_nodes(program.root, program.graph)
-    return check_recursion(program.root, program.graph, program.callees)
+    return dependencies.check_recursion(program.root, program.graph, program.callees)
 
 
-def types(program: Program) -> list[Diagnostic]:
+def check_types(program: Program) -> list[Diagnostic]:
     """Last: a variable's type comes from what binds it, so bodies must be in order."""
-    program.types, errors = check_types(
+    program.types, errors = rule_types.check_types(
         program.modules, program.root, program.graph, program.callees, program.options.schemas
     )
     return errors
 
 
-def current(program: Program) -> list[Diagnostic]:
-    """After types, as in OPA: who calls something deprecated wrongly hears that first."""
+def check_deprecated(program: Program) -> list[Diagnostic]:
+    """After types, as in OPA: a wrong call of something deprecated is reported as wrong."""
     strict = program.options.strict
     listed = zip(program.modules, program.calls, strict=True)
-    calls = chain.from_iterable(found for module, found in listed if module.v1 or strict)
-    errors = check_current(calls, program.callees)
+    calls = chain.from_iterable(own for module, own in listed if module.v1 or strict)
+    errors = existence.check_deprecated(calls, program.callees)
     program.calls = []
     return errors
 
 
 PASSES: Final[tuple[Pass, ...]] = (
-    chains,
-    metadata,
-    resolve,
-    values,
-    described,
-    replacements,
-    conflicts,
-    calls,
-    safety,
-    recursion,
-    types,
-    current,
+    split_operator_chains,
+    answer_metadata_calls,
+    resolve_names,
+    build_rule_tree,
+    check_annotations,
+    check_replacements,
+    check_conflicts,
+    check_calls,
+    order_bodies,
+    check_recursion,
+    check_types,
+    check_deprecated,
 )
 
 
 def check(modules: Sequence[Module], registry: Registry, options: CheckOptions) -> Program:
     """The program that `modules` make; CompileError with everything that is wrong."""
     program = Program(list(modules), registry, options)
-    for step in PASSES:
+    for run in PASSES:
         try:
-            errors = step(program)
+            errors = run(program)
         except RecursionError:
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
@@ -219,10 +223,10 @@ def check_query(
         exports = {str(key) for key in node.children}
     callees = program.callees
     resolved, errors = resolve_query(body, package, exports, imports)
-    found, withs = list(calls_of(resolved)), list(_withs([resolved]))
-    errors = errors or check_values(found, callees)
-    errors = errors or check_replacements(withs, callees)
-    errors = errors or check_calls(found, callees)
+    calls, withs = list(calls_of(resolved)), list(_withs([resolved]))
+    errors = errors or check_values(calls, callees)
+    errors = errors or replacements.check_replacements(withs, callees)
+    errors = errors or existence.check_calls(calls, callees)
     errors = errors or check_body_safety(resolved, callees)
     if not errors:
         resolved, errors = order_query(resolved, callees.arity)

@@ -34,7 +34,6 @@ from doorward.rego.values import (
     Key,
     Undefined,
     Value,
-    compare,
     kind_name,
     order_key,
     sorted_values,
@@ -60,7 +59,7 @@ def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Nu
     if set(map(type, numbers)) <= {int}:
         return number_result(sum(numbers))
     total = Fraction(0)
-    for n in context.paced(numbers):
+    for n in context.checked_iter(numbers):
         total = round_mantissa(total + exact_operand(n))
     return number_result(total)
 
@@ -77,7 +76,7 @@ def product(context: Context, collection: list[Value] | frozenset[Key]) -> int |
         return number_result(math.prod(numbers))
     total = Fraction(1)
     negative = False
-    for n in context.paced(numbers):
+    for n in context.checked_iter(numbers):
         total = round_mantissa(total * exact_operand(n))
         negative ^= number_text(n).startswith("-")
         if max(total.numerator.bit_length(), total.denominator.bit_length()) > MAX_BITS + 64:
@@ -105,7 +104,7 @@ def max_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | 
         return UNDEFINED
     if isinstance(collection, list):
         items = items[::-1]  # of equal numbers OPA returns the last one here
-    return max(context.paced(items), key=order_key)
+    return max(context.checked_iter(items), key=order_key)
 
 
 @builtin("min", any_of(set_(any_), array(any_)), returns=any_, context=True)
@@ -116,7 +115,7 @@ def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | 
         return UNDEFINED
     if isinstance(collection, list):
         items = items[::-1]
-    return min(context.paced(items), key=order_key)
+    return min(context.checked_iter(items), key=order_key)
 
 
 @builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_), context=True)
@@ -129,14 +128,14 @@ def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Val
     if len(kinds) <= 1 and kinds <= {str, int}:
         plain: list[Any] = list(collection)
         return sorted(plain)
-    looks = context.paced(repeat(None))
+    checks = context.checked_iter(repeat(None))
 
-    def looking(a: Value, b: Value) -> int:
-        next(looks)
+    def compare(a: Value, b: Value) -> int:
+        next(checks)
         return compare(a, b)
 
-    order = cmp_to_key(looking)
-    keys = [order_key(item, order) for item in context.paced(collection)]
+    order = cmp_to_key(compare)
+    keys = [order_key(item, order) for item in context.checked_iter(collection)]
     return [collection[n] for n in sorted(range(len(keys)), key=keys.__getitem__)]
 
 

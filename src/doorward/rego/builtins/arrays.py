@@ -10,7 +10,7 @@ from doorward.rego.values import Value
 __all__: list[str] = []
 
 
-@builtin("array.concat", array(any_), array(any_), returns=array(any_), looks=True)
+@builtin("array.concat", array(any_), array(any_), returns=array(any_), checks_deadline=True)
 def array_concat(x: list[Value], y: list[Value]) -> list[Value]:
     """The items of `x`, then the items of `y`."""
     return x + y
@@ -25,13 +25,13 @@ def array_slice(items: Value, start: Value, stop: Value) -> list[Value]:
     return items[first : max(machine_integer(3, stop), 0)]
 
 
-@builtin("array.reverse", array(any_), returns=array(any_), looks=True)
+@builtin("array.reverse", array(any_), returns=array(any_), checks_deadline=True)
 def array_reverse(items: list[Value]) -> list[Value]:
     """The items, last one first."""
     return items[::-1]
 
 
-@builtin("array.flatten", array(any_), returns=array(any_), looks=True)
+@builtin("array.flatten", array(any_), returns=array(any_), checks_deadline=True)
 def array_flatten(items: list[Value]) -> list[Value]:
     """The items, with those of arrays among them in their place, one level deep."""
     flat: list[Value] = []

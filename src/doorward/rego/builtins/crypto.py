@@ -94,7 +94,7 @@ def crypto_hmac_equal(mac1: str, mac2: str) -> bool:
 @builtin("crypto.x509.parse_certificates", string, returns=array(_OBJECT), context=True)
 def crypto_x509_parse_certificates(context: Context, certs: str) -> list[Value]:
     """The objects of one or more certificates."""
-    with context.watching(len(certs) // _USUAL):
+    with context.enforce_deadline(len(certs) // _USUAL):
         return [certificate_of(octets, uri_strings=True) for octets in split_certificates(certs)]
 
 
@@ -138,7 +138,7 @@ def _now(context: Context) -> int:
 def _verified(
     context: Context, certs: str, options: Callable[[], Options], *, uri_strings: bool
 ) -> list[Value]:
-    with context.watching(len(certs) // _USUAL):
+    with context.enforce_deadline(len(certs) // _USUAL):
         try:
             found = split_certificates(certs)
         except BuiltinError:
@@ -157,7 +157,7 @@ def _verified(
 @builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
 def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
     """The object of a certificate request."""
-    with context.watching(len(csr) // _USUAL):
+    with context.enforce_deadline(len(csr) // _USUAL):
         return request_of(bounded(csr))
 
 
@@ -171,7 +171,7 @@ def crypto_x509_parse_certificate_request(context: Context, csr: str) -> Object:
 )
 def crypto_x509_parse_keypair(context: Context, cert: str, pem: str) -> Object:
     """The object of a certificate chain and the private key of its first certificate."""
-    with context.watching((len(cert) + len(pem)) // _USUAL):
+    with context.enforce_deadline((len(cert) + len(pem)) // _USUAL):
         return pair_of(cert, pem)
 
 

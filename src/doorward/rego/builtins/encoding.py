@@ -105,7 +105,7 @@ def hex_decode(x: str) -> str:
     return from_bytes(binascii.unhexlify(octets))
 
 
-@builtin("json.marshal", any_, returns=string, looks=True)
+@builtin("json.marshal", any_, returns=string, checks_deadline=True)
 def json_marshal(x: Value) -> str:
     """The compact JSON text of `x`; sets become arrays, keys that are no strings their text."""
     return go_json.marshal(x)
@@ -116,7 +116,7 @@ _MARSHAL_OPTIONS: Final = ObjectType(
 )
 
 
-@builtin("json.marshal_with_options", any_, _MARSHAL_OPTIONS, returns=string, looks=True)
+@builtin("json.marshal_with_options", any_, _MARSHAL_OPTIONS, returns=string, checks_deadline=True)
 def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
     """The JSON text of `x`, over several lines if `pretty`, or if `indent` or `prefix` is given."""
     texts = {"indent": "\t", "prefix": ""}
@@ -154,25 +154,25 @@ def _marshal_text(key: str, option: Value) -> str:
     return option
 
 
-@builtin("json.unmarshal", string, returns=any_, looks=True)
+@builtin("json.unmarshal", string, returns=any_, checks_deadline=True)
 def json_unmarshal(x: str) -> Value:
     """The value of the JSON text `x`; numbers keep their text, of equal keys the last wins."""
     return go_json.unmarshal(x)
 
 
-@builtin("json.is_valid", string, returns=boolean, checked=False, looks=True)
+@builtin("json.is_valid", string, returns=boolean, checked=False, checks_deadline=True)
 def json_is_valid(x: Value) -> bool:
     """Whether `x` is a string that holds one JSON text."""
     return isinstance(x, str) and go_json.is_valid(x)
 
 
-@builtin("urlquery.encode", string, returns=string, looks=True)
+@builtin("urlquery.encode", string, returns=string, checks_deadline=True)
 def urlquery_encode(x: str) -> str:
     """`x` escaped for use as a name or value in a URL query; a space becomes `+`."""
     return go_url.query_escape(x)
 
 
-@builtin("urlquery.decode", string, returns=string, looks=True)
+@builtin("urlquery.decode", string, returns=string, checks_deadline=True)
 def urlquery_decode(x: str) -> str:
     """`x` with `+` and `%xx` undone."""
     return go_url.query_unescape(x)
@@ -181,7 +181,9 @@ def urlquery_decode(x: str) -> str:
 _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 
 
-@builtin("urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string, looks=True)
+@builtin(
+    "urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string, checks_deadline=True
+)
 def urlquery_encode_object(object: dict[Key, Value]) -> str:
     """The URL query of an object's names and values, sorted by name."""
     pairs: list[str] = []
@@ -209,7 +211,9 @@ def _query_values(value: Value) -> list[str]:
     return texts
 
 
-@builtin("urlquery.decode_object", string, returns=object_(string, array(string)), looks=True)
+@builtin(
+    "urlquery.decode_object", string, returns=object_(string, array(string)), checks_deadline=True
+)
 def urlquery_decode_object(x: str) -> dict[str, list[str]]:
     """The names of a URL query, each with its values in order."""
     return go_url.parse_query(x)
@@ -218,13 +222,13 @@ def urlquery_decode_object(x: str) -> dict[str, list[str]]:
 _URI: Final = ObjectType(rest=(string, string))
 
 
-@builtin("uri.parse", string, returns=_URI, looks=True)
+@builtin("uri.parse", string, returns=_URI, checks_deadline=True)
 def uri_parse(uri: str) -> dict[str, str]:
     """The parts that `uri` has of scheme, hostname, port, path, raw_path, raw_query, fragment."""
     return go_url.parse(uri)
 
 
-@builtin("uri.is_valid", string, returns=boolean, checked=False, looks=True)
+@builtin("uri.is_valid", string, returns=boolean, checked=False, checks_deadline=True)
 def uri_is_valid(uri: Value) -> bool:
     """Whether `uri` is a string that uri.parse can read, and not empty."""
     if not isinstance(uri, str) or not uri:
@@ -236,7 +240,7 @@ def uri_is_valid(uri: Value) -> bool:
     return True
 
 
-@builtin("yaml.marshal", any_, returns=string, looks=True)
+@builtin("yaml.marshal", any_, returns=string, checks_deadline=True)
 def yaml_marshal(x: Value) -> str:
     """The YAML text of `x`, in blocks, keys sorted."""
     return go_yaml.marshal(x)
@@ -245,7 +249,7 @@ def yaml_marshal(x: Value) -> str:
 @builtin("yaml.unmarshal", string, returns=any_, context=True)
 def yaml_unmarshal(context: Context, x: str) -> Value:
     """The value of the first document in the YAML text `x`; its keys become strings."""
-    with context.watching(len(x)):
+    with context.enforce_deadline(len(x)):
         return go_yaml.unmarshal(x)
 
 

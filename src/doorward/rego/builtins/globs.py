@@ -64,7 +64,7 @@ def _delimiters(delimiters: Value) -> str:
     return "".join(texts)
 
 
-@builtin("glob.quote_meta", string, returns=string, looks=True)
+@builtin("glob.quote_meta", string, returns=string, checks_deadline=True)
 def glob_quote_meta(pattern: str) -> str:
     """A glob that fits just this text."""
     return "".join([f"\\{char}" if char in "*?\\[]{}" else char for char in pattern])

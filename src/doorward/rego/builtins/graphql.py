@@ -114,7 +114,9 @@ def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
 
 def _watching(context: Context, *given: Value) -> AbstractContextManager[None]:
     """Stops at the deadline; of an object it is not known how long the text is."""
-    return context.watching(sum(len(text) if isinstance(text, str) else LONG for text in given))
+    return context.enforce_deadline(
+        sum(len(text) if isinstance(text, str) else LONG for text in given)
+    )
 
 
 def _verified(query: Value, schema: Value) -> tuple[Object, Object]:

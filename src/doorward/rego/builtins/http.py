@@ -26,7 +26,13 @@ from doorward.rego.builtins.http_client.message import (
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, object_, string
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError, OperandError
+from doorward.rego.errors import (
+    CANCEL_ERROR,
+    BuiltinError,
+    EvaluationAborted,
+    LimitError,
+    OperandError,
+)
 from doorward.rego.golang import json as go_json
 from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.json_text import from_json
@@ -216,7 +222,7 @@ def _send(context: Context, request: HTTPRequest) -> HTTPResponse:
         return sender.send(request, deadline)
     except SendError as error:
         if error.timed_out and context.deadline is not None and deadline == context.deadline:
-            halt = HaltError("http.send: timed out (context deadline exceeded)")
+            halt = EvaluationAborted("http.send: timed out (context deadline exceeded)")
             halt.code = CANCEL_ERROR
             raise halt from None
         raise

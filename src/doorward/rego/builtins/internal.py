@@ -8,13 +8,13 @@ from __future__ import annotations
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, array, set_, string
-from doorward.rego.errors import CONFLICT_ERROR, HaltError
+from doorward.rego.errors import CONFLICT_ERROR, EvaluationAborted
 from doorward.rego.values import Value, from_key, to_rego
 
 __all__: list[str] = []
 
 
-class _ConflictError(HaltError):
+class _ConflictError(EvaluationAborted):
     code = CONFLICT_ERROR
 
 

@@ -31,7 +31,7 @@ from doorward.rego.builtins.registry.signature import (
     string,
     tuple_,
 )
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError, LimitError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted, LimitError
 from doorward.rego.golang.octets import scrub
 from doorward.rego.values import Key, Value, iterate, make_set
 
@@ -149,7 +149,7 @@ def net_cidr_is_valid(cidr: Value) -> bool:
     return True
 
 
-@builtin("net.cidr_expand", string, returns=set_(string), looks=True)
+@builtin("net.cidr_expand", string, returns=set_(string), checks_deadline=True)
 def net_cidr_expand(cidr: str) -> frozenset[Key]:
     """All addresses of a network."""
     network = _network(cidr)
@@ -192,7 +192,7 @@ def net_cidr_contains_matches(
 def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Value, _Network]]:
     """Read with the first network in hand: of several faults OPA names the first one it meets."""
     found: list[tuple[Value, _Network]] = []
-    for key, other in context.paced(_candidates(2, collection)):
+    for key, other in context.checked_iter(_candidates(2, collection)):
         outer, text = _string(1, cidr), _string(2, other)
         if not found:
             _network(outer)
@@ -223,7 +223,7 @@ def _candidates(position: int, collection: Value) -> Iterator[tuple[Value, Value
     any_of(array(any_of(string)), set_(string)),
     returns=set_(string),
     checked=False,
-    looks=True,
+    checks_deadline=True,
 )
 def net_cidr_merge(addrs: Value) -> frozenset[Key]:
     """The fewest networks that hold the addresses of all given ones.
@@ -293,7 +293,7 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
             raise TimeoutError
         found = context.environment.lookup(name, limit)
     except TimeoutError:
-        halt = HaltError("net.lookup_ip_addr: timed out")
+        halt = EvaluationAborted("net.lookup_ip_addr: timed out")
         halt.code = CANCEL_ERROR
         raise halt from None
     except OSError as error:

@@ -93,7 +93,7 @@ def object_keys(object_: Object) -> frozenset[Key]:
     return frozenset(object_)
 
 
-@builtin("object.filter", _OBJECT, _KEYS, returns=any_, looks=True)
+@builtin("object.filter", _OBJECT, _KEYS, returns=any_, checks_deadline=True)
 def object_filter(object_: Object, keys: Keys) -> Object:
     """The object with only these keys."""
     wanted = _keys(keys)
@@ -102,7 +102,7 @@ def object_filter(object_: Object, keys: Keys) -> Object:
     return {key: value for key, value in object_.items() if key in wanted}
 
 
-@builtin("object.remove", _OBJECT, _KEYS, returns=any_, looks=True)
+@builtin("object.remove", _OBJECT, _KEYS, returns=any_, checks_deadline=True)
 def object_remove(object_: Object, keys: Keys) -> Object:
     """The object without these keys."""
     unwanted = _keys(keys)
@@ -113,7 +113,7 @@ def _keys(keys: Keys) -> dict[Key, None]:
     return dict.fromkeys(map(to_key, keys) if isinstance(keys, list) else keys)
 
 
-@builtin("object.union", _OBJECT, _OBJECT, returns=any_, looks=True)
+@builtin("object.union", _OBJECT, _OBJECT, returns=any_, checks_deadline=True)
 def object_union(a: Object, b: Object) -> Object:
     """Both objects in one; where both have a key, objects are united and else `b` wins."""
     united = dict(a)
@@ -136,7 +136,7 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
             refuse_operand(1, "array of objects", f"array containing {kind_name(item)}")
     united: Object = {}
     own: set[int] = set()
-    for item in context.paced(objects, 1):
+    for item in context.checked_iter(objects, 1):
         _unite(united, cast(Object, item), own, last_text=True)
     return united
 
@@ -158,7 +158,7 @@ def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> N
 _SUBSETS = any_of(_OBJECT, set_(any_), array(any_))
 
 
-@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False, looks=True)
+@builtin("object.subset", _SUBSETS, _SUBSETS, returns=any_, checked=False, checks_deadline=True)
 def object_subset(super_: Value, sub: Value) -> bool:
     """Whether `sub` is in `super`: pairs of an object (deeply), members, or a run of items.
 
@@ -220,13 +220,13 @@ _PATHS = any_of(
 _PATCHES = array(object_(any_, any_, op=string, path=any_))
 
 
-@builtin("json.filter", _OBJECT, _PATHS, returns=any_, looks=True)
+@builtin("json.filter", _OBJECT, _PATHS, returns=any_, checks_deadline=True)
 def json_filter(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths."""
     return select(object_, paths)
 
 
-@builtin("json.remove", _OBJECT, _PATHS, returns=any_, looks=True)
+@builtin("json.remove", _OBJECT, _PATHS, returns=any_, checks_deadline=True)
 def json_remove(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object without what lies at the paths."""
     return without(object_, paths)
@@ -239,7 +239,7 @@ def json_patch(context: Context, document: Value, patches: list[Value]) -> Value
     One operation that fails fails all. Members of a set are addressed by themselves.
     """
     tree = EditTree(context, document)
-    for patch in context.paced(patches, 1):
+    for patch in context.checked_iter(patches, 1):
         apply_patch(tree, patch)
     return tree.value
 

@@ -83,7 +83,7 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
 
 def _limited(context: Context, matches: Iterable[Spans]) -> Iterator[Spans]:
     room = MAX_FOUND
-    for spans in context.paced(matches, 1):
+    for spans in context.checked_iter(matches, 1):
         room -= len(spans)
         if room < 0:
             raise LimitError(f"more than {MAX_FOUND} strings are found")

@@ -39,7 +39,7 @@ def rego_parse_module(context: Context, filename: str, rego: str) -> Value:
     if len(rego) > MAX_TEXT:
         raise LimitError(f"module is longer than {MAX_TEXT} characters")
     try:
-        with context.watching(len(rego)):
+        with context.enforce_deadline(len(rego)):
             return from_python(module_to_json(parse_module(Source(filename, scrub(rego)))))
     except ParseError as error:
         raise BuiltinError(_shown(error.diagnostics)) from None

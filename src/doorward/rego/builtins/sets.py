@@ -22,14 +22,14 @@ def or_(x: frozenset[Key], y: frozenset[Key]) -> frozenset[Key]:
     return x | y
 
 
-@builtin("intersection", set_(set_(any_)), returns=set_(any_), looks=True)
+@builtin("intersection", set_(set_(any_)), returns=set_(any_), checks_deadline=True)
 def intersection(sets: frozenset[Key]) -> frozenset[Key]:
     """The members that all the sets have; of no sets, the empty set."""
     members = _sets(sets)
     return members[0].intersection(*members[1:]) if members else frozenset()
 
 
-@builtin("union", set_(set_(any_)), returns=set_(any_), looks=True)
+@builtin("union", set_(set_(any_)), returns=set_(any_), checks_deadline=True)
 def union(sets: frozenset[Key]) -> frozenset[Key]:
     """The members that any of the sets has."""
     return frozenset().union(*_sets(sets))

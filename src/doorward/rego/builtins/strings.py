@@ -166,7 +166,7 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
     lengths = sorted(set(map(len, replacements)))
     out: list[str] = []
     size = copied = after = 0
-    for at in context.paced(range(len(value)), max(1, 2000 // len(lengths))):
+    for at in context.checked_iter(range(len(value)), max(1, 2000 // len(lengths))):
         if at < after or value[at] not in firsts:
             continue
         for length in lengths:
@@ -192,9 +192,9 @@ def _replace_everywhere(context: Context, value: str, replacements: dict[str, st
     _check_size((len(data) + 1) * len(empty))
     out: list[bytes] = []
     at = size = 0
-    looks = context.paced(repeat(None), max(1, 2000 // (len(lengths) + 1)))
+    checks = context.checked_iter(repeat(None), max(1, 2000 // (len(lengths) + 1)))
     while at <= len(data):
-        next(looks)
+        next(checks)
         out.append(empty)
         old = next((data[at : at + n] for n in lengths if data[at : at + n] in rest), None)
         # After a match Go looks for the empty string again, after a plain byte too.
@@ -276,10 +276,10 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
         raise BuiltinError("empty search character")
     found: list[int] = []
     # Python prepares each search, which takes as long as the needle is.
-    looks = context.paced(repeat(None), max(1, 100_000 // len(needle)))
+    checks = context.checked_iter(repeat(None), max(1, 100_000 // len(needle)))
     at = haystack.find(needle)
     while at >= 0:
-        next(looks)
+        next(checks)
         found.append(at)
         at = haystack.find(needle, at + 1)
     return found
@@ -291,7 +291,7 @@ def strings_count(search: str, substring: str) -> int:
     return search.count(substring)
 
 
-@builtin("strings.reverse", string, returns=string, looks=True)
+@builtin("strings.reverse", string, returns=string, checks_deadline=True)
 def strings_reverse(x: str) -> str:
     """The characters, last one first."""
     return x[::-1]
@@ -302,8 +302,8 @@ def strings_any_prefix_match(context: Context, search: str | Strings, base: str 
     """Whether any of `search` starts with any of `base`."""
     texts = _one_or_more(1, search)
     prefixes = tuple(_one_or_more(2, base))
-    paced = context.paced(texts, _pace(prefixes))
-    return any([text.startswith(prefixes) for text in paced])
+    checked = context.checked_iter(texts, _pace(prefixes))
+    return any([text.startswith(prefixes) for text in checked])
 
 
 @builtin("strings.any_suffix_match", _SEARCH, _SEARCH, returns=boolean, context=True)
@@ -311,8 +311,8 @@ def strings_any_suffix_match(context: Context, search: str | Strings, base: str 
     """Whether any of `search` ends with any of `base`."""
     texts = _one_or_more(1, search)
     suffixes = tuple(_one_or_more(2, base))
-    paced = context.paced(texts, _pace(suffixes))
-    return any([text.endswith(suffixes) for text in paced])
+    checked = context.checked_iter(texts, _pace(suffixes))
+    return any([text.endswith(suffixes) for text in checked])
 
 
 def _pace(parts: tuple[str, ...]) -> int:

@@ -30,7 +30,7 @@ def new_function(
 
 def finish(state: FunctionState, name: str, args: Sequence[str]) -> ast.FunctionDef:
     """The written statements as a function, complete."""
-    first = [method("tick")] if _counts_calls(state.kind, state.counters) else []
+    first = [method("count_step")] if _counts_calls(state.kind, state.counters) else []
     return state.code.function(name, args, first)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from doorward.rego.clock import step
+from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json_decoder import (
     MAX_EXPLAINED,
@@ -53,13 +53,13 @@ def marshal(value: Value) -> str:
 
 
 def _array_text(value: list[Value]) -> str:
-    step()
+    count_step()
     texts = [str(v) if type(v) is int else _WRITERS[type(v)](v) for v in value]
     return "[" + ",".join(texts) + "]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
-    step()
+    count_step()
     texts: dict[str, Value] = {}
     for key in sorted_keys(value):
         texts[key if type(key) is str else marshal(from_key(key))] = value[key]

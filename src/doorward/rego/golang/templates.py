@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote_plus
 
-from doorward.rego.clock import step
+from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import from_bytes, to_bytes
 from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
@@ -57,12 +57,12 @@ class _JumpError(Exception):
     """`break` or `continue`, on its way to the `range`."""
 
 
-def render(source: str, variables: Any, look: Callable[[], None]) -> str:
+def render(source: str, variables: Any, check_deadline: Callable[[], None]) -> str:
     """The template's text for a Rego value; BuiltinError where Go has an error.
 
-    `look` is called now and then.
+    `check_deadline` is called now and then.
     """
-    return _Run(_parsed(source), _from_rego(variables), look).text()
+    return _Run(_parsed(source), _from_rego(variables), check_deadline).text()
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def _parsed(source: str) -> Template:
 
 def _from_rego(value: Any) -> Any:
     if isinstance(value, dict):
-        step()
+        count_step()
         for key in value:
             if type(key) is not str:
                 raise _fail("object key is no string")
@@ -80,7 +80,7 @@ def _from_rego(value: Any) -> Any:
     if isinstance(value, frozenset):
         value = sorted_values(value)
     if isinstance(value, list):
-        step()
+        count_step()
         return [_from_rego(item) for item in value]
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -95,9 +95,9 @@ _MISSING: Final = object()
 
 
 class _Run:
-    def __init__(self, template: Template, data: Any, look: Callable[[], None]) -> None:
+    def __init__(self, template: Template, data: Any, check_deadline: Callable[[], None]) -> None:
         self.template = template
-        self.look = look
+        self.check_deadline = check_deadline
         self.data = data
         self.out: list[str] = []
         self.size = self.steps = self.calls = 0
@@ -116,7 +116,7 @@ class _Run:
     def step(self) -> None:
         self.steps += 1
         if self.steps & _BETWEEN == 0:
-            self.look()
+            self.check_deadline()
         if self.steps > MAX_STEPS:
             raise LimitError(f"template takes more than {MAX_STEPS} steps")
 
@@ -230,7 +230,7 @@ class _Run:
     def function(self, name: str, operands: list[Operand], dot: Any, final: Any) -> Any:
         self.step()
         # A function may have a whole document to write: each call looks.
-        self.look()
+        self.check_deadline()
         if name in {"and", "or"} and operands:
             # The operands after the one that decides are not looked at.
             for operand in operands:
@@ -284,10 +284,10 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        step()
+        count_step()
         return "[" + " ".join(map(_shown, value)) + "]"
     if isinstance(value, dict):
-        step()
+        count_step()
         return "map[" + " ".join([f"{k}:{_shown(v)}" for k, v in value.items()]) + "]"
     return format_text("%v", [value])
 

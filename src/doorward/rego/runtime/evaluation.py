@@ -20,7 +20,7 @@ from doorward.rego.errors import (
     LIMIT_ERROR,
     BuiltinError,
     EvalError,
-    HaltError,
+    EvaluationAborted,
     LimitError,
 )
 from doorward.rego.runtime.operations import (
@@ -173,9 +173,9 @@ class Evaluation(Context):
         self.root = root
         self.environment = environment
 
-    def failed(self, error: BuiltinError | HaltError, site: Site) -> Any:
+    def failed(self, error: BuiltinError | EvaluationAborted, site: Site) -> Any:
         """The consequence of a built-in's error: undefined, or an EvalError when strict."""
-        if isinstance(error, HaltError):
+        if isinstance(error, EvaluationAborted):
             text = f"{site.name}: {error}" if isinstance(error, LimitError) else str(error)
             raise EvalError(error.code, text, site.span, error.hint) from error.__cause__
         failure = EvalError(error.code, f"{site.name}: {error}", site.span)
@@ -198,7 +198,7 @@ class Evaluation(Context):
         """Stop this evaluation soon, from any thread, with OPA's `eval_cancel_error`."""
         (self.origin or self).deadline = -math.inf
 
-    def tick(self) -> None:
+    def count_step(self) -> None:
         """Called by functions that call several: they could double the work at every step."""
         self.ticks -= 1
         if self.ticks < 0:
@@ -347,7 +347,7 @@ class Evaluation(Context):
         """The evaluation under `with`: parts of input and data replaced, functions mocked."""
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
-        origin.tick()
+        origin.count_step()
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
         new.origin = origin
         new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks

@@ -11,7 +11,7 @@ from tests.rego.builtins.calls import asked
 
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.gqlparser.documents import query_text, schema_text
-from doorward.rego.errors import BuiltinError, HaltError, LimitError
+from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 
 parse_query = partial(asked, "graphql.parse_query")
 parse_schema = partial(asked, "graphql.parse_schema")
@@ -121,7 +121,7 @@ def test_the_deadline_is_no_answer() -> None:
     past = Context(Environment(), deadline=time.monotonic() - 1)
     query = "{ " + "a " * 2000 + "}"
     for name in ("graphql.parse_and_verify", "graphql.is_valid"):
-        with pytest.raises(HaltError, match="caller cancelled"):
+        with pytest.raises(EvaluationAborted, match="caller cancelled"):
             asked(name, query, "type Query { a: Int }", context=past)
 
 

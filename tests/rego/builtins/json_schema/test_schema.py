@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.json_schema.formats import FORMATS
-from doorward.rego.errors import BuiltinError, HaltError, LimitError
+from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value, make_set
 
@@ -242,7 +242,7 @@ def test_the_deadline_is_no_answer() -> None:
     past = Context(Environment(), deadline=time.monotonic() - 1)
     schema: Any = {"properties": {f"deadline{n}": {"type": "string"} for n in range(3000)}}
     for name, operands in (("json.verify_schema", [schema]), ("json.match_schema", [{}, schema])):
-        with pytest.raises(HaltError, match="caller cancelled"):
+        with pytest.raises(EvaluationAborted, match="caller cancelled"):
             asked(name, *operands, context=past)
 
 

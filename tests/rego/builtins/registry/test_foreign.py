@@ -17,7 +17,7 @@ from doorward.rego import (
     Context,
     Engine,
     EvalError,
-    HaltError,
+    EvaluationAborted,
     Query,
     Registry,
     parse_term,
@@ -106,7 +106,7 @@ def test_an_error_of_a_builtin_makes_its_expression_undefined() -> None:
 
 def test_a_halt_ends_the_evaluation_and_names_the_builtin() -> None:
     with pytest.raises(EvalError, match=r"eval_builtin_error: acme\.f: gone$"):
-        asked(raising(HaltError("gone"))).value(1)
+        asked(raising(EvaluationAborted("gone"))).value(1)
 
 
 def test_a_builtin_can_look_at_the_deadline() -> None:

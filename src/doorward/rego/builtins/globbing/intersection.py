@@ -133,8 +133,11 @@ def _in_order(ranges: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple(united)
 
 
-def intersect(one: str, other: str, look: Callable[[], None]) -> bool:
-    """Whether the two globs meet; BuiltinError for what is no glob. `look` is called on the way."""
+def intersect(one: str, other: str, check_deadline: Callable[[], None]) -> bool:
+    """Whether the two globs meet; BuiltinError for what is not a glob.
+
+    `check_deadline` is called on the way.
+    """
     if max(len(one), len(other)) > MAX_TEXT:
         raise LimitError("globs are too long")
     trimmed = _trim(_Tokenizer(one).tokens(), _Tokenizer(other).tokens())
@@ -145,7 +148,7 @@ def intersect(one: str, other: str, look: Callable[[], None]) -> bool:
     work = len(second) * _size(first) + len(first) * _size(second)
     if flags > MAX_FLAGS or flags * work > MAX_WORK:
         raise LimitError("globs are too long")
-    return _Meeting(first, second, look).plain(0, 0)
+    return _Meeting(first, second, check_deadline).plain(0, 0)
 
 
 def _size(tokens: list[_Token]) -> int:
@@ -177,9 +180,11 @@ def _trim(first: list[_Token], second: list[_Token]) -> tuple[list[_Token], list
 class _Meeting:
     """Positions in both globs from which they meet, each looked at once."""
 
-    def __init__(self, first: list[_Token], second: list[_Token], look: Callable[[], None]) -> None:
+    def __init__(
+        self, first: list[_Token], second: list[_Token], check_deadline: Callable[[], None]
+    ) -> None:
         self.sides = (first, second)
-        self.look = look
+        self.check_deadline = check_deadline
         self.known: dict[tuple[int, int], bool] = {}
 
     def plain(self, i: int, j: int) -> bool:
@@ -188,7 +193,7 @@ class _Meeting:
         begun = (i, j)
         if begun in self.known:
             return self.known[begun]
-        self.look()
+        self.check_deadline()
         answer: bool | None = None
         while answer is None and i < len(first) and j < len(second):
             if first[i].flag:

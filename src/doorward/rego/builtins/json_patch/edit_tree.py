@@ -104,7 +104,7 @@ class _Sizes:
 
     def __init__(self, context: Context) -> None:
         self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
-        self._looks = context.paced(repeat(None), 256)
+        self._checks = context.checked_iter(repeat(None), 256)
 
     def of(self, value: Value) -> tuple[int, int]:
         """How many items `value` holds, itself included, and how deep it nests."""
@@ -117,7 +117,7 @@ class _Sizes:
                 continue
             waiting.pop()
             if isinstance(container, _CONTAINERS):
-                next(self._looks)
+                next(self._checks)
                 # The value is kept beside its size, so that its identity stays its own.
                 self._known[id(container)] = container, self._sum(container)
         return self._size(value)

@@ -29,7 +29,7 @@ def read_json(value: Value) -> Value:
 def prepare_schema(context: Context, schema: Value) -> Schema:
     """The schema to match documents with; BuiltinError for what is not one."""
     text = marshal(read_json(schema))
-    with context.watching(len(text)):
+    with context.enforce_deadline(len(text)):
         return _kept_schema(text)
 
 

@@ -100,9 +100,14 @@ class Result:
 Rule: TypeAlias = "Callable[[Match, Any, Path, Result], None]"
 
 
-def findings(schema: Schema, value: Value, most: int, look: Callable[[], None]) -> list[Value]:
-    """The first `most` things that are wrong with `value`, as objects; `look` is called often."""
-    result = Match(most, look).result(schema, value, None)
+def findings(
+    schema: Schema, value: Value, most: int, check_deadline: Callable[[], None]
+) -> list[Value]:
+    """The first `most` things that are wrong with `value`, as objects.
+
+    `check_deadline` is called often.
+    """
+    result = Match(most, check_deadline).result(schema, value, None)
     found: list[Value] = []
     for kind, path, text in result.found[:most]:
         field = _field(path)
@@ -128,9 +133,9 @@ def _field(path: Path) -> str:
 class Match:
     """A document that is matched with a schema."""
 
-    def __init__(self, most: int, look: Callable[[], None]) -> None:
+    def __init__(self, most: int, check_deadline: Callable[[], None]) -> None:
         self.most = most
-        self.look = look
+        self.check_deadline = check_deadline
 
     def result(self, schema: Schema, value: Any, path: Path) -> Result:
         """What a schema finds, apart."""
@@ -144,7 +149,7 @@ class Match:
 
     def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
         """Add what a schema finds to `result`."""
-        self.look()
+        self.check_deadline()
         if schema.reference is not None:
             schema = _referred(schema)
         if schema.passes is not None:
@@ -388,7 +393,7 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
 def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
     seen: dict[str, int] = {}
     for place, item in enumerate(value):
-        match.look()
+        match.check_deadline()
         text = canonical(item)
         if text in seen:
             result.add("unique", path, f"array items[{seen[text]},{place}] must be unique")
@@ -433,7 +438,7 @@ def other_names(
 
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         for name in sorted(value):
-            match.look()
+            match.check_deadline()
             match.bound(result)
             fits = [schema for matches, schema in patterns if matches(name)]
             for schema in fits:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from doorward.rego.builtins.http_client.cache import ResponseCache
 from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.registry.resolver import resolve
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted
 
 if TYPE_CHECKING:
     from doorward.rego.errors import EvalError
@@ -98,17 +98,17 @@ class Context:
         self._now_ns = now_ns
 
     def check_deadline(self) -> None:
-        """For built-ins that may take long to call now and then: HaltError past the deadline."""
+        """For built-ins that may take long: EvaluationAborted past the deadline."""
         deadline = (self.origin or self).deadline
         if deadline is not None and time.monotonic() > deadline:
-            halt = HaltError("caller cancelled query execution")
+            halt = EvaluationAborted("caller cancelled query execution")
             halt.code = CANCEL_ERROR
             raise halt
 
     def charge(self, items: int) -> None:
         """For built-ins whose result holds more than can be seen of it: count `items` as made."""
 
-    def paced(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
+    def checked_iter(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
         """`items` as they are, with a look at the clock before each `every` of them."""
         left = 0
         for item in items:
@@ -119,7 +119,7 @@ class Context:
             yield item
 
     @contextmanager
-    def watching(self, size: int) -> Iterator[None]:
+    def enforce_deadline(self, size: int) -> Iterator[None]:
         """Stop other people's Python code at the deadline, where `size` says that it may be long.
 
         Python's profiler calls us at each call that the code makes, which doubles what it takes:

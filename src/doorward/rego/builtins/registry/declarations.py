@@ -19,7 +19,7 @@ from doorward.rego.builtins.registry.signature import (
     SetType,
     Type,
 )
-from doorward.rego.errors import INTERNAL_ERROR, HaltError
+from doorward.rego.errors import INTERNAL_ERROR, EvaluationAborted
 from doorward.rego.values import from_python, to_key
 
 __all__ = ["declared", "to_declaration"]
@@ -153,7 +153,7 @@ def _list(document: dict[str, Any], field: str) -> list[Any]:
 def _absent(name: str) -> Callable[..., NoReturn]:
     def absent(*_operands: object) -> NoReturn:
         """Declared by a capabilities file, and not there."""
-        halt = HaltError("unsupported built-in")
+        halt = EvaluationAborted("unsupported built-in")
         halt.code = INTERNAL_ERROR
         halt.hint = (
             f"only the capabilities file declares {name}: name its code with --builtins, "

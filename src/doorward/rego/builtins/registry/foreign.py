@@ -18,7 +18,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
-from doorward.rego.errors import CANCEL_ERROR, BuiltinError, HaltError
+from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted
 from doorward.rego.values import UNDEFINED, from_python
 
 __all__ = ["ForeignError", "foreign_code", "guarded", "is_foreign"]
@@ -64,12 +64,12 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
             return result if type(result) in _AS_THEY_ARE else to_value(result)
         except BuiltinError:
             raise
-        except HaltError as halt:
+        except EvaluationAborted as halt:
             if halt.code == CANCEL_ERROR:
                 raise
-            raise HaltError(f"{name}: {halt}") from halt
+            raise EvaluationAborted(f"{name}: {halt}") from halt
         except Exception as error:
-            ended = HaltError(f"{name}: the built-in raised {type(error).__name__}")
+            ended = EvaluationAborted(f"{name}: the built-in raised {type(error).__name__}")
             ended.hint = _said(error)
             raise ended from error
 

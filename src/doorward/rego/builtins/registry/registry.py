@@ -95,7 +95,7 @@ class Registry:
         deprecated: str | None = None,
         infix: str | None = None,
         checked: bool = True,
-        looks: bool = False,
+        checks_deadline: bool = False,
         prepare: Callable[..., Callable[[str], Any]] | None = None,
         refuse: Callable[..., object] | None = None,
     ) -> Callable[[Body], Body]:
@@ -107,8 +107,8 @@ class Registry:
         `prepare`: from all operands but the last, when they are constant, a function of the last
         one, a string; it raises BuiltinError where the call would.
         `checked=False`: the body takes operands of any kind (the `is_valid` family).
-        `looks`: the clock is looked at before each call, since one may take a while: rounds of a
-        loop that call it must not add up before the evaluation looks itself.
+        `checks_deadline`: the deadline is checked before each call, since one may take a while:
+        rounds of a loop must not add up before the evaluation checks it itself.
         `refuse`: what to do first with operands of which one is of the wrong kind, where OPA looks
         into some of them before: it raises OPA's error, if there is one.
         `variadic`: any number of operands more, of this type; such a built-in returns nothing.
@@ -128,20 +128,20 @@ class Registry:
             asked: Callable[..., Any] = body
             if is_foreign(body):
                 asked = guarded(name, body, relation=relation)
-            if looks:
-                asked = _looking(asked)
+            if checks_deadline:
+                asked = _checking_deadline(asked)
             self._builtins[name] = Builtin(
                 name=name,
                 signature=signature,
                 body=asked,
                 call=(
-                    _checked(asked, _Refusal(signature, refuse), context=context or looks)
+                    _checked(asked, _Refusal(signature, refuse), context=context or checks_deadline)
                     if checked
                     else asked
                 ),
                 category=body.__module__.rpartition(".")[2],
                 pure=pure,
-                context=context or looks,
+                context=context or checks_deadline,
                 relation=relation,
                 deprecated=deprecated,
                 infix=infix,
@@ -175,13 +175,13 @@ class Registry:
         return len(self._builtins)
 
 
-def _looking(body: Callable[..., Any]) -> Callable[..., Any]:
+def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(body)
-    def looking(context: Any, *operands: Value) -> Any:
+    def checking(context: Any, *operands: Value) -> Any:
         context.check_deadline()
         return body(*operands)
 
-    return looking
+    return checking
 
 
 def _check_parameters(name: str, body: Callable[..., Any], count: int, variadic: bool) -> None:

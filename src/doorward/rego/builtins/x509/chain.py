@@ -43,13 +43,13 @@ class Options:
 
 
 def verified_chain(
-    certificates: list[CertificateFields], options: Options, look: Callable[[], None]
+    certificates: list[CertificateFields], options: Options, check_deadline: Callable[[], None]
 ) -> list[int]:
     """Indices of a chain from the last certificate to the first, which is trusted.
 
-    `look` is called on the way.
+    `check_deadline` is called on the way.
     """
-    search = _Search(certificates, options, look)
+    search = _Search(certificates, options, check_deadline)
     leaf = len(certificates) - 1
     search.check(leaf, [])
     if options.name:
@@ -66,7 +66,7 @@ def verified_chain(
 class _Search:
     certificates: list[CertificateFields]
     options: Options
-    look: Callable[[], None]
+    check_deadline: Callable[[], None]
     signatures: int = 0
     loaded: dict[int, Any] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class _Search:
 
     def check(self, index: int, chain: list[int]) -> None:
         """That a certificate may stand behind `chain` (or be the leaf, if that is empty)."""
-        self.look()
+        self.check_deadline()
         certificate = self.certificates[index]
         if certificate.unhandled:
             raise Unverified("unhandled critical extension")
@@ -100,7 +100,7 @@ class _Search:
             return
         if certificate.has_constraints:
             for below in chain:
-                _check_constraints(certificate, self.certificates[below], self.look)
+                _check_constraints(certificate, self.certificates[below], self.check_deadline)
         if index != 0 and not (certificate.basic_constraints and certificate.is_ca):
             raise Unverified("certificate is not authorized to sign other certificates")
         limited = certificate.basic_constraints and certificate.max_path >= 0
@@ -176,7 +176,7 @@ def _matches(given: str, wanted: str) -> bool:
 
 
 def _check_constraints(
-    issuer: CertificateFields, below: CertificateFields, look: Callable[[], None]
+    issuer: CertificateFields, below: CertificateFields, check_deadline: Callable[[], None]
 ) -> None:
     kinds: list[tuple[Any, Any, Any, Callable[[Any, Any], bool]]] = [
         (below.names.dns, issuer.permitted.dns, issuer.excluded.dns, _in_domain),
@@ -186,7 +186,7 @@ def _check_constraints(
     ]
     for names, permitted, excluded, is_in in kinds:
         for name in names:
-            look()
+            check_deadline()
             if any(is_in(name, constraint) for constraint in excluded):
                 raise Unverified("a name is excluded by a constraint")
             if permitted and not any(is_in(name, constraint) for constraint in permitted):
