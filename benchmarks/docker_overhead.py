@@ -18,7 +18,7 @@ from pathlib import Path
 
 from examples.docker.private_daemon import PrivateDaemon, missing
 
-from doorward.docker.installer import Installation, install, uninstall
+from doorward.docker.install.installer import Installation, install, uninstall
 from doorward.docker.plugin import Response
 
 ROUNDS = 2000

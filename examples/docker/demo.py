@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from private_daemon import PATIENCE, PrivateDaemon, free_port, missing
 
-from doorward.docker.embedded import PACK
+from doorward.docker.decider.embedded import PACK
 
 EXAMPLE: Final = Path(__file__).resolve().parent
 NAME: Final = "doorward-demo"

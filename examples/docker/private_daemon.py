@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.certificates import issue_client, issue_server, make_authority
+from doorward.docker.install.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
 from doorward.docker.server import PluginServer, bind_unix
 

@@ -12,7 +12,7 @@ import pytest
 from examples.docker.private_daemon import Answer, PrivateDaemon
 from tests.docker.buildkit import Session
 
-from doorward.docker.embedded import PACK, EmbeddedPdp
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
 
 CONTEXT = {"Dockerfile": b"FROM img:1\nCOPY hello /hello\nRUN cat /hello\n", "hello": b"hello\n"}

@@ -16,14 +16,14 @@ from urllib.parse import quote
 import pytest
 
 from doorward.docker.audit import AuditLog
-from doorward.docker.embedded import EmbeddedPdp
-from doorward.docker.errors import RequestError
-from doorward.docker.inputs import InputOptions, to_input
+from doorward.docker.decider.embedded import EmbeddedPdp
 from doorward.docker.plugin import Plugin
-from doorward.docker.protected import daemon_paths, protected_paths
 from doorward.docker.replay import replay
-from doorward.docker.requests import AuthzRequest
-from doorward.docker.secrets import mask_address
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import InputOptions, to_input
+from doorward.docker.request.protected import daemon_paths, protected_paths
+from doorward.docker.request.secrets import mask_address
 
 PDP = EmbeddedPdp(watch=False)
 CREATE = "/v1.41/containers/create"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 
+from doorward.docker.decider.answer import Answer
 from doorward.docker.plugin import Plugin, Response
-from doorward.docker.remote import Answer
 from doorward.rego.values import Value
 
 

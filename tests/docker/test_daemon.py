@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from examples.docker.private_daemon import Answer, PrivateDaemon
 
-from doorward.docker.embedded import PACK, EmbeddedPdp
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin, PluginOptions
 
 DATA = {

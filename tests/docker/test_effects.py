@@ -24,12 +24,12 @@ from tests.docker.effects.schema import (
     parameters,
 )
 
-from doorward.docker.embedded import EmbeddedPdp
-from doorward.docker.errors import RequestError
-from doorward.docker.inputs import to_input
-from doorward.docker.requests import AuthzRequest
-from doorward.docker.routes import find_route
-from doorward.docker.schema import LOOSE, Array, Map, Struct, Type
+from doorward.docker.decider.embedded import EmbeddedPdp
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import to_input
+from doorward.docker.request.routes import find_route
+from doorward.docker.request.schema import LOOSE, Array, Map, Struct, Type
 
 STEPS = 60
 

@@ -13,9 +13,9 @@ import pytest
 from examples.docker.private_daemon import PrivateDaemon
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.installer import Installation, install, uninstall
-from doorward.docker.status import read_status
-from doorward.docker.units import Process
+from doorward.docker.install.installer import Installation, install, uninstall
+from doorward.docker.install.units import Process
+from doorward.docker.watch.status import read_status
 
 
 class Slow(BaseHTTPRequestHandler):

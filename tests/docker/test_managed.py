@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 
-from doorward.docker.embedded import PACK
+from doorward.docker.decider.embedded import PACK
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from doorward.docker.audit import AuditLog
-from doorward.docker.inputs import InputOptions
+from doorward.docker.decider.answer import Answer, PdpError
 from doorward.docker.plugin import PROBE_HEADER, Plugin, PluginOptions
-from doorward.docker.remote import Answer, PdpError
 from doorward.docker.reply import clean, to_verdict
+from doorward.docker.request.input import InputOptions
 from doorward.rego.values import UNDEFINED
 
 REQUEST = "/AuthZPlugin.AuthZReq"

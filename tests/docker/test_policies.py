@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.embedded import PACK, EmbeddedPdp
-from doorward.docker.errors import RequestError
-from doorward.docker.inputs import to_input
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
-from doorward.docker.requests import AuthzRequest
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import to_input
 from doorward.pdp.snapshot import read
 
 TESTS = [
@@ -32,7 +32,7 @@ def test_rego(file: str, name: str) -> None:
 
 
 def test_every_action_of_the_routes_is_known_to_a_role_or_kept_for_admins() -> None:
-    from doorward.docker.routes import ROUTES
+    from doorward.docker.request.routes import ROUTES
 
     roles = SNAPSHOT.document("policy/docker/roles/operator_actions").value()
     kept = {route.action for route in ROUTES} - set(roles)

@@ -19,7 +19,7 @@ import pytest
 from examples.docker.private_daemon import received
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.certificates import issue_client, issue_server, make_authority
+from doorward.docker.install.certificates import issue_client, issue_server, make_authority
 from doorward.docker.plugin import Response
 from doorward.docker.server import (
     BindError,

@@ -19,9 +19,9 @@ from examples.docker.private_daemon import PrivateDaemon, free_port
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command
-from doorward.docker.certificates import issue_client, issue_server, make_authority
-from doorward.docker.daemon import call_plugin
-from doorward.docker.units import decisions_unit, service_unit, socket_unit
+from doorward.docker.install.certificates import issue_client, issue_server, make_authority
+from doorward.docker.install.units import decisions_unit, service_unit, socket_unit
+from doorward.docker.unix_http import call_plugin
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `image.list`\n"
 SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]

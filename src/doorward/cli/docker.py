@@ -15,21 +15,21 @@ import click
 from click.core import ParameterSource
 
 from doorward.docker.audit import AuditLogError
-from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
-from doorward.docker.inputs import InputOptions
-from doorward.docker.notify import NOTIFY_FD
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.remote import RemotePdp, UrlError
 from doorward.docker.plugin import PluginOptions
-from doorward.docker.remote import RemotePdp, UrlError
 from doorward.docker.replay import ReplayError, replay
+from doorward.docker.request.input import InputOptions
 from doorward.docker.server import LISTEN_FD, BindError
 from doorward.docker.service import SIGNALS, Service, ServiceOptions, bind
-from doorward.docker.watchdog import Watchdog
+from doorward.docker.watch.notify import NOTIFY_FD
+from doorward.docker.watch.watchdog import Watchdog
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log import configure
 from doorward.rego import RegoError
 
 if TYPE_CHECKING:
-    from doorward.docker.installer import Installation
+    from doorward.docker.install.installer import Installation
 
 __all__ = ["command"]
 
@@ -155,7 +155,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _installation(given: dict[str, Any]) -> Installation:
-    from doorward.docker.installer import Installation
+    from doorward.docker.install.installer import Installation
 
     return Installation(
         name=given["name"],
@@ -199,8 +199,8 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 def install_(**given: Any) -> int:
     """Put the plugin into force, without a restart of the daemon."""
-    from doorward.docker.daemon import DaemonError
-    from doorward.docker.installer import install
+    from doorward.docker.install.daemon import DaemonError
+    from doorward.docker.install.installer import install
 
     if given["pdp"] and given["policy"]:
         raise click.UsageError("either --pdp or --policy decides")
@@ -216,8 +216,8 @@ def install_(**given: Any) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def uninstall_(**given: Any) -> int:
     """Take the plugin out of force, then end it."""
-    from doorward.docker.daemon import DaemonError
-    from doorward.docker.installer import uninstall
+    from doorward.docker.install.daemon import DaemonError
+    from doorward.docker.install.installer import uninstall
 
     try:
         uninstall(_installation(given), click.echo, dry_run=given["dry_run"])
@@ -230,8 +230,8 @@ def uninstall_(**given: Any) -> int:
 @click.argument("folder", type=click.Path(path_type=Path))
 def policies(folder: Path) -> int:
     """Copy the shipped policies to FOLDER; who may do what is in the data.json there."""
-    from doorward.docker.daemon import DaemonError
-    from doorward.docker.installer import copy_pack
+    from doorward.docker.install.daemon import DaemonError
+    from doorward.docker.install.installer import copy_pack
 
     if folder.exists():
         raise click.ClickException(f"{folder} exists already")
@@ -250,9 +250,9 @@ def status(**given: Any) -> int:
     The exit code is 0 where requests to the daemon reach the plugin; 1 where the daemon answers
     them without it, or does not run; 2 where everyone is locked out.
     """
-    from doorward.docker.daemon import Reach
-    from doorward.docker.doctor import REACHED, state_findings
-    from doorward.docker.status import read_status
+    from doorward.docker.install.daemon import Reach
+    from doorward.docker.install.doctor import REACHED, state_findings
+    from doorward.docker.watch.status import read_status
 
     installed = _installation(given)
     reach = installed.daemon.reach(installed.listens)
@@ -271,7 +271,7 @@ def status(**given: Any) -> int:
 @_where
 def doctor(**given: Any) -> int:
     """Look at every precondition and danger, and say what to do: 1 if something is wrong."""
-    from doorward.docker.doctor import diagnose
+    from doorward.docker.install.doctor import diagnose
 
     findings = list(diagnose(_installation(given)))
     for level, what, advice in findings:
@@ -323,7 +323,7 @@ _DAYS: Final = click.option("--days", default=365, type=click.IntRange(1, 3650),
 @_folder
 def ca(folder: Path) -> int:
     """Make an authority; its key signs for every user, so keep it off the daemon's machine."""
-    from doorward.docker.certificates import make_authority
+    from doorward.docker.install.certificates import make_authority
 
     return _certify(lambda: make_authority(folder), folder / "ca.pem")
 
@@ -334,7 +334,7 @@ def ca(folder: Path) -> int:
 @_DAYS
 def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
     """Certify a daemon for the names and addresses that clients call it by."""
-    from doorward.docker.certificates import issue_server
+    from doorward.docker.install.certificates import issue_server
 
     return _certify(lambda: issue_server(folder, hosts, days=days), folder / "server-cert.pem")
 
@@ -345,13 +345,13 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
     """Certify a user: whoever has the key is NAME to the daemon and to the policy."""
-    from doorward.docker.certificates import issue_client
+    from doorward.docker.install.certificates import issue_client
 
     return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")
 
 
 def _certify(make: Callable[[], None], made: Path) -> int:
-    from doorward.docker.certificates import CertificateError
+    from doorward.docker.install.certificates import CertificateError
 
     try:
         make()

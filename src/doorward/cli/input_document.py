@@ -100,10 +100,10 @@ def _serialized(content: bytes, api: str) -> bytes:
 
 def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
     """The inputs of an AuthZReq, a recording of calls or an audit log. LoadError if it is none."""
-    from doorward.docker.errors import RequestError
-    from doorward.docker.inputs import InputOptions, to_input
     from doorward.docker.replay import ReplayError, read_requests
-    from doorward.docker.requests import parse_request
+    from doorward.docker.request.call import parse_request
+    from doorward.docker.request.errors import RequestError
+    from doorward.docker.request.input import InputOptions, to_input
 
     options = InputOptions(mask_env=mask_env)
     try:

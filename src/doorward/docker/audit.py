@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from doorward.docker.reply import Verdict, clean
-from doorward.docker.secrets import mask_env
+from doorward.docker.request.secrets import mask_env
 from doorward.rego import to_json
 
 __all__ = ["AuditLog", "AuditLogError", "Entry"]

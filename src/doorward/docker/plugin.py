@@ -15,20 +15,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from doorward.docker.audit import AuditLog, Entry
-from doorward.docker.errors import RequestError
-from doorward.docker.facts import ContainerFacts
-from doorward.docker.inputs import Input, InputOptions, refused_input, resolve_path, to_input
-from doorward.docker.mounts import Resolve
-from doorward.docker.remote import Answer, PdpError
+from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
-from doorward.docker.requests import AuthzRequest, parse_request
+from doorward.docker.request.call import AuthzRequest, parse_request
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import Input, InputOptions, refused_input, resolve_path, to_input
+from doorward.docker.request.mounts import Resolve
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import new_decision_id
 
-__all__ = ["PROBE_HEADER", "Decider", "Plugin", "PluginOptions", "Response"]
+__all__ = ["PROBE_HEADER", "Plugin", "PluginOptions", "Response"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("docker-decision", "Decision failed: denied")
@@ -40,12 +40,6 @@ _ACTIVATION: Final = b'{"Implements":["authz"]}'
 _PING: Final = re.compile(r"(?:/v[0-9.]+)?/_ping")
 _MAX_PROBES: Final = 32
 _MAX_PROBE: Final = 64
-
-
-class Decider(Protocol):
-    """Who decides: `RemotePdp`, or the engine in this process (`embedded.EmbeddedPdp`)."""
-
-    def decide(self, input: Any, /) -> Answer: ...
 
 
 class Response(NamedTuple):

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from doorward.docker.errors import RequestError
-from doorward.docker.inputs import Input, InputOptions, to_input
-from doorward.docker.plugin import Decider
-from doorward.docker.remote import PdpError
+from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import Verdict, to_verdict
-from doorward.docker.requests import parse_request
+from doorward.docker.request.call import parse_request
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import Input, InputOptions, to_input
 from doorward.rego import from_json, to_json
 
 __all__ = ["ReplayError", "Replayed", "read_requests", "replay"]

@@ -18,13 +18,13 @@ from typing import Final
 
 from doorward import __version__
 from doorward.docker.audit import AuditLog
-from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
-from doorward.docker.facts import ContainerFacts
-from doorward.docker.inputs import resolve_path, resolver
-from doorward.docker.notify import NOTIFY_FD, READY, STOPPING, WATCHDOG, Notifier, watchdog_seconds
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.remote import DEADLINE, RemotePdp
+from doorward.docker.decider.trial import why_undecided
 from doorward.docker.plugin import Plugin, PluginOptions, Response
-from doorward.docker.protected import daemon_paths, protected_paths
-from doorward.docker.remote import DEADLINE, RemotePdp
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path, resolver
+from doorward.docker.request.protected import daemon_paths, protected_paths
 from doorward.docker.server import (
     LISTEN_FD,
     THREADS,
@@ -34,9 +34,15 @@ from doorward.docker.server import (
     inherited,
     tls_context,
 )
-from doorward.docker.status import CALL, TRIAL, PluginStatus, to_document
-from doorward.docker.trial import why_undecided
-from doorward.docker.units import INSTANCE
+from doorward.docker.watch.notify import (
+    NOTIFY_FD,
+    READY,
+    STOPPING,
+    WATCHDOG,
+    Notifier,
+    watchdog_seconds,
+)
+from doorward.docker.watch.status import CALL, INSTANCE, TRIAL, PluginStatus, to_document
 from doorward.edge import Edge, counts, repeat
 
 __all__ = ["SIGNALS", "Service", "ServiceOptions", "bind"]

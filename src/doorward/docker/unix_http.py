@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import struct
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["UnixConnection", "listener_pid"]
+__all__ = ["UnixConnection", "call_plugin", "listener_pid"]
 
+_MAX_ANSWER: Final = 1 << 20
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -36,3 +38,17 @@ def listener_pid(path: str) -> int | None:
             return None
     pid = int(_CREDENTIALS.unpack(raw)[0])
     return pid if pid > 0 else None
+
+
+def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0) -> Any:
+    """The JSON that the plugin at the socket `path` answers; None where it does not."""
+    connection = UnixConnection(path, timeout)
+    try:
+        connection.request("POST", call, body, {"Host": ""})
+        response = connection.getresponse()
+        content = response.read(_MAX_ANSWER)
+        return json.loads(content) if response.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

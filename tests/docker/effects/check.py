@@ -31,11 +31,11 @@ from tests.docker.effects.kinds import CEILINGS, KINDS, Kind, Outcome, Request
 from tests.docker.effects.spellings import SPELLINGS, Writer
 from tests.docker.effects.world import World
 
-from doorward.docker import remote
-from doorward.docker.embedded import PACK, EmbeddedPdp
-from doorward.docker.facts import ContainerFacts
-from doorward.docker.inputs import resolve_path
+from doorward.docker.decider import answer
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path
 
 __all__ = ["Check", "Violation"]
 
@@ -71,9 +71,9 @@ class Recorder:
     def __init__(self) -> None:
         self.inputs: list[dict[str, Any]] = []
 
-    def decide(self, input: dict[str, Any]) -> remote.Answer:
+    def decide(self, input: dict[str, Any]) -> answer.Answer:
         self.inputs.append(input)
-        return remote.Answer(True)
+        return answer.Answer(True)
 
 
 @dataclass

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.errors import RequestError
-from doorward.docker.inputs import InputOptions, to_input
 from doorward.docker.replay import Past, read_requests
-from doorward.docker.requests import AuthzRequest, parse_request
+from doorward.docker.request.call import AuthzRequest, parse_request
+from doorward.docker.request.errors import RequestError
+from doorward.docker.request.input import InputOptions, to_input
 
 CREATE = "/v1.41/containers/create"
 JSON = {"Content-Type": "application/json"}

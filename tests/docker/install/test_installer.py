@@ -21,13 +21,13 @@ from tests.docker.test_chain import Other, Says
 from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command
-from doorward.docker.daemon import ConfigFile, Daemon, DaemonError, call_plugin
-from doorward.docker.doctor import diagnose, is_in_force
-from doorward.docker.installer import Installation, _alone, install, uninstall
+from doorward.docker.install.daemon import ConfigFile, Daemon, DaemonError
+from doorward.docker.install.doctor import diagnose, is_in_force
+from doorward.docker.install.installer import Installation, _alone, install, uninstall
+from doorward.docker.install.units import Process, service_unit, socket_unit
 from doorward.docker.plugin import Plugin
 from doorward.docker.server import PluginServer, bind_unix
-from doorward.docker.units import Process, service_unit, socket_unit
-from doorward.docker.unix_http import listener_pid
+from doorward.docker.unix_http import call_plugin, listener_pid
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `container.delete`\n"
 
@@ -197,7 +197,7 @@ def test_configuration_that_cannot_be_written_takes_everything_back(
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as patched:
-        patched.setattr("doorward.docker.daemon.os.replace", fail)
+        patched.setattr("doorward.docker.install.daemon.os.replace", fail)
         refused(wanted, daemon, "operation not permitted; everything is as it was")
     assert not Path(wanted.listens).exists()
 
@@ -249,15 +249,15 @@ from doorward.cli.main import main
 main(sys.argv[2:])
 """
 STEPS = [
-    ("install", "doorward.docker.units.subprocess.Popen"),
-    ("install", "doorward.docker.installer._take_service"),
-    ("install", "doorward.docker.daemon.os.!replace"),
-    ("install", "doorward.docker.daemon.ConfigFile.write"),
-    ("install", "doorward.docker.daemon.Daemon.reload"),
-    ("uninstall", "doorward.docker.daemon.ConfigFile.write"),
-    ("uninstall", "doorward.docker.daemon.Daemon.reload"),
-    ("uninstall", "doorward.docker.units.Process.!stop"),
-    ("uninstall", "doorward.docker.units.os.kill"),
+    ("install", "doorward.docker.install.units.subprocess.Popen"),
+    ("install", "doorward.docker.install.installer._take_service"),
+    ("install", "doorward.docker.install.daemon.os.!replace"),
+    ("install", "doorward.docker.install.daemon.ConfigFile.write"),
+    ("install", "doorward.docker.install.daemon.Daemon.reload"),
+    ("uninstall", "doorward.docker.install.daemon.ConfigFile.write"),
+    ("uninstall", "doorward.docker.install.daemon.Daemon.reload"),
+    ("uninstall", "doorward.docker.install.units.Process.!stop"),
+    ("uninstall", "doorward.docker.install.units.os.kill"),
 ]
 
 
@@ -500,7 +500,7 @@ def test_plugin_that_decides_nothing_is_taken_back(
     daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process may see other files and servers than the installer does."""
-    monkeypatch.setattr("doorward.docker.installer._check_given", lambda _wanted: None)
+    monkeypatch.setattr("doorward.docker.install.installer._check_given", lambda _wanted: None)
     refused(replace(wanted, extra=("--decision", "other")), daemon, "is undefined")
     assert not Path(wanted.listens).exists()
     install(wanted, nothing)
@@ -534,7 +534,7 @@ def test_status_tells_in_force_from_open_and_locked_out(
     assert watchdog is not None
     plugin = int(Path(f"/proc/{watchdog}/task/{watchdog}/children").read_text())
     # Only a stopped plugin is waited for in vain.
-    monkeypatch.setattr("doorward.docker.daemon.PROBE_TIMEOUT", 5.0)
+    monkeypatch.setattr("doorward.docker.install.daemon.PROBE_TIMEOUT", 5.0)
     os.kill(watchdog, signal.SIGSTOP)
     os.kill(plugin, signal.SIGSTOP)
     try:
@@ -571,7 +571,7 @@ def test_dry_run_shows_the_steps_on_any_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr("doorward.docker.units.has_systemd", lambda: False)
+    monkeypatch.setattr("doorward.docker.install.units.has_systemd", lambda: False)
     where = ["--daemon-json", str(tmp_path / "daemon.json"), "--pidfile", str(tmp_path / "pid")]
     where += ["--docker-socket", str(tmp_path / "d.sock"), "--pack-folder", str(tmp_path / "pack")]
     result = CliRunner().invoke(command, ["install", "--dry-run", *where])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from doorward.docker.images import parse_image
-from doorward.docker.limits import build_resources, create_resources
-from doorward.docker.mounts import create_mounts, mount_list, volume_mounts
-from doorward.docker.networks import create_network, create_ports
-from doorward.docker.security import create_security, device_view
+from doorward.docker.request.images import parse_image
+from doorward.docker.request.limits import build_resources, create_resources
+from doorward.docker.request.mounts import create_mounts, mount_list, volume_mounts
+from doorward.docker.request.networks import create_network, create_ports
+from doorward.docker.request.security import create_security, device_view
 
 IMAGES = [
     ("busybox", "docker.io", "library/busybox", "latest", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from doorward.docker.schema import (
+from doorward.docker.request.schema import (
     INTEGER,
     LOOSE,
     STRING,

@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from doorward.docker.plugin import PROBE_HEADER
-from doorward.docker.unix_http import UnixConnection, listener_pid
+from doorward.docker.unix_http import UnixConnection, call_plugin, listener_pid
 
-__all__ = ["ConfigFile", "Daemon", "DaemonError", "Reach", "call_plugin"]
+__all__ = ["ConfigFile", "Daemon", "DaemonError", "Reach"]
 
 KEY: Final = "authorization-plugins"
 FLAG: Final = "--authorization-plugin"
 PROBE_TIMEOUT: Final = 20.0
 """Seconds for the daemon to answer a ping; a plugin that is stopped holds it up for ever."""
 _MAX_CONFIG: Final = 1 << 20
-_MAX_ANSWER: Final = 1 << 20
 
 
 class DaemonError(Exception):
@@ -242,17 +241,3 @@ class Daemon:
                 return True
             time.sleep(0.1)
         return False
-
-
-def call_plugin(path: str, call: str, body: bytes = b"", *, timeout: float = 5.0) -> Any:
-    """The JSON that the plugin at the socket `path` answers; None where it does not."""
-    connection = UnixConnection(path, timeout)
-    try:
-        connection.request("POST", call, body, {"Host": ""})
-        response = connection.getresponse()
-        content = response.read(_MAX_ANSWER)
-        return json.loads(content) if response.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.certificates import issue_server, make_authority
-from doorward.docker.remote import PdpError, RemotePdp, UrlError, check_url
+from doorward.docker.decider.answer import PdpError
+from doorward.docker.decider.remote import RemotePdp, UrlError, check_url
+from doorward.docker.install.certificates import issue_server, make_authority
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":true}'
 

@@ -24,7 +24,7 @@ _MAX_CONFIG: Final = 1 << 20
 def protected_paths(used: Iterable[str]) -> tuple[str, ...]:
     """`used` (`""` and `-` are skipped) and the plugin's own program, as given and with links
     followed."""
-    own = [sys.prefix, str(Path(__file__).parents[1]), sys.executable]
+    own = [sys.prefix, str(Path(__file__).parents[2]), sys.executable]
     paths: set[str] = set()
     for path in (*used, *own):
         if path and path != "-":

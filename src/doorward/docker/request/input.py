@@ -15,25 +15,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from doorward.docker import builds, limits, mounts, networks, secrets, security
-from doorward.docker.errors import (
+from doorward.docker.request import builds, limits, mounts, networks, secrets, security
+from doorward.docker.request.call import AuthzRequest, Target, parse_target
+from doorward.docker.request.errors import (
     AmbiguousRequestError,
     InvisibleBodyError,
     OldVersionError,
     RequestError,
 )
-from doorward.docker.facts import NO_CONTAINER
-from doorward.docker.images import (
+from doorward.docker.request.facts import NO_CONTAINER
+from doorward.docker.request.images import (
     NO_IMAGE,
     Image,
     parse_image,
     registry_of_address,
     registry_of_name,
 )
-from doorward.docker.mounts import Mount, Resolve
-from doorward.docker.requests import AuthzRequest, Target, parse_target
-from doorward.docker.routes import IMPORT, Route, find_route
-from doorward.docker.schema import canonical, parse_json
+from doorward.docker.request.mounts import Mount, Resolve
+from doorward.docker.request.routes import IMPORT, Route, find_route
+from doorward.docker.request.schema import canonical, parse_json
 
 __all__ = ["Input", "InputOptions", "refused_input", "resolve_path", "resolver", "to_input"]
 

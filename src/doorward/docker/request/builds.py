@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from doorward.docker.images import parse_image
-from doorward.docker.limits import ulimits_view
-from doorward.docker.schema import STRING, Array, Type, canonical, parse_json, struct
+from doorward.docker.request.images import parse_image
+from doorward.docker.request.limits import ulimits_view
+from doorward.docker.request.schema import STRING, Array, Type, canonical, parse_json, struct
 
 __all__ = ["NO_BUILD", "OF_THE_CLIENT", "build_ulimits", "build_view"]
 

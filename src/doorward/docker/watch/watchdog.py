@@ -22,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from doorward.docker.notify import NOTIFY_FD, READY, WATCHDOG
 from doorward.docker.server import BACKLOG, CLOSING, LISTEN_FD
+from doorward.docker.watch.notify import NOTIFY_FD, READY, WATCHDOG
 
 __all__ = ["SIGNALS", "Watchdog"]
 

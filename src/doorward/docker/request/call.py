@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.rego import from_json
 
 __all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from doorward.docker import units
-from doorward.docker.daemon import DaemonError
-from doorward.docker.inputs import resolver
+from doorward.docker.install import units
+from doorward.docker.install.daemon import DaemonError
+from doorward.docker.install.units import Systemd
 from doorward.docker.plugin import Response
+from doorward.docker.request.input import resolver
 from doorward.docker.server import PluginServer, bind_unix
-from doorward.docker.units import Systemd
+from doorward.docker.watch.status import INSTANCE
 
 # Writes down how it was called; fails for what the file `fails` names.
 SYSTEMCTL = """\
@@ -43,7 +44,7 @@ def answering(systemd: Systemd) -> Iterator[PluginServer]:
         if path != "/Doorward.Instance":
             return Response(200, b'{"Implements":["authz"]}')
         unit = (systemd.folder / "doorward-x.service").read_text()
-        instance = unit.partition(f"{units.INSTANCE}=")[2].partition("\n")[0]
+        instance = unit.partition(f"{INSTANCE}=")[2].partition("\n")[0]
         return Response(200, json.dumps({"Instance": instance}).encode())
 
     found = PluginServer(bind_unix(systemd.socket), answer, threads=2)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from doorward.docker.daemon import call_plugin
+from doorward.docker.unix_http import call_plugin
 
-__all__ = ["CALL", "TRIAL", "PluginStatus", "read_status", "to_document"]
+__all__ = ["CALL", "INSTANCE", "TRIAL", "PluginStatus", "read_status", "to_document"]
 
 CALL: Final = "/Doorward.Status"
+INSTANCE: Final = "DOORWARD_INSTANCE"
+"""The variable by which the installer gives the process its name."""
 TRIAL: Final = "/Doorward.Trial"
 """The call that puts usual requests to the decision point (`trial`)."""
 

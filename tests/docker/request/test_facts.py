@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from examples.docker.private_daemon import PrivateDaemon
 
-from doorward.docker.embedded import PACK, EmbeddedPdp
-from doorward.docker.facts import ContainerFacts
-from doorward.docker.inputs import resolve_path, to_input
+from doorward.docker.decider.embedded import PACK, EmbeddedPdp
 from doorward.docker.plugin import Plugin
-from doorward.docker.requests import AuthzRequest
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.facts import ContainerFacts
+from doorward.docker.request.input import resolve_path, to_input
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from doorward.rego import UNDEFINED, Undefined, Value, from_json, to_json
+from doorward.docker.decider.answer import Answer, PdpError
+from doorward.rego import UNDEFINED, Value, from_json, to_json
 
-__all__ = ["Answer", "PdpError", "RemotePdp", "UrlError", "check_url"]
+__all__ = ["RemotePdp", "UrlError", "check_url"]
 
 DEADLINE: Final = 3.0
 MAX_ANSWER: Final = 1 << 20
@@ -27,20 +28,8 @@ MAX_IDLE: Final = 64
 _STALE: Final = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
-class PdpError(Exception):
-    """The decision point gave no decision; the message says how, and nothing of its answer."""
-
-
 class UrlError(ValueError):
     """The address of a decision point is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was decided, and the id under which the decision point logged it."""
-
-    result: Value | Undefined
-    decision_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from doorward.docker.daemon import DaemonError, call_plugin
-from doorward.docker.unix_http import listener_pid
+from doorward.docker.install.daemon import DaemonError
+from doorward.docker.unix_http import call_plugin, listener_pid
+from doorward.docker.watch.status import INSTANCE
 
 __all__ = [
-    "INSTANCE",
     "Process",
     "Supervisor",
     "Systemd",
@@ -39,8 +39,6 @@ _START: Final = 300.0
 _END: Final = 300.0
 """Seconds after which a process is taken to hang that begins or ends, on a busy machine. One that
 ends instead of beginning is noticed at once."""
-INSTANCE: Final = "DOORWARD_INSTANCE"
-"""The variable by which the installer gives the process its name."""
 _START_CODE: Final = "from doorward.cli.main import main; main()"
 UNITS: Final = Path("/etc/systemd/system")
 

@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from doorward.docker.images import parse_image
-from doorward.docker.limits import after_update, create_resources
-from doorward.docker.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
-from doorward.docker.requests import AuthzRequest
-from doorward.docker.security import cgroup_view, create_security, device_view
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.images import parse_image
+from doorward.docker.request.limits import after_update, create_resources
+from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
+from doorward.docker.request.security import cgroup_view, create_security, device_view
 from doorward.docker.unix_http import UnixConnection
 from doorward.rego import from_json
 

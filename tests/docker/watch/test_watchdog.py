@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.docker.daemon import call_plugin
-from doorward.docker.notify import NOTIFY_FD, WATCHDOG, Notifier, watchdog_seconds
-from doorward.docker.unix_http import listener_pid
+from doorward.docker.unix_http import call_plugin, listener_pid
+from doorward.docker.watch.notify import NOTIFY_FD, WATCHDOG, Notifier, watchdog_seconds
 
 SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
 ACTIVE = {"Implements": ["authz"]}
@@ -234,8 +233,8 @@ def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path
 SILENT = """
 import os, signal, socket, sys, time
 
-from doorward.docker.notify import READY, Notifier
-from doorward.docker.watchdog import SIGNALS, Watchdog
+from doorward.docker.watch.notify import READY, Notifier
+from doorward.docker.watch.watchdog import SIGNALS, Watchdog
 
 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 listener = socket.socket(socket.AF_UNIX)

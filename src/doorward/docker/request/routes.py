@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from doorward.docker import bodies
-from doorward.docker.schema import Type
+from doorward.docker.request import bodies
+from doorward.docker.request.schema import Type
 
 __all__ = ["IMPORT", "ROUTES", "UNKNOWN", "Kind", "Route", "find_route"]
 

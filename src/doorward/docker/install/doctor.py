@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from doorward.docker.daemon import DaemonError, Reach, call_plugin
-from doorward.docker.installer import Installation
-from doorward.docker.remote import RemotePdp, UrlError
-from doorward.docker.status import TRIAL, PluginStatus, read_status
-from doorward.docker.trial import why_undecided
-from doorward.docker.units import has_systemd
+from doorward.docker.decider.remote import RemotePdp, UrlError
+from doorward.docker.decider.trial import why_undecided
+from doorward.docker.install.daemon import DaemonError, Reach
+from doorward.docker.install.installer import Installation
+from doorward.docker.install.units import has_systemd
+from doorward.docker.unix_http import call_plugin
+from doorward.docker.watch.status import TRIAL, PluginStatus, read_status
 
 __all__ = ["REACHED", "Finding", "Level", "diagnose", "is_in_force", "state_findings"]
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.remote import DEADLINE, Answer, PdpError
+from doorward.docker.decider.answer import Answer, PdpError
+from doorward.docker.decider.remote import DEADLINE
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
@@ -21,7 +22,7 @@ __all__ = ["DECISION", "PACK", "EmbeddedPdp"]
 
 DECISION: Final = "policy/docker/authz"
 """The document that decides, as in the decision URL's path."""
-PACK: Final = Path(__file__).parent / "policies"
+PACK: Final = Path(__file__).parents[1] / "policies"
 """The policies that are shipped."""
 _IGNORED: Final = ("*_test.rego",)
 

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from doorward.docker.daemon import KEY, ConfigFile, Daemon, DaemonError, call_plugin
-from doorward.docker.embedded import DECISION, PACK, EmbeddedPdp
-from doorward.docker.remote import DEADLINE, RemotePdp, UrlError
-from doorward.docker.status import TRIAL
-from doorward.docker.trial import why_undecided
-from doorward.docker.units import Process, Supervisor, Systemd, has_systemd
+from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
+from doorward.docker.decider.remote import DEADLINE, RemotePdp, UrlError
+from doorward.docker.decider.trial import why_undecided
+from doorward.docker.install.daemon import KEY, ConfigFile, Daemon, DaemonError
+from doorward.docker.install.units import Process, Supervisor, Systemd, has_systemd
+from doorward.docker.unix_http import call_plugin
+from doorward.docker.watch.status import TRIAL
 from doorward.pdp.loader import LoadError
 from doorward.rego import RegoError
 

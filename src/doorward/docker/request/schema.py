@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from doorward.docker.errors import AmbiguousRequestError, MalformedRequestError
+from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
 from doorward.rego import Value, from_json
 
 __all__ = [

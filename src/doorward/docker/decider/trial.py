@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from doorward.docker.inputs import InputOptions, to_input
-from doorward.docker.plugin import Decider
-from doorward.docker.remote import PdpError
+from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import to_verdict
-from doorward.docker.requests import AuthzRequest
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.input import InputOptions, to_input
 
 __all__ = ["why_undecided"]
 

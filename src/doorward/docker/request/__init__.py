@@ -1,0 +1,10 @@
+"""The bytes of the daemon's call become the canonical input: one reading of a request.
+
+`call` reads the bytes, `routes` finds the action, `schema` the fields of the body, `bodies` and the
+views (`mounts`, `security`, `networks`, …) what they mean, `facts` what only the daemon knows, and
+`input` puts the document together. Nothing here decides.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []
