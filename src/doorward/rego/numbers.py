@@ -5,27 +5,46 @@ right). Everything else is a `Number`, which keeps the text it was written with 
 computed with. Results that are not integers are rounded to a binary mantissa of 64 bits, half to
 even, and printed with the fewest digits that read back to the same value: OPA's `big.Float`.
 
+Arithmetic works on the *binary form* of a number: the integers `(m, e)` of `m * 2**e`, with `e` 0
+for an integer of any size, else `e` below 0 and `m` odd, of at most 64 bits. Where a text that is
+not an integer rounds to one, `m` is even and `e` -1: it is computed with as what is not an integer.
+The text of a computed number is made when it is printed.
+
 What a number *means* lives here; how it compares with other values lives in `values`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
+from math import ldexp
 from typing import Final, TypeAlias
 
 __all__ = [
+    "CLASSES",
+    "MANTISSA_BITS",
     "MAX_DIGITS",
     "AnyNumber",
+    "Binary",
     "Number",
+    "add",
+    "binary",
+    "compare_numbers",
+    "divide",
     "exact",
+    "from_binary",
     "from_fraction",
+    "is_integer",
+    "multiply",
     "number_text",
     "parse_lean",
     "parse_literal",
     "parse_number",
-    "round_mantissa",
+    "quotient",
+    "rounded",
+    "whole_part",
 ]
 
 MAX_DIGITS: Final = 4096
@@ -34,19 +53,22 @@ MAX_DIGITS: Final = 4096
 MANTISSA_BITS: Final = 64
 _SHAPE: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
 
+Binary: TypeAlias = tuple[int, int]
+"""`(m, e)` stands for `m * 2**e`."""
+
 
 class Number(float):
     """A number that is not a plain integer text: `1.5`, `1.0`, `1e3`, `-0`.
 
     A `float` to Python's libraries (nearest value, `json.dumps` works), its own text to Rego.
-    Equality and hash are by exact value, so that `Number("1.0") == 1`.
+    Equality, order and hash are by exact value, so that `Number("1.0") == 1`.
     """
 
-    # One slot, since data may hold millions: the text, nothing if it is that of the float, and once
-    # it was computed with the exact value, beside the text where that is not the float's.
+    # One slot, since data may hold millions: the text, or None if it is that of the float; once it
+    # was computed with `(m, e, text)`, where the text of a result is None until it is printed.
     __slots__ = ("_known",)
 
-    _known: str | int | Fraction | tuple[str, int | Fraction] | None
+    _known: str | tuple[int, int, str | None] | None
 
     def __new__(cls, text: str) -> Number:
         self = float.__new__(cls, text)
@@ -55,35 +77,79 @@ class Number(float):
 
     @property
     def text(self) -> str:
-        """The text that it was written with."""
+        """The text that it was written with; of a result, its fewest digits."""
         known = self._known
         if type(known) is str:
             return known
-        return known[0] if type(known) is tuple else float.__repr__(self)
+        if type(known) is not tuple:
+            return _repr(self)
+        mantissa, exponent, text = known
+        if text is None:
+            text = _shortest(mantissa, exponent)
+            self._known = mantissa, exponent, text
+        return text
+
+    @property
+    def binary(self) -> Binary:
+        """The binary form of the value computed with."""
+        known = self._known
+        if isinstance(known, tuple):
+            return known[:2]
+        text = _repr(self) if known is None else known
+        mantissa, exponent = _read(text)
+        self._known = mantissa, exponent, text
+        return mantissa, exponent
 
     @property
     def exact(self) -> int | Fraction:
         """The value computed with: an `int` where integral, else rounded to the mantissa."""
-        known = self._known
-        if isinstance(known, tuple):
-            return known[1]
-        if isinstance(known, str):
-            value = _read(known)
-            self._known = known, value
-        elif known is None:
-            self._known = value = _read(float.__repr__(self))
-        else:
-            return known
-        return value
+        mantissa, exponent = self.binary
+        return Fraction(mantissa, 1 << -exponent) if exponent else mantissa
 
     def __eq__(self, other: object) -> bool:
-        return self.exact == (other.exact if type(other) is Number else other)
+        kind = type(other)
+        if kind is Number or kind is int:
+            return compare_numbers(self, other) == 0  # type: ignore[arg-type] # of these by now
+        if kind is float:
+            return math.isfinite(other) and compare_numbers(self, other) == 0  # type: ignore[arg-type]
+        return self.exact == other
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    def __lt__(self, other: float) -> bool:
+        return (
+            compare_numbers(self, other) < 0
+            if type(other) in CLASSES
+            else float.__lt__(self, other)
+        )
+
+    def __le__(self, other: float) -> bool:
+        return (
+            compare_numbers(self, other) <= 0
+            if type(other) in CLASSES
+            else float.__le__(self, other)
+        )
+
+    def __gt__(self, other: float) -> bool:
+        return (
+            compare_numbers(self, other) > 0
+            if type(other) in CLASSES
+            else float.__gt__(self, other)
+        )
+
+    def __ge__(self, other: float) -> bool:
+        return (
+            compare_numbers(self, other) >= 0
+            if type(other) in CLASSES
+            else float.__ge__(self, other)
+        )
+
     def __hash__(self) -> int:
-        return hash(self.exact)
+        mantissa, exponent = self.binary
+        if mantissa & 1 or not exponent:
+            return hash(ldexp(mantissa, exponent) if exponent else mantissa)
+        return hash(mantissa >> 1)
 
     def __repr__(self) -> str:
         return self.text
@@ -94,8 +160,19 @@ class Number(float):
     __str__ = __repr__
 
 
+CLASSES: Final = frozenset({int, float, Number})
+"""The classes of Rego's numbers: a boolean is none."""
+
 AnyNumber: TypeAlias = int | float
 """`int` (never `bool`), `Number`, or a plain `float` that came in with Python data."""
+
+
+def compare_numbers(a: float, b: float) -> int:
+    """Below, at or above 0 as `a` is below, at or above `b`."""
+    (m, e), (n, f) = binary(a), binary(b)
+    if (m < 0) != (n < 0) or e == f:
+        return m - n
+    return (m << e - f) - n if e > f else m - (n << f - e)
 
 
 def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
@@ -122,7 +199,7 @@ def parse_number(text: str, max_exponent: int = MAX_DIGITS) -> int | Number:
 
 def _zero(text: str) -> Number:
     number = Number(text)
-    number._known = text, 0  # whatever the exponent: 10 to its power is never computed
+    number._known = 0, 0, text  # whatever the exponent: 10 to its power is never computed
     return number
 
 
@@ -130,8 +207,8 @@ def parse_literal(text: str) -> int | Number:
     """`parse_number` for a policy's own text, which may be as large as OPA lets it be."""
     number = parse_number(text, _LITERAL_BITS // 3)
     if type(number) is Number and ("e" in text or "E" in text):
-        value = Fraction(number.exact)
-        size = value.numerator.bit_length() - value.denominator.bit_length()
+        mantissa, exponent = number.binary
+        size = mantissa.bit_length() + exponent - 1
         if abs(size) > _LITERAL_BITS:
             raise ValueError("number is out of range")
     return number
@@ -162,26 +239,53 @@ def exact(number: AnyNumber) -> int | Fraction:
     """The exact value to compute with; ValueError for a float that is not finite."""
     if type(number) is int:
         return number
+    mantissa, exponent = binary(number)
+    return Fraction(mantissa, 1 << -exponent) if exponent else mantissa
+
+
+def binary(number: AnyNumber) -> Binary:
+    """The binary form of the value computed with; ValueError for a float that is not finite."""
+    if type(number) is int:
+        return number, 0
     if type(number) is Number:
-        return number.exact
-    if number != number or number in (float("inf"), float("-inf")):
+        known = number._known
+        return (known[0], known[1]) if type(known) is tuple else number.binary
+    if not math.isfinite(number):
         raise ValueError("number is not finite")
-    return _read(repr(number))
+    return _read(_repr(number))
 
 
 def from_fraction(value: int | Fraction) -> int | Number:
     """The number for a computed value: an `int` as it is; a `Fraction` rounded, shortest text."""
     if type(value) is int:
         return value
-    rounded = round_mantissa(Fraction(value))
-    if rounded.denominator == 1:
-        whole = rounded.numerator
-        small = whole.bit_length() <= MANTISSA_BITS
-        return whole if small else int(Fraction(_shortest(rounded)))
-    text = _shortest(rounded)
-    number = Number(text)
-    number._known = text, rounded
+    return from_binary(*quotient(value.numerator, value.denominator))
+
+
+def from_binary(mantissa: int, exponent: int) -> int | Number:
+    """The number for a result in binary form.
+
+    An integer that the mantissa cannot hold has the digits that OPA prints of it.
+    """
+    if exponent >= 0:
+        if mantissa.bit_length() + exponent <= MANTISSA_BITS:
+            return mantissa << exponent
+        return _whole(_shortest(*rounded(mantissa, exponent)))
+    size = mantissa.bit_length()
+    # The float is the one nearest to the text. That is also nearest to the mantissa, but where the
+    # mantissa lies between two floats, or the float has fewer bits than others.
+    if size == 54 or size + exponent < -1000:
+        text = _shortest(mantissa, exponent)
+        number = _new(Number, text)
+        number._known = mantissa, exponent, text
+    else:
+        number = _new(Number, ldexp(mantissa, exponent))
+        number._known = mantissa, exponent, None
     return number
+
+
+def _whole(text: str) -> int:
+    return int(Fraction(text))
 
 
 def number_text(number: AnyNumber) -> str:
@@ -190,65 +294,144 @@ def number_text(number: AnyNumber) -> str:
         return str(number)
     if type(number) is Number:
         return number.text
-    value = exact(number)
+    exponent = binary(number)[1]
     # A float's digits are fewer than what 64 bits tell apart, so they are the shortest here too.
-    return repr(number) if type(value) is int else _laid_out(repr(number))
+    return _laid_out(_repr(number)) if exponent else _repr(number)
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> int | Fraction:
-    value = Fraction(text)
-    if value.denominator == 1:
-        return value.numerator
-    return round_mantissa(value)
+def _read(text: str) -> Binary:
+    """The binary form of a number text: integers exact, all else rounded to the mantissa."""
+    digits, _, power = text.lower().partition("e")
+    whole, _, rest = digits.partition(".")
+    scaled = int(whole + rest)
+    scale = int(power or 0) - len(rest)
+    if scale >= 0 or not scaled:
+        return scaled * 10 ** max(scale, 0), 0
+    power_of_ten = 10**-scale
+    value, remainder = divmod(scaled, power_of_ten)
+    if not remainder:
+        return value, 0
+    mantissa, exponent = quotient(scaled, power_of_ten)
+    return (mantissa, exponent) if exponent < 0 else (mantissa << exponent + 1, -1)
 
 
-def round_mantissa(value: Fraction) -> Fraction:
-    """`value` rounded to 64 bits of mantissa, half to even."""
-    n, d = abs(value.numerator), value.denominator
-    if n == 0:
-        return Fraction(0)
-    shift = MANTISSA_BITS - (n.bit_length() - d.bit_length())
-    mantissa = _divide(n, d, shift)
-    if mantissa.bit_length() > MANTISSA_BITS:
-        shift -= 1
-        mantissa = _divide(n, d, shift)
-    if value < 0:
-        mantissa = -mantissa
-    return Fraction(mantissa << -shift) if shift <= 0 else Fraction(mantissa, 1 << shift)
+# Arithmetic on binary forms. Results are rounded to the mantissa, integers too; where the value is
+# an integer the exponent is at least 0, and `from_binary` makes the integer of it.
 
 
-def _divide(n: int, d: int, shift: int) -> int:
-    """n * 2**shift / d, rounded half to even."""
+def add(a: Binary, b: Binary) -> Binary:
+    """The sum, rounded."""
+    (m, e), (n, f) = a, b
+    if e > f:
+        return rounded((m << e - f) + n, f)
+    return rounded(m + (n << f - e), e)
+
+
+def multiply(a: Binary, b: Binary) -> Binary:
+    """The product, rounded."""
+    return rounded(a[0] * b[0], a[1] + b[1])
+
+
+def divide(a: Binary, b: Binary) -> Binary:
+    """The quotient of two forms, rounded; `b` is not zero."""
+    mantissa, exponent = quotient(a[0], b[0])
+    return rounded(mantissa, exponent + a[1] - b[1])
+
+
+def rounded(mantissa: int, exponent: int) -> Binary:
+    """`mantissa * 2**exponent` rounded to 64 bits of mantissa, half to even; the mantissa odd."""
+    if not mantissa:
+        return 0, 0
+    excess = mantissa.bit_length() - MANTISSA_BITS
+    if excess > 0:
+        rest = mantissa & (1 << excess) - 1
+        half = 1 << excess - 1
+        mantissa >>= excess
+        exponent += excess
+        if rest > half or (rest == half and mantissa & 1):
+            mantissa += 1
+    if mantissa & 1:
+        return mantissa, exponent
+    zeros = (mantissa & -mantissa).bit_length() - 1
+    return mantissa >> zeros, exponent + zeros
+
+
+def quotient(n: int, d: int) -> Binary:
+    """n / d rounded; `d` is not zero."""
+    # Two bits more than the mantissa has, and one for all that follow, say how to round.
+    shift = MANTISSA_BITS + 2 - n.bit_length() + d.bit_length()
     if shift >= 0:
-        n <<= shift
+        whole, rest = divmod(n << shift, d)
     else:
-        d <<= -shift
-    quotient, rest = divmod(n, d)
-    if rest * 2 > d or (rest * 2 == d and quotient & 1):
-        quotient += 1
-    return quotient
+        whole, rest = divmod(n, d << -shift)
+    return rounded(whole << 1 | (rest != 0), -shift - 1)
 
 
-def _shortest(value: Fraction) -> str:
-    """Fewest digits that round back to `value`, laid out as Go's `Text('g', -1)`."""
-    magnitude = abs(value)
-    # exponent10 such that 10**exponent10 <= magnitude < 10**(exponent10 + 1)
-    exponent10 = len(str(magnitude.numerator)) - len(str(magnitude.denominator))
-    if magnitude < Fraction(10) ** exponent10:
+def is_integer(mantissa: int, exponent: int) -> bool:
+    """Whether the form, of a number or a result, stands for an integer."""
+    return exponent >= 0 or not mantissa & 1
+
+
+def whole_part(mantissa: int, exponent: int) -> int:
+    """The integer part of a form: what stands behind the point is cut off."""
+    if exponent >= 0:
+        return mantissa << exponent
+    whole = abs(mantissa) >> -exponent
+    return -whole if mantissa < 0 else whole
+
+
+def _shortest(mantissa: int, exponent: int) -> str:
+    """Fewest digits that round back to the value, laid out as Go's `Text('g', -1)`.
+
+    The form is one of `rounded`, not zero.
+    """
+    magnitude = abs(mantissa)
+    n, d = (magnitude << exponent, 1) if exponent >= 0 else (magnitude, 1 << -exponent)
+    # exponent10 such that 10**exponent10 <= n / d < 10**(exponent10 + 1)
+    exponent10 = (n.bit_length() - d.bit_length()) * 30103 // 100_000
+    while n < d * 10**exponent10 if exponent10 >= 0 else n * 10**-exponent10 < d:
         exponent10 -= 1
-    count = 0
-    while True:  # 21 digits tell apart what 64 bits do
-        count += 1
-        scale = count - 1 - exponent10
-        scaled = magnitude * 10**scale if scale >= 0 else magnitude / 10**-scale
-        mantissa = _divide(scaled.numerator, scaled.denominator, 0)
-        back = Fraction(mantissa, 10**scale) if scale >= 0 else Fraction(mantissa * 10**-scale)
-        if round_mantissa(back) == magnitude:
+    while n >= d * 10 ** (exponent10 + 1) if exponent10 >= -1 else n * 10 ** (-exponent10 - 1) >= d:
+        exponent10 += 1
+    form = magnitude, exponent
+    # 21 digits tell apart what 64 bits do. What fewer digits do more do as well, but for a power of
+    # two, where values lie closer together below than above.
+    low, high = 1, 21
+    while low < high and magnitude != 1:
+        middle = (low + high) // 2
+        if _reads_back(_digits(n, d, middle - 1 - exponent10), middle - 1 - exponent10, form):
+            high = middle
+        else:
+            low = middle + 1
+    while True:
+        scale = low - 1 - exponent10
+        digits = _digits(n, d, scale)
+        if _reads_back(digits, scale, form):
             break
-    digits = str(mantissa)
-    sign = "-" if value < 0 else ""
-    return sign + _layout(digits.rstrip("0") or "0", exponent10 + len(digits) - count)
+        low += 1
+    text = str(digits)
+    sign = "-" if mantissa < 0 else ""
+    return sign + _layout(text.rstrip("0"), exponent10 + len(text) - low)
+
+
+def _digits(n: int, d: int, scale: int) -> int:
+    """n / d * 10**scale, rounded half to even to an integer."""
+    if scale >= 0:
+        n *= 10**scale
+    else:
+        d *= 10**-scale
+    digits, rest = divmod(n, d)
+    if rest * 2 > d or (rest * 2 == d and digits & 1):
+        digits += 1
+    return digits
+
+
+def _reads_back(digits: int, scale: int, form: Binary) -> bool:
+    """Whether digits / 10**scale rounds to the value of the form."""
+    if scale >= 0:
+        return quotient(digits, 10**scale) == form
+    return rounded(digits * 10**-scale, 0) == form
 
 
 def _laid_out(text: str) -> str:

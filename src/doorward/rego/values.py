@@ -19,13 +19,21 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from fractions import Fraction
 from functools import cmp_to_key
+from itertools import chain
 from typing import Any, Final, TypeAlias, Union
 
 from doorward.rego.clock import count_step
 from doorward.rego.errors import InputError
-from doorward.rego.numbers import MAX_DIGITS, AnyNumber, Number, exact, number_text
+from doorward.rego.numbers import (
+    CLASSES,
+    MAX_DIGITS,
+    AnyNumber,
+    Number,
+    binary,
+    compare_numbers,
+    number_text,
+)
 
 __all__ = [
     "KINDS",
@@ -41,6 +49,7 @@ __all__ = [
     "equal",
     "from_key",
     "from_python",
+    "in_order",
     "iterate",
     "kind_name",
     "make_object",
@@ -114,8 +123,10 @@ def to_key(value: Value) -> Key:
         return _TRUE
     if value is False:
         return _FALSE
-    if value is None or isinstance(value, (int, float)):
+    if value is None or isinstance(value, int):
         return value
+    if isinstance(value, float):
+        return value if type(value) is Number else Number(repr(value))
     return Boxed(value)
 
 
@@ -124,29 +135,30 @@ def from_key(key: Key) -> Value:
     return key.value if type(key) is Boxed else key  # type: ignore[return-value]
 
 
-def _hash(value: Value) -> int:
-    if isinstance(value, list):
-        parts = [v if type(v) in _OWN_HASH else _hash_part(v) for v in value]
-        return hash(("array", tuple(parts)))
-    if isinstance(value, dict):
-        pairs = [(k, v if type(v) in _OWN_HASH else _hash_part(v)) for k, v in value.items()]
-        return hash(("object", frozenset(pairs)))
-    return hash(("set", value))
+def _hash(value: Any) -> int:
+    # Equal values have equal hashes: a boolean may have that of a number.
+    kind = type(value)
+    if kind is dict:
+        if _OWN_HASH.issuperset(map(type, value.values())):
+            return hash(frozenset(value.items()))
+        count_step()
+        return hash(frozenset(zip(value, [_hash_part(v) for v in value.values()], strict=True)))
+    if kind is list:
+        if _OWN_HASH.issuperset(map(type, value)):
+            return hash(tuple(value))
+        count_step()
+        return hash(tuple([_hash_part(v) for v in value]))
+    return hash(value)
 
 
-_OWN_HASH: Final = frozenset({str, int, type(None)})
+_OWN_HASH: Final = frozenset({str, int, bool, type(None), Number})
 
 
 def _hash_part(value: Value) -> Hashable:
     """What stands for `value` in the hash of what it is a part of."""
-    if value is True:
-        return _TRUE
-    if value is False:
-        return _FALSE
-    if isinstance(value, float):
-        return value
-    count_step()
-    return _hash(value)
+    if type(value) in _OWN_HASH:
+        return value  # type: ignore[return-value] # hashable by now
+    return Number(repr(value)) if type(value) is float else _hash(value)
 
 
 def make_set(items: Iterable[Value]) -> frozenset[Key]:
@@ -243,7 +255,9 @@ def _compare_plain(a: Any, b: Any) -> int:
 
 
 def _compare_numbers(a: AnyNumber, b: AnyNumber) -> int:
-    return _compare_plain(exact(a), exact(b))
+    if type(a) is int and type(b) is int:
+        return _compare_plain(a, b)
+    return _compare_plain(compare_numbers(a, b), 0)
 
 
 def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
@@ -257,7 +271,9 @@ def _compare_arrays(a: Sequence[Value], b: Sequence[Value]) -> int:
 
 def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
     count_step()
-    for k, m in zip(sorted_keys(a), sorted_keys(b), strict=False):
+    keys = sorted_keys(a)
+    others = keys if len(a) == len(b) and a.keys() == b.keys() else sorted_keys(b)
+    for k, m in zip(keys, others, strict=False):
         order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
         if order:
             return order
@@ -277,55 +293,166 @@ _COMPARE: Final[tuple[Callable[[Any, Any], int], ...]] = (
     _compare_objects,
     _compare_sets,
 )
+
+# Sorting. Python compares integers, strings and tuples of them many times faster than `compare`
+# does. So each value gets a key that Python can compare as far as it goes; where values are objects
+# with the same keys, or arrays of strings or of integers, a key is made of all of them at once.
+
 _ORDER: Final = cmp_to_key(compare)
-_AHEAD: Final = 16
-"""How much of a collection is put into its key; the rest is compared where this is equal."""
+_AHEAD: Final = 16, 8, 4
+"""How many parts of a collection are put into its key, by depth. What is deeper, and what comes
+after them, is compared by `compare` where all before it is equal."""
 
 
-def order_key(value: Value, order: Callable[[Value], Any] = _ORDER) -> Any:
+def order_key(value: Value, order: Callable[[Value], Any] = _ORDER, depth: int = 0) -> Any:
     """A key for sorting by Rego's order, compared by Python itself as far as that goes.
 
     `order` makes the key of what is compared by `compare`.
     """
-    if isinstance(value, list):
-        ahead = value[:_AHEAD]
-    elif isinstance(value, dict):
-        keys = sorted_keys(value)[: _AHEAD // 2]
-        ahead = [part for key in keys for part in (from_key(key), value[key])]
-    elif isinstance(value, frozenset):
-        ahead = sorted_values(value)[:_AHEAD]
-    else:
-        return _item_key(value, order)
-    return _RANK[type(value)], tuple([_item_key(item, order) for item in ahead]), order(value)
+    kind = type(value)
+    if kind is str:
+        return 3, value
+    if kind in CLASSES:
+        return _number_key(value)
+    if kind is list or kind is dict or kind is frozenset:
+        if depth == len(_AHEAD):
+            return _RANK[kind], order(value)
+        return _collection_key(value, order, depth)
+    return _RANK[kind], value is True
 
 
-def _item_key(item: Value, order: Callable[[Value], Any]) -> Any:
-    if type(item) in _NUMBERS:
-        return _number_key(item)
-    return _RANK[type(item)], item if type(item) is str else order(item)
-
-
-_NUMBERS: Final = frozenset({int, float, Number})
-
-
-def _number_key(number: Any) -> tuple[int, float, int | Fraction]:
-    value = exact(number)
+def _number_key(number: Any) -> tuple[int, float, float]:
+    """A float, which Python compares at once, and the number for where the floats are equal."""
+    if type(number) is int and -_FLOAT < number < _FLOAT:
+        return 2, number, number
+    mantissa, exponent = binary(number)
     try:
-        return 2, float(value), value
+        nearest = math.ldexp(mantissa, exponent)
     except OverflowError:
-        return 2, math.inf if value > 0 else -math.inf, value
+        nearest = math.inf if mantissa > 0 else -math.inf
+    return 2, nearest, to_key(number)  # type: ignore[return-value] # a number
 
 
-def _key_order(key: Key) -> Any:
-    return order_key(from_key(key))
+_FLOAT: Final = 1 << 53
+"""Up to here each integer is a float."""
 
 
-def _small_order(key: Key) -> Any:
-    return _ORDER(from_key(key))
+def _collection_key(value: Any, order: Callable[[Value], Any], depth: int) -> Any:
+    count_step()
+    ahead = _AHEAD[depth]
+    if type(value) is dict:
+        keys = sorted_keys(value)[: ahead // 2]
+        parts = [part for key in keys for part in (from_key(key), value[key])]
+        is_cut = len(value) > ahead // 2
+    else:
+        items = value if type(value) is list else sorted_values(value)
+        parts = items[:ahead]
+        is_cut = len(items) > ahead
+    tops = tuple([order_key(part, order, depth + 1) for part in parts])
+    # Of two with equal parts the one that has no more of them comes first.
+    return _RANK[type(value)], tops, is_cut, order(value) if is_cut else None
 
 
-FEW: Final = 64
-"""Items that are compared with each other sooner than each is given a key of its own."""
+def in_order(values: Sequence[Value], order: Callable[[Value], Any] = _ORDER) -> Sequence[int]:
+    """The positions of these values in Rego's order; of equal values the first stays first."""
+    count = len(values)
+    if count < 2:
+        return range(count)
+    kinds = set(map(type, values))
+    keys: Any = values
+    if kinds == _OBJECTS:
+        objects: Any = values
+        names = objects[0].keys()
+        if all([each.keys() == names for each in objects]):
+            return _by_columns(objects, sorted_keys(names), order)
+        keys = [order_key(each, order) for each in objects]
+    elif kinds != _STRINGS and kinds != _INTEGERS and not _is_plain(values, kinds):
+        if count == 2:
+            return (1, 0) if compare(*values) > 0 else (0, 1)
+        keys = [order_key(each, order) for each in values]
+    return sorted(range(count), key=keys.__getitem__)
+
+
+def _is_plain(values: Sequence[Any], kinds: set[type]) -> bool:
+    """Whether all are arrays of strings, or of integers, which Python compares as Rego does."""
+    if kinds != _ARRAYS:
+        return False
+    inside = set(map(type, chain.from_iterable(values)))
+    return inside in (_STRINGS, _INTEGERS)
+
+
+_OBJECTS: Final = {dict}
+_ARRAYS: Final = {list}
+_STRINGS: Final = {str}
+_INTEGERS: Final = {int}
+
+
+def _by_columns(
+    objects: Sequence[dict[Key, Any]], names: Sequence[Key], order: Callable[[Value], Any]
+) -> Sequence[int]:
+    """The positions of objects with the same keys: by the values of the first key, of the next…
+
+    A key's values are looked at only among objects that are equal in all keys before.
+    """
+    for depth, name in enumerate(names, start=1):
+        column = [each[name] for each in objects]
+        if _are_same(column):
+            continue
+        positions = in_order(column, order)
+        runs = _runs(column, positions)
+        if runs and depth < len(names):
+            ordered: list[int] = []
+            for run in runs:
+                rest = _by_columns([objects[n] for n in run], names[depth:], order)
+                ordered += [run[n] for n in rest]
+            return ordered
+        return positions
+    return range(len(objects))
+
+
+def _runs(column: Sequence[Value], positions: Sequence[int]) -> list[list[int]]:
+    """The positions cut where values differ; nothing where all do."""
+    runs: list[list[int]] = []
+    before: Value | Undefined = UNDEFINED
+    for n in positions:
+        value = column[n]
+        if runs and equal(value, before):  # type: ignore[arg-type] # not undefined by now
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+        before = value
+    return runs if len(runs) < len(positions) else []
+
+
+_SAME: Final = 256
+"""How large a value may be that others are compared with by Python, which knows no deadline."""
+
+
+def _are_same(column: Sequence[Value]) -> bool:
+    """Whether all values of a column are known to be the same one."""
+    first = column[0]
+    if type(first) is not str and not _is_told_apart(first):
+        return False
+    return column[-1] == first and column.count(first) == len(column)
+
+
+_AMBIGUOUS: Final = frozenset({bool, float, frozenset})
+
+
+def _is_told_apart(value: Value) -> bool:
+    """Whether Python's comparison is Rego's, and short: no part is a boolean or taken for one."""
+    parts: list[Any] = [value]
+    for part in parts:
+        kind = type(part)
+        if kind is dict:
+            parts += part.values()
+        elif kind is list:
+            parts += part
+        elif kind in _AMBIGUOUS or (kind in CLASSES and part in (0, 1)):
+            return False
+        if len(parts) > _SAME:
+            return False
+    return True
 
 
 def sorted_values(items: Iterable[Key]) -> list[Value]:
@@ -347,11 +474,12 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
             # Nothing but strings can be put in order with a string.
             keys.sort()
         except TypeError:
-            keys.sort(key=_key_order)
-        return keys
-    if type(keys[0]) is int and set(map(type, keys)) == {int}:
+            pass
+        else:
+            return keys
+    if set(map(type, keys)) == _INTEGERS:
         return sorted(keys)  # type: ignore[type-var]
-    return sorted(keys, key=_small_order if len(keys) <= FEW else _key_order)
+    return [keys[n] for n in in_order([from_key(key) for key in keys])]
 
 
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from collections.abc import Callable
 from functools import cmp_to_key
 from itertools import repeat
 from typing import Any, Final
@@ -12,9 +12,10 @@ from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
-    exact_operand,
+    binary_operand,
+    binary_result,
+    integer_result,
     is_number,
-    number_result,
     refuse_operand,
 )
 from doorward.rego.builtins.registry.signature import (
@@ -28,12 +29,14 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import LimitError
-from doorward.rego.numbers import Number, number_text, round_mantissa
+from doorward.rego.numbers import MANTISSA_BITS, Number, add, multiply, number_text
 from doorward.rego.values import (
     UNDEFINED,
     Key,
     Undefined,
     Value,
+    compare,
+    in_order,
     kind_name,
     order_key,
     sorted_values,
@@ -55,35 +58,44 @@ def count(collection: list[Value] | dict[Key, Value] | frozenset[Key] | str) -> 
 def sum_(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers added up; of no numbers, 0."""
     context.check_deadline()
-    numbers = _numbers(collection)
-    if set(map(type, numbers)) <= {int}:
-        return number_result(sum(numbers))
-    total = Fraction(0)
-    for n in context.checked_iter(numbers):
-        total = round_mantissa(total + exact_operand(n))
-    return number_result(total)
+    numbers: Any = collection
+    if set(map(type, numbers)) <= _INTEGERS:
+        return integer_result(sum(numbers))
+    total = 0, 0
+    for n in context.checked_iter(_numbers(collection)):
+        total = add(total, binary_operand(n))
+    return binary_result(*total)
 
 
 @builtin("product", any_of(set_(number), array(number)), returns=number, context=True)
 def product(context: Context, collection: list[Value] | frozenset[Key]) -> int | Number:
     """The numbers multiplied; of no numbers, 1."""
     context.check_deadline()
-    numbers = _numbers(collection)
-    if set(map(type, numbers)) <= {int}:
+    numbers: Any = collection
+    if set(map(type, numbers)) <= _INTEGERS:
         # Checked before it is computed: a million factors would take minutes.
         if sum(n.bit_length() - 1 for n in numbers if n) > MAX_BITS and 0 not in numbers:
             raise LimitError("number is too large")
-        return number_result(math.prod(numbers))
-    total = Fraction(1)
+        return integer_result(math.prod(numbers))
+    total = 1, 0
     negative = False
-    for n in context.checked_iter(numbers):
-        total = round_mantissa(total * exact_operand(n))
-        negative ^= number_text(n).startswith("-")
-        if max(total.numerator.bit_length(), total.denominator.bit_length()) > MAX_BITS + 64:
+    for n in context.checked_iter(_numbers(collection)):
+        form = binary_operand(n)
+        total = multiply(total, form)
+        # Only a zero hides its sign.
+        negative ^= form[0] < 0 if form[0] else number_text(n).startswith("-")
+        mantissa, exponent = total
+        if max(mantissa.bit_length() + max(exponent, 0), 1 - exponent) > MAX_BITS + MANTISSA_BITS:
             raise LimitError("number is too large")
-    if total == 0:
+    if total == (0, 0):
         return Number("-0") if negative else 0
-    return number_result(total)
+    return binary_result(*total)
+
+
+_INTEGERS: Final[set[type]] = {int}
+_STRINGS: Final[set[type]] = {str}
+_EXACT: Final[set[type]] = {int, Number}
+"""The classes of numbers that Python compares by their exact values."""
 
 
 def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
@@ -99,23 +111,31 @@ def _numbers(collection: list[Value] | frozenset[Key]) -> list[Any]:
 @builtin("max", any_of(set_(any_), array(any_)), returns=any_, context=True)
 def max_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The last value in Rego's order; of an empty collection, undefined."""
-    items = _values(collection)
-    if not items:
-        return UNDEFINED
-    if isinstance(collection, list):
-        items = items[::-1]  # of equal numbers OPA returns the last one here
-    return max(context.checked_iter(items), key=order_key)
+    return _extreme(context, collection, max)
 
 
 @builtin("min", any_of(set_(any_), array(any_)), returns=any_, context=True)
 def min_(context: Context, collection: list[Value] | frozenset[Key]) -> Value | Undefined:
     """The first value in Rego's order; of an empty collection, undefined."""
-    items = _values(collection)
-    if not items:
+    return _extreme(context, collection, min)
+
+
+def _extreme(
+    context: Context, collection: list[Value] | frozenset[Key], choose: Callable[..., Any]
+) -> Value | Undefined:
+    if not collection:
         return UNDEFINED
-    if isinstance(collection, list):
-        items = items[::-1]
-    return min(context.checked_iter(items), key=order_key)
+    classes = set(map(type, collection))
+    if classes in (_INTEGERS, _STRINGS):
+        # Equal ones are one and the same, and need no key.
+        return choose(collection)  # type: ignore[no-any-return]
+    if isinstance(collection, frozenset):
+        values = sorted_values(collection)
+        return values[-1 if choose is max else 0]
+    values = collection[::-1]  # of equal numbers OPA returns the last one here
+    if classes <= _EXACT:
+        return choose(context.checked_iter(values))  # type: ignore[no-any-return]
+    return choose(context.checked_iter(values), key=order_key)  # type: ignore[no-any-return]
 
 
 @builtin("sort", any_of(set_(any_), array(any_)), returns=array(any_), context=True)
@@ -124,19 +144,18 @@ def sort(context: Context, collection: list[Value] | frozenset[Key]) -> list[Val
     context.check_deadline()
     if isinstance(collection, frozenset):
         return sorted_values(collection)
-    kinds = set(map(type, collection))
-    if len(kinds) <= 1 and kinds <= {str, int}:
+    classes = set(map(type, collection))
+    if classes in (_INTEGERS, _STRINGS):
         plain: list[Any] = list(collection)
         return sorted(plain)
-    checks = context.checked_iter(repeat(None))
+    deadline_checks = context.checked_iter(repeat(None))
 
-    def compare(a: Value, b: Value) -> int:
-        next(checks)
+    def compare_paced(a: Value, b: Value) -> int:
+        next(deadline_checks)
         return compare(a, b)
 
-    order = cmp_to_key(compare)
-    keys = [order_key(item, order) for item in context.checked_iter(collection)]
-    return [collection[n] for n in sorted(range(len(keys)), key=keys.__getitem__)]
+    positions = in_order(collection, cmp_to_key(compare_paced))
+    return [collection[n] for n in positions]
 
 
 def _values(collection: list[Value] | frozenset[Key]) -> list[Value]:

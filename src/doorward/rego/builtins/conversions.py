@@ -41,6 +41,9 @@ _HEX: Final = re.compile(
     re.ASCII,
 )
 _MAX_FLOAT: Final = Fraction(2) ** 1024 - Fraction(2) ** 970  # what rounds to more is infinite
+_SAFE: Final = 300
+"""Characters below which a number without an exponent is in range."""
+
 _MAX_TEXT: Final = 4096
 _PLAIN: Final = 16
 """Digits below which a number needs no second look."""
@@ -75,7 +78,8 @@ def _parse(text: str) -> AnyNumber:
         # What Go takes for 0 has a text that is kept all the same.
         kind = LimitError if "-" in text[1:] else BuiltinError
         raise kind(str(error)) from None
-    _in_range(text, Fraction(number_text(value)))
+    if len(text) > _SAFE or "e" in text or "E" in text:
+        _in_range(text, Fraction(number_text(value)))
     return value
 
 

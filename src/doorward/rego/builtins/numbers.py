@@ -7,22 +7,33 @@ prints it (`0 / -1` is `-0`). A range holds at most `MAX_RANGE` numbers.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, Final
 
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.operands import (
     MAX_BITS,
+    binary_operand,
+    binary_result,
     exact_operand,
     integer_operand,
+    integer_result,
     is_number,
-    number_result,
     refuse_operand,
 )
 from doorward.rego.builtins.registry.signature import any_, any_of, array, number, set_, string
 from doorward.rego.errors import BuiltinError, LimitError
-from doorward.rego.numbers import AnyNumber, Number, number_text, round_mantissa
+from doorward.rego.numbers import (
+    AnyNumber,
+    Number,
+    add,
+    divide,
+    is_integer,
+    multiply,
+    number_text,
+    rounded,
+    whole_part,
+)
 from doorward.rego.values import Key, Value
 
 __all__: list[str] = []
@@ -33,7 +44,7 @@ _PIECE: Final = 1 << 15
 """Numbers of a range that are made between two looks at the clock."""
 
 _LARGE: Final = 1 << MAX_BITS
-_HALF: Final = Fraction(1, 2)
+_HALF: Final = 1, -1
 _NEGATIVE_ZERO: Final = "-0"
 
 
@@ -59,10 +70,13 @@ def plus(x: Any, y: Any) -> int | Number:
         if -_LARGE < total < _LARGE:
             return total
     _check(x, y)
-    value: int | Fraction = exact_operand(x) + exact_operand(y)
-    if value == 0 and not (_is_whole(x) and _is_whole(y)) and _both_negative_zeros(x, y):
-        return Number(_NEGATIVE_ZERO)
-    return number_result(value)
+    (m, e), (n, f) = a, b = binary_operand(x), binary_operand(y)
+    if not e and not f:
+        value = m + n
+        if not value and not (_is_whole(x) and _is_whole(y)) and _both_negative_zeros(x, y):
+            return Number(_NEGATIVE_ZERO)
+        return integer_result(value)
+    return binary_result(*add(a, b))
 
 
 def _both_negative_zeros(x: AnyNumber, y: AnyNumber) -> bool:
@@ -89,7 +103,10 @@ def minus(x: Any, y: Any) -> int | Number | frozenset[Key]:
         raise operand_error(1, x, "number", "set")
     if type(x) is frozenset or not is_number(y):
         raise operand_error(2, y, "set" if is_number(y) else "number")
-    return number_result(exact_operand(x) - exact_operand(y))
+    (m, e), (n, f) = a, _ = binary_operand(x), binary_operand(y)
+    if not e and not f:
+        return integer_result(m - n)
+    return binary_result(*add(a, (-n, f)))
 
 
 @builtin("mul", number, number, returns=number, infix="*", checked=False)
@@ -100,10 +117,13 @@ def mul(x: Any, y: Any) -> int | Number:
         if -_LARGE < product < _LARGE:
             return product
     _check(x, y)
-    value: int | Fraction = exact_operand(x) * exact_operand(y)
-    if value == 0 and _is_negative(x) != _is_negative(y) and not (_is_small(x) and _is_small(y)):
-        return Number(_NEGATIVE_ZERO)
-    return number_result(value)
+    (m, e), (n, f) = a, b = binary_operand(x), binary_operand(y)
+    if not m or not n:
+        whole = _is_small(x) and _is_small(y)
+        return 0 if whole or _is_negative(x) == _is_negative(y) else Number(_NEGATIVE_ZERO)
+    if not e and not f:
+        return integer_result(m * n)
+    return binary_result(*multiply(a, b))
 
 
 def _is_small(x: AnyNumber) -> bool:
@@ -118,17 +138,16 @@ def div(x: Any, y: Any) -> int | Number:
         if not rest:
             return quotient
     _check(x, y)
-    divisor = exact_operand(y)
-    if divisor == 0:
+    (m, e), (n, f) = a, b = binary_operand(x), binary_operand(y)
+    if not n:
         raise BuiltinError("divide by zero")
-    value = Fraction(exact_operand(x)) / divisor
-    if value == 0:
+    if not m:
         return Number(_NEGATIVE_ZERO) if _is_negative(x) != _is_negative(y) else 0
-    if value.denominator == 1:
-        return number_result(value.numerator)
-    return number_result(
-        round_mantissa(Fraction(exact_operand(x))) / round_mantissa(Fraction(divisor))
-    )
+    # An integer is exact at any size; all else is a quotient of rounded operands.
+    quotient, rest = divmod(m << e - f, n) if e > f else divmod(m, n << f - e)
+    if not rest:
+        return integer_result(quotient)
+    return binary_result(*divide(rounded(*a), rounded(*b)))
 
 
 @builtin("rem", number, number, returns=number, infix="%", checked=False)
@@ -138,10 +157,10 @@ def rem(x: Any, y: Any) -> int:
         dividend, divisor = x, y
     else:
         _check(x, y)
-        one, other = exact_operand(x), exact_operand(y)
-        if type(one) is not int or type(other) is not int:
+        one, other = binary_operand(x), binary_operand(y)
+        if not is_integer(*one) or not is_integer(*other):
             raise BuiltinError("modulo on floating-point number")
-        dividend, divisor = one, other
+        dividend, divisor = whole_part(*one), whole_part(*other)
     if divisor == 0:
         raise BuiltinError("modulo by zero")
     rest = abs(dividend) % abs(divisor)
@@ -151,38 +170,37 @@ def rem(x: Any, y: Any) -> int:
 @builtin("abs", number, returns=number)
 def abs_(x: AnyNumber) -> int | Number:
     """The number without its sign."""
-    value = exact_operand(x)
-    return number_result(-value if value < 0 else value)
+    mantissa, exponent = binary_operand(x)
+    if exponent:
+        return binary_result(*rounded(abs(mantissa), exponent))
+    return integer_result(abs(mantissa))
 
 
 @builtin("round", number, returns=number)
 def round_(x: AnyNumber) -> int:
     """The nearest integer; a half goes away from zero."""
-    value = exact_operand(x)
-    if type(value) is int:
-        return value
-    nearest = int(round_mantissa(_HALF - value if value < 0 else _HALF + value))
-    return -nearest if value < 0 else nearest
+    mantissa, exponent = form = binary_operand(x)
+    if not exponent:
+        return mantissa
+    mantissa, exponent = add((abs(mantissa), exponent), _HALF)
+    nearest = whole_part(mantissa, exponent)
+    return -nearest if form[0] < 0 else nearest
 
 
 @builtin("ceil", number, returns=number)
 def ceil(x: AnyNumber) -> int:
     """The next integer up. OPA's answer between -1 and 0 is 1, and so is this one."""
-    value = exact_operand(x)
-    if type(value) is int:
-        return value
-    whole = int(value)
-    return whole if whole < 0 else whole + 1
+    form = binary_operand(x)
+    whole = whole_part(*form)
+    return whole if whole < 0 or is_integer(*form) else whole + 1
 
 
 @builtin("floor", number, returns=number)
 def floor(x: AnyNumber) -> int:
     """The next integer down. OPA's answer between -1 and 0 is 0, and so is this one."""
-    value = exact_operand(x)
-    if type(value) is int:
-        return value
-    whole = int(value)
-    return whole - 1 if whole < 0 else whole
+    form = binary_operand(x)
+    whole = whole_part(*form)
+    return whole - 1 if whole < 0 and not is_integer(*form) else whole
 
 
 @builtin("numbers.range", number, number, returns=array(number), checked=False, context=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Final
 
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.signature import number, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.strings import lower
-from doorward.rego.numbers import MAX_DIGITS, Number, round_mantissa
+from doorward.rego.numbers import MAX_DIGITS, Number, multiply, quotient, whole_part
 
 __all__: list[str] = []
 
@@ -22,7 +21,7 @@ MAX_TEXT: Final = 1 << 16
 _LETTERS: Final = "kmgtpe"
 _DECIMAL: Final[dict[str, int]] = {c: 1000**n for n, c in enumerate(_LETTERS, start=1)}
 _BINARY: Final[dict[str, int]] = {c + "i": 1024**n for n, c in enumerate(_LETTERS, start=1)}
-_MILLI: Final = Fraction(0.001)  # the double, not the decimal: what OPA multiplies by
+_MILLI: Final = (0.001).as_integer_ratio()  # the double, not the decimal: what OPA multiplies by
 _BYTES: Final = {
     "": 1,
     **_DECIMAL,
@@ -37,28 +36,29 @@ def units_parse(x: str) -> int | Number:
     text = x.replace('"', "")
     amount, unit = _split(text, "units.parse", "amount")
     unit = unit[:1] + lower(unit[1:])
-    value = _amount(amount, "units.parse", "amount") * _factor(unit)
-    if value.denominator == 1:
-        return value.numerator
-    return Number(_decimal(value))
+    numerator, denominator = _amount(amount, "units.parse", "amount")
+    times, parts = _factor(unit)
+    numerator *= times
+    denominator *= parts
+    whole, rest = divmod(numerator, denominator)
+    return Number(_decimal(numerator, denominator)) if rest else whole
 
 
-def _factor(unit: str) -> int | Fraction:
+def _factor(unit: str) -> tuple[int, int]:
     if unit == "m":
         return _MILLI
     factor = ({"": 1} | _DECIMAL | _BINARY).get(unit[:1].lower() + unit[1:])
     if factor is None:
         raise BuiltinError(f"units.parse: unit {unit} not recognized")
-    return factor
+    return factor, 1
 
 
-def _decimal(value: Fraction) -> str:
+def _decimal(numerator: int, denominator: int) -> str:
     """Ten places behind the point, a half rounded away from zero."""
-    scaled = abs(value) * 10**_PLACES
-    whole, rest = divmod(scaled.numerator, scaled.denominator)
-    whole += 2 * rest >= scaled.denominator
+    whole, rest = divmod(abs(numerator) * 10**_PLACES, denominator)
+    whole += 2 * rest >= denominator
     digits = str(whole).zfill(_PLACES + 1)
-    sign = "-" if value < 0 else ""
+    sign = "-" if numerator < 0 else ""
     return f"{sign}{digits[:-_PLACES]}.{digits[-_PLACES:]}"
 
 
@@ -70,8 +70,8 @@ def units_parse_bytes(x: str) -> int:
     factor = _BYTES.get(unit)
     if factor is None:
         raise BuiltinError(f"units.parse_bytes: byte unit {unit} not recognized")
-    value = round_mantissa(_amount(amount, "units.parse_bytes", "byte amount"))
-    return int(round_mantissa(value * factor))
+    value = quotient(*_amount(amount, "units.parse_bytes", "byte amount"))
+    return whole_part(*multiply(value, (factor, 0)))
 
 
 def _split(text: str, name: str, what: str) -> tuple[str, str]:
@@ -88,11 +88,17 @@ def _split(text: str, name: str, what: str) -> tuple[str, str]:
     return text[:end], text[end:]
 
 
-def _amount(text: str, name: str, what: str) -> Fraction:
+def _amount(text: str, name: str, what: str) -> tuple[int, int]:
+    """The amount as a numerator and a denominator."""
+    if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
+        return int(text), 1
     found = _AMOUNT.fullmatch(text)
     if not found or len(text) > MAX_DIGITS:
         raise BuiltinError(f"{name}: could not parse {what} to a number")
     exponent = found["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
         raise LimitError(f"{name}: exponent too large")
-    return Fraction(text)
+    whole, _, rest = text.lower().partition("e")[0].partition(".")
+    scale = int(exponent) - len(rest)
+    digits = int(whole + rest)
+    return (digits * 10**scale, 1) if scale >= 0 else (digits, 10**-scale)

@@ -9,13 +9,27 @@ from fractions import Fraction
 from typing import Any, Final, NoReturn
 
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
-from doorward.rego.numbers import MAX_DIGITS, AnyNumber, Number, exact, from_fraction
+from doorward.rego.numbers import (
+    CLASSES,
+    MANTISSA_BITS,
+    MAX_DIGITS,
+    AnyNumber,
+    Binary,
+    Number,
+    binary,
+    exact,
+    from_binary,
+    from_fraction,
+)
 from doorward.rego.values import Value, kind_name
 
 __all__ = [
     "MAX_BITS",
+    "binary_operand",
+    "binary_result",
     "exact_operand",
     "integer_operand",
+    "integer_result",
     "is_number",
     "machine_integer",
     "number_result",
@@ -25,13 +39,12 @@ __all__ = [
 MAX_BITS: Final = MAX_DIGITS * 3322 // 1000
 """Largest computed integer, and smallest computed fraction: as many digits as can be read."""
 
-_INT_CLASSES: Final = frozenset({int, float, Number})
 _MACHINE: Final = 1 << 63
 
 
 def is_number(value: object) -> bool:
     """Whether `value` is a Rego number (a boolean is not)."""
-    return type(value) in _INT_CLASSES
+    return type(value) in CLASSES
 
 
 def refuse_operand(position: int, wanted: str, got: str) -> NoReturn:
@@ -39,16 +52,22 @@ def refuse_operand(position: int, wanted: str, got: str) -> NoReturn:
     raise OperandError(f"operand {position} must be {wanted} but got {got}")
 
 
-def exact_operand(value: AnyNumber) -> int | Fraction:
-    """The value to compute with; a Python float that is not finite, and a literal of a policy that
+def binary_operand(value: AnyNumber) -> Binary:
+    """The form to compute with; a Python float that is not finite, and a literal of a policy that
     is past `MAX_BITS`, is an error."""
     try:
-        found = exact(value)
+        form = binary(value)
     except ValueError as error:
         raise BuiltinError(str(error)) from None
-    if found.numerator.bit_length() > MAX_BITS + 64:
+    if form[0].bit_length() > MAX_BITS + MANTISSA_BITS:
         raise LimitError("number is too large")
-    return found
+    return form
+
+
+def exact_operand(value: AnyNumber) -> int | Fraction:
+    """`binary_operand` as one number."""
+    binary_operand(value)
+    return exact(value)
 
 
 def integer_operand(position: int, value: Value, wanted: str = "integer") -> int:
@@ -75,9 +94,25 @@ def machine_integer(position: int, value: Value) -> int:
     refuse_operand(position, "integer number", "floating-point number")
 
 
-def number_result(value: int | Fraction) -> int | Number:
-    """The number for a computed value; past `MAX_BITS` it is an error, not more memory."""
-    size = value.numerator.bit_length() - value.denominator.bit_length()
-    if abs(size) > MAX_BITS and value:
-        raise LimitError(f"number is too {'large' if size > 0 else 'small'}")
+def integer_result(value: int) -> int:
+    """A computed integer; past `MAX_BITS` it is an error, not more memory."""
+    _check_size(value, 0)
+    return value
+
+
+def binary_result(mantissa: int, exponent: int) -> int | Number:
+    """The number for a computed form; past `MAX_BITS` it is an error, not more memory."""
+    _check_size(mantissa, exponent)
+    return from_binary(mantissa, exponent)
+
+
+def number_result(value: Fraction) -> int | Number:
+    """The number for a computed fraction; past `MAX_BITS` it is an error, not more memory."""
+    _check_size(value.numerator, 1 - value.denominator.bit_length())
     return from_fraction(value)
+
+
+def _check_size(mantissa: int, exponent: int) -> None:
+    size = mantissa.bit_length() + exponent - 1
+    if abs(size) > MAX_BITS and mantissa:
+        raise LimitError(f"number is too {'large' if size > 0 else 'small'}")
