@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -155,6 +156,9 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
                 schemas=schemas.read_schemas(options["schema"]),
             )
         tests = suite.matching(pattern)
+        if not options["watch"]:
+            # The policies stay until the process ends: no collection need look at them again.
+            gc.freeze()
     except BundleError as error:
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)
         return 1

@@ -34,6 +34,7 @@ from doorward.rego import (
     VerifiedTokens,
     compile,
     explain,
+    gc_paused,
     parse_modules,
 )
 from doorward.rego.tools import Module, path_text
@@ -115,7 +116,8 @@ class Suite:
     @cached_property
     def traced(self) -> Engine:
         """The same policies, reporting what they ask."""
-        return self.engine.policies.traced().bind(self.engine.data)
+        with gc_paused():
+            return self.engine.policies.traced().bind(self.engine.data)
 
     # Rules are asked by their path, under one query that asks nothing: to compile one for each test
     # would cost more than the test.
