@@ -632,15 +632,13 @@ def scrub(text: str) -> str:
 def to_json(value: Value) -> str:
     """Compact JSON, keys in order, number texts kept, text outside ASCII as it is."""
     out: list[str] = []
-    _write(value, out.append, _quote, ",", ":", _write_json_set, _json_object_key)
+    _write(value, out.append)
     return scrub("".join(out))
 
 
 def to_rego(value: Value) -> str:
     """The value as Rego text, as OPA's `%v` prints it: `{"a": {1, 2}}`, `set()`."""
-    out: list[str] = []
-    _write(value, out.append, _quote_rego, ", ", ": ", _write_rego_set, to_rego)
-    return "".join(out)
+    return _REGO_TEXTS[type(value)](value)
 
 
 def operand_text(value: Value) -> str:
@@ -655,17 +653,10 @@ _Put: TypeAlias = Callable[[str], None]
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def _write(
-    value: Value,
-    put: _Put,
-    quote: Callable[[str], str],
-    comma: str,
-    colon: str,
-    write_set: Callable[[frozenset[Key], _Put], None],
-    write_key: Callable[[Value], str],
-) -> None:
+def _write(value: Value, put: _Put) -> None:
+    """JSON, piece by piece."""
     if isinstance(value, str):
-        put(quote(value))
+        put(_quote(value))
     elif value is None or isinstance(value, bool):
         put({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, list):
@@ -673,18 +664,18 @@ def _write(
         put("[")
         for n, item in enumerate(value):
             if n:
-                put(comma)
-            _write(item, put, quote, comma, colon, write_set, write_key)
+                put(",")
+            _write(item, put)
         put("]")
     elif isinstance(value, dict):
         count_step()
         put("{")
         for n, key in enumerate(sorted_keys(value)):
-            put((comma if n else "") + write_key(from_key(key)) + colon)
-            _write(value[key], put, quote, comma, colon, write_set, write_key)
+            put(("," if n else "") + _json_object_key(from_key(key)) + ":")
+            _write(value[key], put)
         put("}")
     elif isinstance(value, frozenset):
-        write_set(value, put)
+        put(to_json(sorted_values(value)))
     else:
         put(number_text(value))
 
@@ -720,15 +711,40 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _write_json_set(value: frozenset[Key], put: _Put) -> None:
-    put(to_json(sorted_values(value)))
+def _list_text(value: list[Value]) -> str:
+    step()
+    return "[" + ", ".join([_REGO_TEXTS[type(item)](item) for item in value]) + "]"
 
 
-def _write_rego_set(value: frozenset[Key], put: _Put) -> None:
-    if not value:
-        put("set()")
+def _object_text(value: dict[Key, Value]) -> str:
+    step()
+    texts = _REGO_TEXTS
+    keys = sorted_keys(value)
+    if not keys or (type(keys[0]) is str and type(keys[-1]) is str):
+        names: Iterable[str] = map(_quote_rego, keys)  # type: ignore[arg-type] # strings by now
     else:
-        put("{" + ", ".join([to_rego(item) for item in sorted_values(value)]) + "}")
+        names = [to_rego(from_key(key)) for key in keys]
+    parts = [texts[type(value[key])](value[key]) for key in keys]
+    return "{" + ", ".join(map(": ".join, zip(names, parts, strict=True))) + "}"
+
+
+def _set_text(value: frozenset[Key]) -> str:
+    if not value:
+        return "set()"
+    return "{" + ", ".join([to_rego(item) for item in sorted_values(value)]) + "}"
+
+
+_REGO_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
+    type(None): lambda _value: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: number_text,
+    Number: number_text,
+    str: _quote_rego,
+    list: _list_text,
+    dict: _object_text,
+    frozenset: _set_text,
+}
 
 
 def _json_object_key(key: Value) -> str:

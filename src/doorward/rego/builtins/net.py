@@ -11,12 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import (
-    AddressValueError,
-    IPv4Address,
-    IPv6Address,
-    summarize_address_range,
-)
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, summarize_address_range
+from socket import AF_INET, inet_pton
 from typing import Final
 
 from doorward.rego.builtins.registry import builtin, operand_error
@@ -61,12 +58,14 @@ def _address(text: str) -> int | None:
     """The number of an address, IPv4 ones as mapped; None for any other text."""
     try:
         if ":" not in text:
-            return _MAPPED | int(IPv4Address(text))
+            return _MAPPED | int.from_bytes(inet_pton(AF_INET, text), "big")
         return None if "%" in text else int(IPv6Address(text))
-    except AddressValueError:
+    except (OSError, ValueError):
         return None
 
 
+# Policies name few networks, often: what is valid is short, and what is not is not kept.
+@lru_cache(maxsize=4096)
 def _network(text: str) -> _Network:
     host, slash, length = text.partition("/")
     address = _address(host) if slash and length.isdecimal() and length.isascii() else None
@@ -100,6 +99,9 @@ def _is_v4(address: int) -> bool:
 
 def _contains(cidr: str, other: str) -> bool:
     network = _network(cidr)
+    address = _address(other)
+    if address is not None:
+        return address in network
     inner = _network_or_address(other)
     return inner.first in network and inner.last in network
 

@@ -339,7 +339,7 @@ def format_int(value: AnyNumber, base: AnyNumber) -> str:
 @builtin("sprintf", string, array(any_), returns=string, context=True)
 def sprintf(context: Context, template: str, values: list[Value]) -> str:
     """Go's `fmt.Sprintf`: `%v` for any value, `%s` for strings, `%d` for integers, …"""
-    pieces = _plain(template)
+    pieces = _compiled(template)
     if pieces is not None and len(pieces) == len(values) + 1:
         quick = _quick(pieces, values)
         if quick is not None:
@@ -349,24 +349,49 @@ def sprintf(context: Context, template: str, values: list[Value]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _plain(template: str) -> list[str] | None:
-    """The texts around `%s`, `%v` and `%d`, those with their letter first; None for other verbs."""
-    pieces = template.split("%")
-    plain = all(piece[:1] in {"s", "v", "d"} for piece in pieces[1:])
-    return pieces if plain and len(template) < 4096 else None
+def _compiled(template: str) -> list[tuple[str, str]] | None:
+    """The verbs, each with the text after it; the first has none. None for other verbs than these.
 
-
-def _quick(pieces: list[str], values: list[Value]) -> str | None:
-    """The common case: strings for `%s`, integers for `%d`, either for `%v`."""
-    out = [pieces[0]]
-    for piece, value in zip(pieces[1:], values, strict=True):
-        if type(value) is str and piece[0] != "d":
-            out.append(value)
-        elif type(value) is int and piece[0] != "s":
-            out.append(str(value))
+    `%s`, `%v` and `%d` stand under their letter, `%.2f` as Python's format.
+    """
+    if len(template) >= 4096:
+        return None
+    first, *others = template.split("%")
+    pieces = [("", first)]
+    for piece in others:
+        if piece[:1] in {"s", "v", "d"}:
+            pieces.append((piece[0], piece[1:]))
+        elif piece[:1] == "." and piece[1:2].isdecimal() and piece[2:3] == "f":
+            pieces.append((f".{int(piece[1])}f", piece[3:]))
         else:
             return None
-        out.append(piece[1:])
+    return pieces
+
+
+def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
+    """The common case: any value for `%v`, all but numbers for `%s`, integers for `%d`."""
+    out = [pieces[0][1]]
+    for n, value in enumerate(values, start=1):
+        verb, text = pieces[n]
+        kind = type(value)
+        if kind is str:
+            if verb != "s" and verb != "v":
+                return None
+            out.append(value)  # type: ignore[arg-type] # a string by now
+        elif kind is int:
+            if verb != "d" and verb != "v":
+                return None
+            out.append(str(value))
+        elif kind is Number or kind is float:
+            number = _argument(value)
+            if type(number) is not float or verb[0] != ".":
+                return None
+            out.append(format(number, verb))
+        elif verb == "v" or verb == "s":
+            out.append(to_rego(value))
+        else:
+            return None
+        out.append(text)
     return "".join(out) if sum(map(len, out)) <= MAX_TEXT else None
 
 

@@ -40,6 +40,7 @@ Instant: TypeAlias = tuple[int, tzinfo]
 _SECOND: Final = 1_000_000_000
 _LIMIT: Final = 1 << 63
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1)
 _STAMP: Final = any_of(number, tuple_(number, string))
 _STAMP_LAYOUT: Final = any_of(number, tuple_(number, string), tuple_(number, string, string))
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
@@ -88,7 +89,22 @@ def time_format(x: Value) -> str:
     """The time as text: RFC 3339, or by the layout that stands third."""
     instant = _instant(x)
     layout = str(x[2]) if isinstance(x, list) and len(x) > 2 else ""
-    return format_time(_LAYOUTS.get(layout, layout) or _RFC3339_NANO, _moment(instant))
+    layout = _LAYOUTS.get(layout, layout) or _RFC3339_NANO
+    if instant[1] is UTC and layout in _ISO:
+        return _iso(instant[0], fraction=layout == _RFC3339_NANO)
+    return format_time(layout, _moment(instant))
+
+
+_ISO: Final = frozenset({_RFC3339, _RFC3339_NANO})
+
+
+def _iso(nanoseconds: int, *, fraction: bool) -> str:
+    """RFC 3339 in UTC, as Python writes it."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    text = (_EPOCH + timedelta(0, seconds)).isoformat()
+    if fraction and rest:
+        text += "." + f"{rest:09d}".rstrip("0")
+    return text + "Z"
 
 
 @builtin("time.date", _STAMP, returns=tuple_(number, number, number), checked=False)

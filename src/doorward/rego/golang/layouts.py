@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -169,6 +170,9 @@ class _RangeError(Exception):
 
 def parse_time(layout: str, value: str) -> tuple[int, int]:
     """The (seconds since the epoch, nanoseconds) that `value` stands for, written as `layout`."""
+    at_once = _read_at_once(layout, value)
+    if at_once is not None:
+        return at_once
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
     whole = f"parsing time {quote_bytes(reader.rest)}"
@@ -196,6 +200,97 @@ def parse_time(layout: str, value: str) -> tuple[int, int]:
         return reader.instant()
     except _RangeError as error:
         raise BuiltinError(f"{whole}: {error}") from None
+
+
+# Most layouts have a place for each element, and most values are right: such a value is cut up and
+# read at once. What is not so simple, and each value that is wrong, is read element by element.
+
+_WIDTHS: Final = {"2006": 4, "01": 2, "02": 2, "15": 2, "04": 2, "05": 2}
+_ARGUMENTS: Final = ("2006", "01", "02", "15", "04", "05")
+_ZONES: Final = {"Z07:00": "00:00", "-07:00": "00:00", "Z0700": "0000", "-0700": "0000"}
+_ZEROS: Final = str.maketrans("123456789", "000000000")
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Where the elements of a layout stand in a value; `text` has zeros for their digits."""
+
+    text: str
+    slices: tuple[slice, ...]
+    """Year, month, day, hour, minute and second: those that the layout has, in this order."""
+    takes_fraction: bool
+    zone: str
+
+
+@lru_cache(maxsize=512)
+def _shape(layout: str) -> _Shape | None:
+    """The shape of a layout with year, month and day; None where elements have no fixed places."""
+    text = zone = ""
+    places: dict[str, slice] = {}
+    takes_fraction = False
+    for before, element in chunks(layout):
+        if before and (takes_fraction or zone or not before.isascii() or "  " in before):
+            return None
+        if any(map(str.isdigit, before)):
+            return None
+        text += before
+        if element in _WIDTHS and element not in places and not takes_fraction and not zone:
+            places[element] = slice(len(text), len(text) + _WIDTHS[element])
+            text += "0" * _WIDTHS[element]
+        elif element in _ZONES and not zone:
+            zone = element
+        elif element[:2] in {".9", ",9"} and list(places)[-1:] == ["05"] and not zone:
+            takes_fraction = True
+        elif element:
+            return None
+        takes_fraction = takes_fraction or (element == "05")
+    names = [name for name in _ARGUMENTS if name in places]
+    if names != list(_ARGUMENTS[: len(names)]) or len(names) < 3:
+        return None
+    if takes_fraction and places["05"].stop != len(text):
+        return None
+    text = text.translate(_ZEROS)
+    return _Shape(text, tuple(places[name] for name in names), takes_fraction, zone)
+
+
+def _read_at_once(layout: str, value: str) -> tuple[int, int] | None:
+    shape = _shape(layout)
+    if shape is None or not value.isascii():
+        return None
+    size = len(shape.text)
+    form = value.translate(_ZEROS)
+    if not form.startswith(shape.text):
+        return None
+    nanosecond = 0
+    end = size
+    if shape.takes_fraction and form[size : size + 2] in {".0", ",0"}:
+        digits = form[size + 1 :]
+        end = len(form) - len(digits.lstrip("0"))
+        nanosecond = int(value[size + 1 : min(end, size + 10)].ljust(9, "0"))
+    offset = 0
+    zone = form[end:]
+    if shape.zone:
+        if zone == "Z" and shape.zone[0] == "Z":
+            pass
+        elif zone[1:] == _ZONES[shape.zone] and zone[0] in "+-":
+            hours, minutes = int(value[end + 1 : end + 3]), int(value[-2:])
+            if hours > 24 or minutes > 60:
+                return None
+            offset = (hours * 60 + minutes) * 60
+            if value[end] == "-":
+                offset = -offset
+        else:
+            return None
+    elif zone:
+        return None
+    numbers = [int(value[each]) for each in shape.slices]
+    year, month, day, hour, minute, second = (*numbers, 0, 0, 0)[:6]
+    try:
+        since = datetime(year, month, day, hour, minute, second) - _EPOCH
+    except ValueError:
+        return None
+    return since.days * 86_400 + since.seconds - offset, nanosecond
 
 
 def _cannot(whole: str, layout: str, rest: str, element: str) -> BuiltinError:
