@@ -712,12 +712,12 @@ def _escape(character: str) -> str:
 
 
 def _list_text(value: list[Value]) -> str:
-    step()
+    count_step()
     return "[" + ", ".join([_REGO_TEXTS[type(item)](item) for item in value]) + "]"
 
 
 def _object_text(value: dict[Key, Value]) -> str:
-    step()
+    count_step()
     texts = _REGO_TEXTS
     keys = sorted_keys(value)
     if not keys or (type(keys[0]) is str and type(keys[-1]) is str):

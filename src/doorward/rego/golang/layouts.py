@@ -18,7 +18,7 @@ from typing import Final
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 
-__all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes"]
+__all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes", "read_by_elements"]
 
 MAX_LAYOUT: Final = 4096
 _SECOND: Final = 1_000_000_000
@@ -171,8 +171,11 @@ class _RangeError(Exception):
 def parse_time(layout: str, value: str) -> tuple[int, int]:
     """The (seconds since the epoch, nanoseconds) that `value` stands for, written as `layout`."""
     at_once = _read_at_once(layout, value)
-    if at_once is not None:
-        return at_once
+    return read_by_elements(layout, value) if at_once is None else at_once
+
+
+def read_by_elements(layout: str, value: str) -> tuple[int, int]:
+    """`parse_time` for any layout and value."""
     reader = _Reader(as_bytes(value))
     layout = as_bytes(layout)
     whole = f"parsing time {quote_bytes(reader.rest)}"

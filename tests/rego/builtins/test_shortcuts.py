@@ -1,0 +1,118 @@
+"""Where a built-in has a short way for simple operands, it answers as the long way does."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doorward.rego.builtins.registry import REGISTRY
+from doorward.rego.builtins.registry.context import Context, Environment
+from doorward.rego.errors import BuiltinError
+from doorward.rego.golang import layouts
+from doorward.rego.golang.sprintf import format_text
+from doorward.rego.numbers import Number
+from doorward.rego.values import make_set, to_rego
+
+LAYOUTS = st.sampled_from(
+    [
+        "2006-01-02T15:04:05Z07:00",
+        "2006-01-02T15:04:05.999999999Z07:00",
+        "2006-01-02 15:04:05 -0700",
+        "2006-01-02",
+        "20060102150405",
+        "02/01/2006 15:04",
+        "2006-01-02  15",
+        "15:04:05 2006-01-02",
+        "2006-01-02T15:04:05Z",
+    ]
+)
+TIMES = st.datetimes().map(lambda at: at.isoformat())
+EDITS = st.lists(st.tuples(st.integers(0, 30), st.sampled_from("0912-+:TZ., é٣")), max_size=2)
+ZONES = st.sampled_from(["", "Z", "+01:00", "-0530", "+25:00", ".5Z", ",123456789012Z"])
+
+
+def outcome(read: Any, *operands: Any) -> Any:
+    try:
+        return read(*operands)
+    except BuiltinError as error:
+        return str(error)
+
+
+def edited(text: str, edits: list[tuple[int, str]]) -> str:
+    for at, character in edits:
+        text = text[:at] + character + text[at + 1 :]
+    return text
+
+
+@given(LAYOUTS, TIMES, ZONES, EDITS)
+def test_a_time_read_at_once_is_that_read_by_elements(
+    layout: str, time: str, zone: str, edits: list[tuple[int, str]]
+) -> None:
+    value = edited(time + zone, edits)
+    for text in (value, value[:10], value.replace("T", " "), value[:16]):
+        at_once = outcome(layouts.parse_time, layout, text)
+        assert at_once == outcome(layouts.read_by_elements, layout, text)
+
+
+@given(LAYOUTS, st.integers(0, 2**62))
+def test_a_printed_time_is_read_as_itself(layout: str, nanoseconds: int) -> None:
+    text = REGISTRY["time.format"].call([nanoseconds, "UTC", layout])
+    assert layouts.parse_time(layout, text) == layouts.read_by_elements(layout, text)
+    fraction = f"{nanoseconds % 10**9:09d}".rstrip("0")
+    text = REGISTRY["time.format"].call(nanoseconds)
+    assert REGISTRY["time.parse_rfc3339_ns"].call(text) == nanoseconds
+    assert text.endswith(f".{fraction}Z" if fraction else "Z")
+
+
+VERBS = st.lists(st.sampled_from(["%s", "%d", "%v", "%.2f", "%.0f", "%5d", "%%", "%x", "a", "%.2"]))
+OPERANDS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "a",
+                'é"',
+                1,
+                -5,
+                2**70,
+                True,
+                None,
+                [1, ["a", None]],
+                {"b": 1, "a": [True]},
+                {},
+                0.125,
+            ),
+            *(Number("1.5"), Number("-0"), Number("1e400"), Number("2.0"), make_set([1, "x"])),
+        ]
+    ),
+    max_size=4,
+)
+
+
+@given(VERBS, OPERANDS)
+def test_a_compiled_format_prints_what_the_printer_does(verbs: list[str], values: Any) -> None:
+    found = REGISTRY["sprintf"].call(Context(Environment()), " ".join(verbs), values)
+    assert found == format_text(" ".join(verbs), [argument(value) for value in values])
+
+
+def argument(value: Any) -> Any:
+    if type(value) is float or (type(value) is Number and value.text not in ("-0", "1e400")):
+        return float(value)
+    if type(value) is Number:
+        return 0 if value == 0 else value.text
+    return value if type(value) in (int, str) else to_rego(value)
+
+
+NETWORKS = st.ip_addresses().flatmap(
+    lambda ip: st.integers(0, ip.max_prefixlen).map(lambda length: f"{ip}/{length}")
+)
+
+
+@given(NETWORKS, st.ip_addresses() | NETWORKS)
+def test_networks_hold_what_the_standard_library_says(network: str, other: Any) -> None:
+    outer, inner = (ip_network(each, strict=False) for each in (network, str(other)))
+    both: list[Any] = [outer, inner]
+    held = outer.version == inner.version and both[0].supernet_of(both[1])
+    assert REGISTRY["net.cidr_contains"].call(network, str(other)) is held
