@@ -82,13 +82,14 @@ coverage: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
-# A minute in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
+# Two minutes in all; longer by hand: .venv/bin/python fuzz/engine.py parser --seconds 3600
 fuzz: $(STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet \
 		--require-hashes --only-binary :all: -r requirements/fuzz.txt
 	@for target in lexer parser evaluator; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
-	@$(BIN)/python fuzz/differential.py --seconds 20
+	@for fuzzer in differential builtins multipart request; do \
+		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done
 
 docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py

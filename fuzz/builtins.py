@@ -1,10 +1,23 @@
-"""Random operands for the built-ins that `tests/oracle/builtins.py` has models of."""
+"""Random operands for the built-ins that `tests/oracle/builtins.py` has models of.
+
+    python fuzz/builtins.py [--seconds 60] [--seed 1]
+
+Prints every difference between a built-in and its model and how many calls were made in so many
+seconds of processor time; the exit code is 1 if there was a difference.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+import time
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.oracle.builtins import FAILED, MODELS
 
@@ -97,3 +110,28 @@ def difference(name: str, given: tuple[Any, ...]) -> str:
     got_text = "failed" if got is UNDEFINED else to_json(from_python(to_python(got)))
     want_text = "failed" if want is FAILED else to_json(from_python(want))
     return "" if got_text == want_text else f"{name}{given}: got {got_text}, want {want_text}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="of processor time")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    calls = differences = 0
+    for number in count():
+        if time.process_time() >= options.seconds:
+            break
+        for name in OPERANDS:
+            calls += 1
+            text = difference(name, operands(name, f"{options.seed}-{number}"))
+            if text:
+                differences += 1
+                sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{calls} calls of seed {options.seed}, {differences} differences\n")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

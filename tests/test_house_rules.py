@@ -36,7 +36,6 @@ HEAVY = {
     "graphql",
     "grpc",
     "httpx",
-    "jsonschema",
     "starlette",
     "uvicorn",
     "yaml",

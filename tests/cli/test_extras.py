@@ -23,11 +23,10 @@ BASE = {
     "google-re2": "re2",
     "graphql-core": "graphql",
     "httpx": "httpx",
-    "jsonschema": "jsonschema",
     "PyYAML": "yaml",
     "tzdata": "tzdata",
 }
-"""The modules of the dependencies that are always there; jsonschema brings `referencing`."""
+"""The modules of the dependencies that are always there."""
 
 WITHOUT = """
 import sys

@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 SERVERS = {"grpc", "starlette", "uvicorn", "prometheus_client", "google.protobuf"}
-LIBRARIES = {"cryptography", "graphql", "httpx", "jsonschema", "yaml"}
+LIBRARIES = {"cryptography", "graphql", "httpx", "yaml"}
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from typing import Any, Final
 __all__ = ["FAILED", "MODELS"]
 
 FAILED: Final = object()
+_REMOVED: Final = object()
+"""What is left of a document whose root was removed: only `add` makes one of it again."""
 
 
 class _Error(Exception):
@@ -50,6 +52,8 @@ def _index(items: list[Any], key: Any, *, to_add: bool) -> int:
 
 
 def _get(document: Any, path: Sequence[Any]) -> Any:
+    if document is _REMOVED:
+        raise _Error
     for key in path:
         if isinstance(document, list):
             document = document[_index(document, key, to_add=False)]
@@ -74,8 +78,10 @@ def _add(document: Any, path: Sequence[Any], value: Any) -> Any:
 
 
 def _remove(document: Any, path: Sequence[Any]) -> Any:
-    if not path:
+    if document is _REMOVED:
         raise _Error
+    if not path:
+        return _REMOVED
     _get(document, path)
     parent, key = _get(document, path[:-1]), path[-1]
     del parent[_index(parent, key, to_add=False) if isinstance(parent, list) else key]
@@ -83,6 +89,8 @@ def _remove(document: Any, path: Sequence[Any]) -> Any:
 
 
 def _replace(document: Any, path: Sequence[Any], value: Any) -> Any:
+    if document is _REMOVED:
+        raise _Error
     if not path:
         return value
     _get(document, path)
@@ -93,7 +101,8 @@ def _replace(document: Any, path: Sequence[Any], value: Any) -> Any:
 
 def json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """The document after the operations."""
-    document = deepcopy(document)
+    # Not `deepcopy`, for which parts that are one object stay one.
+    document = json.loads(json.dumps(document))
     for operation in operations:
         path = _pointer(operation["path"])
         match operation["op"]:
@@ -117,7 +126,7 @@ def json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
                     raise _Error
             case _:
                 raise _Error
-    return document
+    return _get(document, [])
 
 
 # glob.match

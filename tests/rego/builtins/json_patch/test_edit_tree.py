@@ -46,6 +46,10 @@ def test_the_whole_document_can_be_edited(operations: list[dict[str, Any]], want
     ("operations", "said"),
     [
         ([{"op": "remove", "path": ""}], "the whole document is removed"),
+        (
+            [{"op": "remove", "path": ""}, {"op": "replace", "path": "", "value": 1}],
+            "deleted node encountered during delete operation",
+        ),
         ([{"op": "move", "from": "", "path": "/a"}], "deleted node encountered during insert"),
         (
             [{"op": "remove", "path": ""}, {"op": "remove", "path": "/a"}],

@@ -84,8 +84,10 @@ class EditTree:
         """Take away what stands at `path`."""
         if path:
             self._opened(path[:-1], "delete").delete(path[-1])
-        else:
-            self._root = None
+            return
+        if self._root is None:
+            raise BuiltinError("deleted node encountered during delete operation")
+        self._root = None
 
     def _opened(self, path: Path, operation: str) -> _Node:
         """The node at `path`, which is about to change."""
