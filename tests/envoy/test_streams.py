@@ -133,7 +133,8 @@ def test_streams_that_are_reset_at_once_take_no_memory(
         with closing(Connection(path, METHOD)) as hasty, suppress(OSError):
             hasty.reset(100_000)
         assert is_answered(path)
-        assert megabytes(process) - before < 150
+        # Where all of them wait for a thread they take 80 MB and more.
+        assert megabytes(process) - before < 40
     finally:
         process.communicate("")
 
