@@ -2,7 +2,7 @@
 
     scripts/emit_digest.py                     one line for each set, and one for all of them
     scripts/emit_digest.py --programs FILE     also a line for each program, to find what changed
-    scripts/emit_digest.py --renames FILE      with the names of the table FILE replaced
+    scripts/emit_digest.py --renames FILE      with methods and locals renamed by a table
 
 The programs are the policies of this repository and those of the recorded data of `../shared`
 (`DOORWARD_SHARED`), each with its query. A refactoring of code generation keeps the digests; a
@@ -56,7 +56,7 @@ def main() -> int:
     """Print the digests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=Path, help="write a digest for each program here")
-    parser.add_argument("--renames", type=Path, help="JSON: names in generated code, old to new")
+    parser.add_argument("--renames", type=Path, help="JSON: methods and locals, old name to new")
     options = parser.parse_args()
     rename = _renaming(json.loads(options.renames.read_text())) if options.renames else _as_is
     total = hashlib.sha256()
@@ -137,11 +137,17 @@ def _as_is(text: str) -> str:
     return text
 
 
-def _renaming(table: Mapping[str, str]) -> Callable[[str], str]:
-    """What replaces whole names by those of `table`."""
-    names = sorted(map(re.escape, table), key=len, reverse=True)
-    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(names)})(?![\w])")
-    return lambda text: pattern.sub(lambda match: table[match[0]], text)
+def _renaming(table: Mapping[str, Mapping[str, str]]) -> Callable[[str], str]:
+    """What renames methods of the evaluation (`ctx`, or a temporary under `with`), and locals."""
+    methods, local = table["methods"], table["locals"]
+    method = re.compile(rf"\b(ctx|_\d+)\.({'|'.join(methods)})\(")
+    name = re.compile(rf"(?<![\w.'\"#])({'|'.join(local)})(?=\d*\b(?!['\"]))")
+
+    def rename(text: str) -> str:
+        text = method.sub(lambda match: f"{match[1]}.{methods[match[2]]}(", text)
+        return name.sub(lambda match: local[match[0]], text)
+
+    return rename
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_traced_code_reports_what_it_evaluates() -> None:
     (expr,) = checked("input")
     trace(state, expr)
     trace(state, expr, holds=True)
-    assert text_of(state) == ["ctx.step(k.0, False, {})", "ctx.step(k.1, True, {})"]
+    assert text_of(state) == ["ctx.trace(k.0, False, {})", "ctx.trace(k.1, True, {})"]
     untraced = state_for()
     trace(untraced, expr)
     assert text_of(untraced) == []

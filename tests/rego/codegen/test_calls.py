@@ -96,4 +96,4 @@ def test_what_is_replaced_is_looked_up_first() -> None:
 def test_results_are_counted_where_they_are_limited() -> None:
     state, call = state_and_call("upper(x)", limited=True)
     call_value(state, call)
-    assert "ctx.sized(" in "\n".join(text_of(state))
+    assert "ctx.count_size(" in "\n".join(text_of(state))

@@ -18,10 +18,11 @@ from doorward.rego.runtime.exports import EXPORTS
 ATTRIBUTES = {
     *STATE_NAMES,
     *("add", "append", "get", "join"),
-    *("child", "children", "document_at", "document_of", "place", "with_children"),
+    *("child", "children", "document_at", "document_of", "node_at", "with_children"),
     *("insert", "insert_at", "insert_member_at"),
-    *("failed", "mock", "mocks", "print", "replace", "step"),
-    *("items", "items_as_made", "made", "related", "sized", "count_step", "values", "walked"),
+    *("failed", "mock", "mocks", "print", "replace", "trace"),
+    *("call_builtin", "checked_items", "count_items", "count_size", "count_step"),
+    *("items", "items_in_rule_order", "related", "values"),
 }
 """What generated code may ask of the evaluation, of a set, a list or a text."""
 
@@ -34,7 +35,7 @@ HOSTILE = [
     *("__import__", "__class__", "__builtins__", "__globals__", "__dict__", "__name__", "__code__"),
     *("lambda", "class", "def", "return", "yield", "None", "True", "False", "nonlocal", "async"),
     "__debug__",
-    *("ctx", "out", "found", "rule", "place", "arg0", "rest", "chain", "_0", "_5", "k", "at"),
+    *("ctx", "out", "answer", "rule", "span", "arg0", "rest", "chain", "_0", "_5", "k", "at"),
     *("eval", "exec", "open", "getattr", "type", "len", "str", "rt", "fn", "body", "self"),
     *("_cache", "_constants", "globals", "format", "path", "table"),
 ]

@@ -26,8 +26,8 @@ def functions(policy: str, name: str = "p") -> dict[str, str]:
     [
         ("p := 1", "return 1"),
         ("default p := 2\n\np := 1 if input.x", "return 2"),
-        ("p := 1 if input.x\n\np := 2 if input.y", "found = rt.one(found, 2, k."),
-        ("p(x) := 1 if x\n\np(x) := 2 if input.y", "rt.one_of_function(found, 2"),
+        ("p := 1 if input.x\n\np := 2 if input.y", "answer = rt.one(answer, 2, k."),
+        ("p(x) := 1 if x\n\np(x) := 2 if input.y", "rt.one_of_function(answer, 2"),
         ("p contains 1", "out.add(1)"),
         ("p[x] := 1 if some x in input", "insert(out, x, 1, k.0)"),
         ("p[x].a[y] := 1 if some x, y in input", "insert_at(out, (x, 'a', y), 1, k.0)"),

@@ -84,7 +84,7 @@ def test_items_are_counted_where_they_are_limited() -> None:
     free, limited = state_for(), state_for(limited=True)
     count_item(free)
     count_item(limited)
-    assert (text_of(free), text_of(limited)) == ([], ["ctx.made(1, k.0)"])
+    assert (text_of(free), text_of(limited)) == ([], ["ctx.count_items(1, k.0)"])
 
 
 def test_a_term_above_is_asked_for_through_the_table() -> None:

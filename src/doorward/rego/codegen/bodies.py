@@ -66,7 +66,7 @@ def trace(state: FunctionState, node: Rule | Expr, *, holds: bool = False) -> No
     bound = ast.Dict(keys=[ast.Constant(value=n) for n in known], values=[*known.values()])
     with state.code.at(node.span):
         args = state.constants.add(node), ast.Constant(value=holds), bound
-        state.code.run(method_of(load(state.env.evaluation), "step", *args))
+        state.code.run(method_of(load(state.env.evaluation), "trace", *args))
 
 
 def expression(state: FunctionState, expr: Expr) -> None:

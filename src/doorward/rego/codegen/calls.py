@@ -196,13 +196,13 @@ def _checked_call(
     state: FunctionState, function: ast.expr, site: ast.expr, operands: Sequence[ast.expr]
 ) -> ast.expr:
     """The built-in's own answer; UNDEFINED when it fails."""
-    return method_of(load(state.env.evaluation), "asked", site, function, *operands)
+    return method_of(load(state.env.evaluation), "call_builtin", site, function, *operands)
 
 
 def _counted(state: FunctionState, result: Operand, term: Call) -> Operand:
     """`result`, counted where collections are limited in what they hold."""
     if state.plan.limited and result.kind not in _SMALL:
-        count(state, "sized", result.code, term.span)
+        count(state, "count_size", result.code, term.span)
     return result
 
 

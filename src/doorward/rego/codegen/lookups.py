@@ -119,7 +119,7 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
     target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(value)
-    state.loop(target, method("items_as_made" if base.as_made else "items", base.code))
+    state.loop(target, method("items_in_rule_order" if base.as_made else "items", base.code))
     match_target(state, operand, key)
     return Operand(load(value))
 
@@ -134,7 +134,7 @@ def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> No
         items = state.constants.add(ordered)
         # A short one is like so many lines of the policy.
         short = not state.counters.uncounted and len(ordered) <= SHORT
-        state.loop(target, items if short else method("walked", items), counted=not short)
+        state.loop(target, items if short else method("checked_items", items), counted=not short)
         return
     uncounted = _may_go_uncounted(state)
     name = state.code.bind_temp(collection.code)

@@ -123,12 +123,12 @@ def _nodes(state: FunctionState, path: Sequence[Key], operands: Sequence[Term]) 
     """Follow `operands` through nodes that are known only when the code runs."""
     evaluation = load(state.env.evaluation)
     where = state.constants.add(tuple(path))
-    node: ast.expr = state.code.bind_temp(method_of(evaluation, "place", where))
+    node: ast.expr = state.code.bind_temp(method_of(evaluation, "node_at", where))
     for operand in operands:
         if is_open(state, operand):
             key, inner = state.temps.fresh(), state.temps.fresh()
             target = ast.Tuple(elts=[store(key), store(inner)], ctx=ast.Store())
-            state.loop(target, method("walked", method_of(evaluation, "children", node)))
+            state.loop(target, method("checked_items", method_of(evaluation, "children", node)))
             match(state, operand, Operand(load(key)))
             node = load(inner)
         else:

@@ -196,7 +196,7 @@ def _single(
     elif len(definitions) == 1:
         _alternatives(state, rules, definitions[0].rule)
     else:
-        answer = state.temps.fresh_shared("found")
+        answer = state.temps.fresh_shared("answer")
         state.code.assign(answer, runtime("UNDEFINED"))
         for definition in definitions:
             _definition(state, rules, definition, answer)
@@ -209,7 +209,7 @@ def _chosen_definitions(
 ) -> None:
     """Only the definitions that the table leaves for the value of `choice.source`."""
     single = rules.have_one_answer
-    out = state.temps.fresh("found") if single else _collection(state, rules.node)
+    out = state.temps.fresh("answer") if single else _collection(state, rules.node)
     if single:
         state.code.assign(out, runtime("UNDEFINED"))
     value: ast.expr
@@ -218,7 +218,7 @@ def _chosen_definitions(
     else:
         document = state.code.bind_temp(state.of_evaluation("input"))
         value = read(state, document, choice.source)
-    rule, span = state.temps.fresh("rule"), state.temps.fresh("place")
+    rule, span = state.temps.fresh("rule"), state.temps.fresh("span")
     table = load(state.plan.table_name(rules.node))
     candidates = call(runtime("candidates"), table, value)
     with state.scope():
@@ -319,7 +319,7 @@ def _branch(state: FunctionState, rules: _Rules, rule: Rule) -> None:
             if not several or value.is_constant:
                 state.code.give_back(value.code)
             else:
-                answer = state.temps.fresh_shared("found")
+                answer = state.temps.fresh_shared("answer")
                 _join(state, rules, answer, value.code, rule.span)
     if answer:
         state.code.assign(answer, runtime("UNDEFINED"))

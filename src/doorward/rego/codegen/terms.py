@@ -166,7 +166,7 @@ def _collect(
 def count_item(state: FunctionState) -> None:
     """A collection has grown by one item."""
     if state.plan.limited:
-        count(state, "made", ast.Constant(value=1), state.code.span)
+        count(state, "count_items", ast.Constant(value=1), state.code.span)
 
 
 def count(state: FunctionState, how: str, what: ast.expr, span: Span) -> None:
@@ -190,5 +190,5 @@ def _template(state: FunctionState, term: TemplateString) -> Operand:
     joined = ast.Tuple(elts=parts, ctx=ast.Load())
     text = state.code.bind_temp(method_of(ast.Constant(value=""), "join", joined))
     if state.plan.limited:
-        count(state, "sized", text, term.span)
+        count(state, "count_size", text, term.span)
     return Operand(text, "string")

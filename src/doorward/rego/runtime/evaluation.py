@@ -27,7 +27,7 @@ from doorward.rego.runtime.operations import (
     MISSING,
     insert_at,
     items,
-    items_as_made,
+    items_in_rule_order,
     lookup,
     lookup_path,
     open_at,
@@ -185,7 +185,7 @@ class Evaluation(Context):
             self.errors.append(failure)
         return UNDEFINED
 
-    def asked(self, site: Site, function: Callable[..., Any], *operands: Any) -> Any:
+    def call_builtin(self, site: Site, function: Callable[..., Any], *operands: Any) -> Any:
         """The answer of the built-in `function` called at `site`; UNDEFINED when it fails."""
         try:
             return function(*operands)
@@ -199,25 +199,25 @@ class Evaluation(Context):
         (self.origin or self).deadline = -math.inf
 
     def count_step(self) -> None:
-        """Called by functions that call several: they could double the work at every step."""
+        """Called by functions that call several: they could double the work at each level."""
         self.ticks -= 1
         if self.ticks < 0:
-            self._look()
+            self._check_deadline()
 
     def values(self, collection: Any) -> Iterable[Any]:
         """The values of a collection in Rego's order, to be walked; of anything else, none."""
         if type(collection) is list:
-            # As in `walked`, written out: this stands in the innermost loop of most policies.
+            # As in `checked_items`, inline: this is in the innermost loop of most policies.
             ticks = self.ticks - len(collection)
             if ticks >= 0:
                 self.ticks = ticks
                 return collection
         elif type(collection) is frozenset:
-            return self.walked(self._members(collection))
+            return self.checked_items(self._members(collection))
         elif type(collection) is dict and len(collection) > TICKS:
             pieces = self._pieces(sorted_keys(collection))
             return (collection[key] for piece in pieces for key in piece)
-        return self.walked(values(collection))
+        return self.checked_items(values(collection))
 
     def _members(self, collection: frozenset[Key]) -> list[Any]:
         """The members of a set in order; of sets of collections they are put in order once."""
@@ -236,7 +236,7 @@ class Evaluation(Context):
     def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
         """(key, value) pairs of a collection in Rego's order, to be walked."""
         if type(collection) is list:
-            listed: Iterable[Any] = self.walked(collection)
+            listed: Iterable[Any] = self.checked_items(collection)
             return enumerate(listed)
         if type(collection) is dict:
             self.ticks -= len(collection)
@@ -245,25 +245,25 @@ class Evaluation(Context):
             if len(collection) > self.pace:
                 pieces = self._pieces(sorted_keys(collection))
                 return ((from_key(key), collection[key]) for piece in pieces for key in piece)
-            self._look()
+            self._check_deadline()
             return items(collection)
-        return self.walked(items(collection))
+        return self.checked_items(items(collection))
 
-    def items_as_made(self, collection: Any) -> Iterable[tuple[Any, Any]]:
+    def items_in_rule_order(self, collection: Any) -> Iterable[tuple[Any, Any]]:
         """`items`, but an object's in the order in which they were put in."""
         if type(collection) is dict:
-            return self.walked(items_as_made(collection))
+            return self.checked_items(items_in_rule_order(collection))
         return self.items(collection)
 
-    def walked(self, found: Any) -> Iterable[Any]:
-        """What a sequence holds, to be walked; a long one in pieces, with a look before each."""
+    def checked_items(self, found: Any) -> Iterable[Any]:
+        """The items of a sequence; a long one in slices, with the deadline checked before each."""
         ticks = self.ticks - len(found)
         if ticks >= 0:
             self.ticks = ticks
         elif len(found) > self.pace:
             return itertools.chain.from_iterable(self._pieces(found))
         else:
-            self._look()
+            self._check_deadline()
         return found  # type: ignore[no-any-return]
 
     def related(self, found: Iterable[Any]) -> Iterable[Any]:
@@ -273,20 +273,20 @@ class Evaluation(Context):
     def _pieces(self, found: Sequence[Any]) -> Iterator[Sequence[Any]]:
         start = 0
         while start < len(found):
-            self._look()
+            self._check_deadline()
             end = start + self.pace
             yield found[start:end]
             start = end
 
     def _batches(self, found: Iterator[Any]) -> Iterator[list[Any]]:
         while batch := list(itertools.islice(found, self.pace)):
-            self._look()
+            self._check_deadline()
             yield batch
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         """Stop an evaluation that is past its deadline, or cancelled.
 
-        Rounds may cost anything, so the pace is found: it doubles while looks come quickly.
+        Rounds may cost anything, so the pace adapts: it doubles while checks come quickly.
         """
         deadline = (self.origin or self).deadline
         pace = TICKS
@@ -307,7 +307,7 @@ class Evaluation(Context):
         if deadline is not None and time.monotonic() > deadline:
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
 
-    def made(self, count: int, span: Span) -> None:
+    def count_items(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
         whole: Any = self.origin or self
         whole.room -= count
@@ -321,13 +321,13 @@ class Evaluation(Context):
             if whole.room < 0:
                 raise LimitError("evaluation makes too many items")
 
-    def sized(self, value: Any, span: Span) -> Any:
+    def count_size(self, value: Any, span: Span) -> Any:
         """`value`, which limited code has made, with what it holds counted."""
         kind = type(value)
         if kind is str:
-            self.made(len(value) // TEXT_OF_ITEM, span)
+            self.count_items(len(value) // TEXT_OF_ITEM, span)
         elif kind is list or kind is dict or kind is frozenset:
-            self.made(len(value), span)
+            self.count_items(len(value), span)
         return value
 
     def repeat(self, root: Document, constants: dict[int, Any], room: int | None) -> None:
@@ -381,7 +381,7 @@ class Evaluation(Context):
         """The answer of what stands in for the function of `site`."""
         return mock.answer(self, site, operands)
 
-    def step(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
+    def trace(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
         """Called by traced code: `node` is about to be asked, or holds."""
         if self.tracer is not None:
             self.tracer.step(self, node, holds, bound)
@@ -454,13 +454,13 @@ class Evaluation(Context):
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
-        return self.document_of(self.place(path))
+        return self.document_of(self.node_at(path))
 
     def document_of(self, place: Place) -> Any:
         """The whole document at `place`."""
         return self.document(*place)
 
-    def place(self, path: Sequence[Key]) -> Place:
+    def node_at(self, path: Sequence[Key]) -> Place:
         """The place at a path below `data`."""
         node = self.root.find(path)
         base = lookup_path(self.data, [from_key(key) for key in path])

@@ -43,4 +43,4 @@ class BuiltinMock:
 
     def answer(self, state: Evaluation, site: Site, operands: tuple[Any, ...]) -> Any:
         given = (state, *operands) if self.builtin.context else operands
-        return state.asked(Site(self.builtin.name, site.span), self.builtin.call, *given)
+        return state.call_builtin(Site(self.builtin.name, site.span), self.builtin.call, *given)

@@ -40,7 +40,7 @@ __all__ = [
     "insert_member_at",
     "is_collection",
     "items",
-    "items_as_made",
+    "items_in_rule_order",
     "less",
     "less_equal",
     "lookup",
@@ -139,7 +139,7 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
 
-def items_as_made(object_: dict[Key, Any]) -> list[tuple[Any, Any]]:
+def items_in_rule_order(object_: dict[Key, Any]) -> list[tuple[Any, Any]]:
     """`items` of an object, in the order in which they were put in."""
     return [(from_key(k), v) for k, v in object_.items()]
 
