@@ -14,7 +14,7 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-docker docker-plugin test lint types imports tests conformance \
+.PHONY: help demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
 	coverage bench fuzz docs locks clean system-packages
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
+	@echo 'make test-fast    the quick tests only, in less than two minutes'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs locks clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
@@ -58,8 +59,19 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
+# Two processes; what starts daemons or namespaces stays in one of them.
 tests: $(STAMP)
-	$(PYTEST) tests
+	$(PYTEST) -n 2 --dist loadgroup tests
+
+# Without what starts other programs, and without the long comparisons with recorded answers.
+SLOW := acceptance benchmarks conformance docker drills envoy/request/test_fuzz.py envoy/test_server.py \
+	envoy/test_streams.py oracle people redirect rego/analysis/test_golden_errors.py \
+	rego/builtins/test_bounds.py rego/builtins/test_deadline.py rego/builtins/test_golden.py \
+	rego/builtins/test_queries.py rego/codegen/test_isolation.py rego/engine/test_properties.py \
+	rego/syntax/test_format.py test_edge.py test_patterns.py testing
+
+test-fast: $(STAMP)
+	$(PYTEST) -q -n 2 $(SLOW:%=--ignore=tests/%) tests
 
 conformance: $(STAMP)
 	$(PYTEST) tests/conformance

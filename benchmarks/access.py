@@ -6,7 +6,7 @@ import time
 from random import Random
 from typing import Any
 
-from benchmarks import twins
+from benchmarks import baselines
 from benchmarks.case import Case, policy, signed_token
 
 __all__ = ["attributes", "exchange", "graph", "rbac"]
@@ -32,7 +32,7 @@ def rbac(bindings: int = BINDINGS) -> Case:
         data={"roles": roles, "bindings": bound},
         input={"user": "user17", "action": "use", "type": "doc"},
         expected=True,
-        twins={"by hand": twins.rbac},
+        baselines={"by hand": baselines.rbac},
     )
 
 

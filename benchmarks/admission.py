@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from benchmarks import twins
+from benchmarks import baselines
 from benchmarks.case import Case, policy
 
 __all__ = ["docker", "kubernetes"]
@@ -68,7 +68,7 @@ def docker() -> Case:
         },
         input={"user": "bob", "method": "POST", "path": "/containers/create", "body": body},
         expected=True,
-        twins={"by hand": twins.docker},
+        baselines={"by hand": baselines.docker},
     )
 
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One decision; `twins` are the same logic by hand: label -> function of the data."""
+    """One decision; `baselines` are the same logic by hand: label -> function of the data."""
 
     name: str
     source: str
@@ -25,7 +25,7 @@ class Case:
     data: Mapping[str, Any]
     input: Any
     expected: object
-    twins: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Mapping[str, Any] = field(default_factory=dict)
     has_token: bool = False
     too_much_for_regopy: str = ""
     """Why regopy is not asked at all; "" where it is."""

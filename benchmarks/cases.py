@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import twins
+from benchmarks import baselines
 from benchmarks.access import attributes, exchange, graph, rbac
 from benchmarks.admission import docker, kubernetes
 from benchmarks.case import Case, policy, signed_token
@@ -84,7 +84,7 @@ def people() -> Case:
             signed_token(claims, SECRET), {"firstname": "Bob", "lastname": "Rego"}
         ),
         expected=True,
-        twins={"by hand": twins.people, "by hand, token cached": twins.people_cached},
+        baselines={"by hand": baselines.people, "by hand, token cached": baselines.people_cached},
         has_token=True,
     )
 
@@ -102,7 +102,7 @@ def lookup(rules: int = RULES) -> Case:
         data={"rules": rules},
         input={"method": "GET", "host": f"host-{asked}", "port": 443},
         expected=f"service-{asked}",
-        twins={"by hand": twins.lookup},
+        baselines={"by hand": baselines.lookup},
         too_much_for_regopy="" if rules <= 1_000 else "not built within two minutes",
     )
 
@@ -124,7 +124,7 @@ def iteration() -> Case:
         data={},
         input={"containers": containers},
         expected=True,
-        twins={"by hand": twins.iteration},
+        baselines={"by hand": baselines.iteration},
     )
 
 
@@ -142,7 +142,7 @@ def text() -> Case:
             "tag": "ACME-CORP-f011920e",
         },
         expected=True,
-        twins={"by hand": twins.text},
+        baselines={"by hand": baselines.text},
     )
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES, Case
-from benchmarks.contenders import Missing
+from benchmarks.engines import Missing
 from benchmarks.http2_load import Connection
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"

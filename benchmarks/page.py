@@ -26,7 +26,7 @@ HEAD = """# What a decision costs in the engine
 
 Written by `python benchmarks/run.py --markdown docs/performance.md`; `benchmarks/README.md` says
 what each case asks. All numbers are CPU time of one process, each the least of {rounds} rounds in
-which all contenders took turns. A number that misses its goal is set in bold.
+which all engines took turns. A number that misses its goal is set in bold.
 
 {machine}
 

@@ -1,6 +1,6 @@
-"""Cases x contenders -> a table of CPU microseconds per decision.
+"""Cases x engines -> a table of CPU microseconds per decision.
 
-All contenders of a case take turns within one run, round by round, so that a machine that slows
+All engines of a case take turns within one run, round by round, so that a machine that slows
 down slows all of them. The clock is the CPU time of this process; a round lasts about as long for
 a slow contender as for a fast one. The minimum says what the code costs, the median what this
 machine made of it.
@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.cases import CASES, Case
-from benchmarks.contenders import Decide, Missing, contenders
+from benchmarks.engines import Decide, Missing, engines
 from benchmarks.page import page, put
 from benchmarks.rows import OURS, Measured
 from benchmarks.scaling import measured
@@ -63,7 +63,7 @@ def measure(case: Case, rounds: int) -> list[Measured]:
     """Every contender of the case, in turns."""
     table: list[Measured] = []
     running: list[tuple[Measured, Decide, int]] = []
-    for name, make in contenders(case):
+    for name, make in engines(case):
         table.append(row := Measured(name))
         try:
             decide = prepared(case, make)

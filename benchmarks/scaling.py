@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.access import rbac
 from benchmarks.case import Case
 from benchmarks.cases import CASES, lookup, people
-from benchmarks.contenders import doorward
+from benchmarks.engines import doorward
 from doorward.rego import Engine, from_json
 
 __all__ = ["MEASURES", "Measure"]

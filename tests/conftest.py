@@ -38,6 +38,18 @@ def docker_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+SYSTEM = {"acceptance", "docker", "drills", "people", "redirect"}
+"""The folders whose tests start daemons, databases or namespaces."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Daemons and networks are for one process: they are not started twice."""
+    for item in items:
+        if item.path.relative_to(ROOT / "tests").parts[0] in SYSTEM:
+            item.add_marker(pytest.mark.xdist_group("system"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line for all tests that wait for OPA's programs, in place of one for each."""

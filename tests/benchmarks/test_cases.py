@@ -1,4 +1,4 @@
-"""The measured policies and their twins by hand say the same, or the ratio says nothing."""
+"""The measured policies and their baselines by hand say the same, or the ratio says nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.cases import CASES, SECRET, Case, signed_token
-from benchmarks.contenders import contenders
+from benchmarks.engines import engines
 
 Change = Callable[[Any], object]
 
@@ -105,14 +105,16 @@ DENIALS = [
 ]
 
 
-def twins(case: Case) -> list[Callable[[Any], object]]:
-    return [make() for name, make in contenders(case) if name in case.twins]
+def baselines(case: Case) -> list[Callable[[Any], object]]:
+    return [make() for name, make in engines(case) if name in case.baselines]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_twins_give_the_right_answer(name: str) -> None:
+def test_baselines_give_the_right_answer(name: str) -> None:
     case = CASES[name]()
-    assert [twin(case.input) for twin in twins(case)] == [case.expected] * len(case.twins)
+    assert [baseline(case.input) for baseline in baselines(case)] == [case.expected] * len(
+        case.baselines
+    )
 
 
 @pytest.mark.parametrize(("name", "change"), DENIALS)
@@ -121,14 +123,14 @@ def test_twins_refuse_what_the_policy_refuses(name: str, change: Change) -> None
     value = copy.deepcopy(case.input)
     change(value)
     refused = "none" if name == "lookup" else False
-    assert [twin(value) for twin in twins(case)] == [refused] * len(case.twins)
+    assert [baseline(value) for baseline in baselines(case)] == [refused] * len(case.baselines)
 
 
 @pytest.mark.skipif(find_spec("doorward.rego.engine") is None, reason="no engine yet")
 @pytest.mark.parametrize(("name", "change"), DENIALS)
 def test_the_engine_refuses_it_too(name: str, change: Change) -> None:
     case = CASES[name]()
-    decide = next(make() for label, make in contenders(case) if label == "doorward")
+    decide = next(make() for label, make in engines(case) if label == "doorward")
     assert decide(case.input) == case.expected
     value = copy.deepcopy(case.input)
     change(value)

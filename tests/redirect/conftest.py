@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 from tests.acceptance.conftest import ENVOY
 from tests.envoy.namespaces import need_namespaces, program
+from tests.redirect.bypasses import Bypass
 from tests.redirect.connection import connect, converse, read_statuses
 from tests.redirect.pod import Network, Pod
-from tests.redirect.ways import Way
 from tests.waiting import wait_until
 
 from acceptance.tokens import make_tokens
@@ -23,17 +23,17 @@ class Run:
     pod: Pod
     tokens: Mapping[str, str]
 
-    def go(self, way: Way) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """What comes back on the way, and what reached the application meanwhile.
+    def go(self, bypass: Bypass) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """What comes back on the bypass, and what reached the application meanwhile.
 
         ConnectionRefusedError when nobody listens at its end.
         """
         before = len(self.pod.arrivals())
-        with connect(self.pod.network, way.place, way.port) as connection:
-            received = converse(connection, way, self.tokens)
+        with connect(self.pod.network, bypass.place, bypass.port) as connection:
+            received = converse(connection, bypass, self.tokens)
         # The application writes its log once it has answered.
-        wait_until(lambda: len(self.pod.arrivals()) - before >= len(way.arrives))
-        return read_statuses(way, received), tuple(self.pod.arrivals()[before:])
+        wait_until(lambda: len(self.pod.arrivals()) - before >= len(bypass.arrives))
+        return read_statuses(bypass, received), tuple(self.pod.arrivals()[before:])
 
 
 @pytest.fixture(scope="module")

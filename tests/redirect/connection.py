@@ -1,4 +1,4 @@
-"""A way becomes a connection from its place, and what came back on it becomes statuses."""
+"""A bypass becomes a connection from its place, and what came back on it becomes statuses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from tests.redirect.bypasses import Bypass
 from tests.redirect.frames import read_status, write_http2
 from tests.redirect.pod import ADDRESSES, Network, Place, entered
-from tests.redirect.ways import Way
 from tests.waiting import PATIENCE
 
 _QUIET: Final = 0.4  # seconds without a byte, after which no more than was expected will come
@@ -28,41 +28,43 @@ def connect(network: Network, place: Place, port: int) -> Iterator[socket.socket
         yield connection
 
 
-def converse(connection: socket.socket, way: Way, tokens: Mapping[str, str]) -> bytes:
-    """Send what the way says; everything that comes back until it ends or is quiet."""
-    for number, part in enumerate(_write(way, tokens)):
+def converse(connection: socket.socket, bypass: Bypass, tokens: Mapping[str, str]) -> bytes:
+    """Send what the bypass says; everything that comes back until it ends or is quiet."""
+    for number, part in enumerate(_write(bypass, tokens)):
         if number:
-            time.sleep(0.0005 if way.bytewise else _PAUSE)
+            time.sleep(0.0005 if bypass.bytewise else _PAUSE)
         try:
             connection.sendall(part)
         except (BrokenPipeError, ConnectionResetError):
             break  # it was answered before it was whole
     received = b""
     try:
-        connection.settimeout(PATIENCE if way.statuses else 1.5)
+        connection.settimeout(PATIENCE if bypass.statuses else 1.5)
         while chunk := connection.recv(65536):
             received += chunk
-            is_due = len(read_statuses(way, received)) < len(way.statuses)
+            is_due = len(read_statuses(bypass, received)) < len(bypass.statuses)
             connection.settimeout(PATIENCE if is_due else _QUIET)
     except (TimeoutError, ConnectionResetError):
         pass
     return received
 
 
-def _write(way: Way, tokens: Mapping[str, str]) -> list[bytes]:
-    if way.http2:
-        return [write_http2({name: value.format_map(tokens) for name, value in way.http2.items()})]
+def _write(bypass: Bypass, tokens: Mapping[str, str]) -> list[bytes]:
+    if bypass.http2:
+        return [
+            write_http2({name: value.format_map(tokens) for name, value in bypass.http2.items()})
+        ]
     parts = []
-    for part in way.parts:
+    for part in bypass.parts:
         for name in ("guest", "admin"):
             part = part.replace(b"{%s}" % name.encode(), tokens[name].encode())
         parts.append(part)
-    return [bytes([byte]) for byte in b"".join(parts)] if way.bytewise else parts
+    return [bytes([byte]) for byte in b"".join(parts)] if bypass.bytewise else parts
 
 
-def read_statuses(way: Way, received: bytes) -> tuple[int, ...]:
+def read_statuses(bypass: Bypass, received: bytes) -> tuple[int, ...]:
     """The statuses of the answers, in their order."""
-    if way.http2:
+    if bypass.http2:
         status = read_status(received)
         return () if status is None else (status,)
     return tuple(int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", received))

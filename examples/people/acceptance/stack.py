@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import yaml
 
-from acceptance import leash
+from acceptance import supervisor
 from acceptance.ports import Ports
 from acceptance.wire import HOST, Answer, send, write_request
 
@@ -221,7 +221,7 @@ class Stack:
     ) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self._parts[name] = subprocess.Popen(
-                [sys.executable, "-I", str(leash.__file__), str(os.getpid()), *command],
+                [sys.executable, "-I", str(supervisor.__file__), str(os.getpid()), *command],
                 cwd=self.folder,
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,

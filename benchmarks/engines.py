@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.cases import Case
 
-__all__ = ["Decide", "Missing", "contenders"]
+__all__ = ["Decide", "Missing", "engines"]
 
 Decide = Callable[[Any], object]
 
@@ -83,13 +83,13 @@ def regopy_bundle_known_input(case: Case) -> Decide:
     return decide
 
 
-def contenders(case: Case) -> Iterator[tuple[str, Callable[[], Decide]]]:
+def engines(case: Case) -> Iterator[tuple[str, Callable[[], Decide]]]:
     """Name and maker of everything that can decide this case."""
     yield "doorward", lambda: doorward(case)
     if case.has_token:
         yield "doorward, token cached", lambda: doorward(case, remember_tokens=True)
-    for label, twin in case.twins.items():
-        yield label, lambda twin=twin: twin(case.data)  # type: ignore[misc]  # a bound default
+    for label, baseline in case.baselines.items():
+        yield label, lambda baseline=baseline: baseline(case.data)  # type: ignore[misc]  # a bound default
     yield "regopy bundle", lambda: regopy_bundle(case)
     yield "regopy bundle, input known", lambda: regopy_bundle_known_input(case)
     yield "regopy query", lambda: regopy_query(case)

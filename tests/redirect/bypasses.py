@@ -1,4 +1,4 @@
-"""The ways round: requests that should not get past, each with what is expected and why.
+"""The bypasses: requests that should not get past, each with what is expected and why.
 
 Data only. `{guest}` and the like stand for tokens. A status of 0 is a connection on which no
 answer comes. What `arrives` is everything that the application counts, in its own words.
@@ -27,7 +27,7 @@ INSIDE: Final[tuple[Place, ...]] = ("neighbour", "neighbour6")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Bypass:
     """One connection, what is sent on it, and what must come of it."""
 
     name: str
@@ -72,10 +72,12 @@ ANYBODY: Final = request(READ, GUEST)
 # ---- every port, from everywhere, with the redirect and the capture of loopback in force
 
 
-def _at(port: int, place: Place, what: str, why: str) -> tuple[Way, Way]:
-    way = Way(name=f"{place}: {what}, no token", why=why, place=place, port=port, parts=(NOBODY,))
-    return way, replace(
-        way, name=f"{place}: {what}, guest", parts=(ANYBODY,), statuses=(200,),
+def _at(port: int, place: Place, what: str, why: str) -> tuple[Bypass, Bypass]:
+    bypass = Bypass(
+        name=f"{place}: {what}, no token", why=why, place=place, port=port, parts=(NOBODY,)
+    )
+    return bypass, replace(
+        bypass, name=f"{place}: {what}, guest", parts=(ANYBODY,), statuses=(200,),
         arrives=READ_ARRIVES,
     )  # fmt: skip
 
@@ -89,30 +91,30 @@ _PORTS: Final = {
     65000: ("a port where nobody listens", "every port leads to Envoy"),
 }
 PORTS: Final = tuple(
-    way
+    bypass
     for place, (port, (what, why)) in product(EVERYONE, _PORTS.items())
-    for way in _at(port, place, what, why)
+    for bypass in _at(port, place, what, why)
 ) + tuple(
-    Way(
+    Bypass(
         name=f"{place}: health", place=place, port=DIAGNOSTIC, statuses=(200,),
         parts=(request("GET /health HTTP/1.1"),),
         why="-w keeps the port open: health and metrics, and nothing else is served there",
     )
     for place in OUTSIDE
 ) + tuple(
-    Way(
+    Bypass(
         name=f"{place}: data by the health port", place=place, port=DIAGNOSTIC, statuses=(404,),
         parts=(request("GET /v1/data/secrets HTTP/1.1"),),
         why="health and metrics only: the secret is not to be had",
     )
     for place in OUTSIDE
 ) + (
-    Way(
+    Bypass(
         name="neighbour: change the policy's data", place="neighbour", port=REST,
         parts=(request("PUT /v1/data/secrets HTTP/1.1", JSON, body=b'{"jwt":""}'),),
         why="the API of the decision point is reached through Envoy only, and so not at all",
     ),
-    Way(
+    Bypass(
         name="neighbour: end Envoy", place="neighbour", port=ADMIN_INTERFACE,
         parts=(request("POST /quitquitquit HTTP/1.1"),),
         why="the administration interface is out of reach of neighbours",
@@ -122,11 +124,11 @@ PORTS: Final = tuple(
 # ---- how a request is sent
 
 
-def _h2c(name: str, plain: bytes, status: int, why: str) -> Way:
+def _h2c(name: str, plain: bytes, status: int, why: str) -> Bypass:
     upgrade = (
         b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\nconnection: upgrade, http2-settings"
     )
-    return Way(
+    return Bypass(
         name=f"h2c upgrade, {name}", why=why, statuses=(status,),
         parts=(plain.replace(b"connection: close", upgrade),),
         arrives=READ_ARRIVES if status == 200 else (),
@@ -134,17 +136,17 @@ def _h2c(name: str, plain: bytes, status: int, why: str) -> Way:
 
 
 HTTP2: Final = (
-    Way(
+    Bypass(
         name="HTTP/2 prior knowledge, no token", statuses=(403,),
         http2={":method": "GET", ":path": "/people"},
         why="Envoy speaks HTTP/2 on the same port, and asks there as well",
     ),
-    Way(
+    Bypass(
         name="HTTP/2 prior knowledge, guest", statuses=(200,), arrives=READ_ARRIVES,
         http2={":method": "GET", ":path": "/people", "authorization": "Bearer {guest}"},
         why="a good request stays good",
     ),
-    Way(
+    Bypass(
         name="HTTP/2 to the port of the decision point", port=DECISION_POINT, statuses=(200,),
         http2={
                     ":method": "POST",
@@ -153,7 +155,7 @@ HTTP2: Final = (
                 },
         why="this goes to Envoy, and is denied: for gRPC that is grpc-status 7 in an answer of 200",
     ),
-    Way(
+    Bypass(
         name="HTTP/2 CONNECT", statuses=(404,),
         http2={":method": "CONNECT", ":authority": "127.0.0.1:8080"},
         why="no route opens tunnels",
@@ -165,12 +167,12 @@ HTTP2: Final = (
         request("POST /people HTTP/1.1", ADMIN, JSON, body=person("Bob")), 403,
         "the body is looked at all the same",
     ),
-    Way(
+    Bypass(
         name="WebSocket, no token",
         parts=(request(READ, "upgrade: websocket", "connection: upgrade", last=False),),
         why="after an upgrade nothing would be decided any more",
     ),
-    Way(
+    Bypass(
         name="WebSocket, guest",
         parts=(
             request(
@@ -181,7 +183,7 @@ HTTP2: Final = (
         ),
         why="upgrades are not configured, whoever asks",
     ),
-    Way(
+    Bypass(
         name="CONNECT to the application", statuses=(404,),
         parts=(b"CONNECT 127.0.0.1:8080 HTTP/1.1\r\nhost: 127.0.0.1:8080\r\n\r\n" + NOBODY,),
         why="no route opens tunnels, and what comes after is not read as a request",
@@ -191,18 +193,18 @@ HTTP2: Final = (
 _SMUGGLED: Final = b"0\r\n\r\nDELETE /people/1 HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-def _smuggled(name: str, why: str, *framing: str, statuses: tuple[int, ...] = (400,)) -> Way:
+def _smuggled(name: str, why: str, *framing: str, statuses: tuple[int, ...] = (400,)) -> Bypass:
     head = request("POST /people HTTP/1.1", ADMIN, JSON, *framing, last=False)
-    return Way(name=name, why=why, statuses=statuses, parts=(head + _SMUGGLED,))
+    return Bypass(name=name, why=why, statuses=statuses, parts=(head + _SMUGGLED,))
 
 
 STREAM: Final = (
-    Way(
+    Bypass(
         name="pipelined: allowed, then denied", statuses=(200, 403), arrives=READ_ARRIVES,
         parts=(request(READ, GUEST, last=False) + request("DELETE /people/1 HTTP/1.1"),),
         why="each request of a connection is decided alone",
     ),
-    Way(
+    Bypass(
         name="pipelined: denied, then allowed", statuses=(403, 200), arrives=READ_ARRIVES,
         parts=(request("DELETE /people/1 HTTP/1.1", last=False) + ANYBODY,),
         why="each request of a connection is decided alone",
@@ -221,28 +223,28 @@ STREAM: Final = (
         "transfer-encoding : chunked",
     ),
     _smuggled("smuggled: a signed length", "a length is digits", "content-length: +4"),
-    Way(
+    Bypass(
         name="smuggled: a header behind a bare CR",
         parts=(request(READ, "x-a: b\rauthorization: Bearer {admin}"),),
         why="Envoy takes the CR out of the value: it ends no line, for anybody",
     ),
-    Way(
+    Bypass(
         name="one byte at a time, no token", parts=(NOBODY,), bytewise=True,
         why="a request is decided when its head is whole, however it came",
     ),
-    Way(
+    Bypass(
         name="one byte at a time, guest", parts=(ANYBODY,), bytewise=True, statuses=(200,),
         arrives=READ_ARRIVES, why="a good request stays good",
     ),
-    Way(
+    Bypass(
         name="HTTP/1.0", statuses=(426,), parts=(b"GET /people HTTP/1.0\r\nhost: x\r\n\r\n",),
         why="nobody needs it any more",
     ),
-    Way(
+    Bypass(
         name="HTTP/0.9", statuses=(426,), parts=(b"GET /people\r\n\r\n",),
         why="nobody needs it any more",
     ),
-    Way(
+    Bypass(
         name="not HTTP at all", statuses=(400,), parts=(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",),
         why="what is no HTTP reaches nobody",
     ),
@@ -251,9 +253,9 @@ STREAM: Final = (
 # ---- what is asked for
 
 
-def _target(target: str | bytes, why: str, *statuses: int, arrives: tuple[str, ...] = ()) -> Way:
+def _target(target: str | bytes, why: str, *statuses: int, arrives: tuple[str, ...] = ()) -> Bypass:
     raw = target if isinstance(target, bytes) else target.encode()
-    return Way(
+    return Bypass(
         name=f"target {raw!r}", why=why, arrives=arrives, statuses=statuses or (400,),
         parts=(request(b"GET " + raw + b" HTTP/1.1", GUEST),),
     )  # fmt: skip
@@ -300,12 +302,12 @@ TARGETS: Final = (
 def _headers(
     name: str, why: str, *headers: str | bytes, statuses: tuple[int, ...] = (403,),
     arrives: tuple[str, ...] = (), line: str = READ,
-) -> Way:  # fmt: skip
+) -> Bypass:  # fmt: skip
     parts = (request(line, *headers),)
-    return Way(name=name, why=why, statuses=statuses, arrives=arrives, parts=parts)
+    return Bypass(name=name, why=why, statuses=statuses, arrives=arrives, parts=parts)
 
 
-def _spoofed(header: str, why: str) -> tuple[Way, Way]:
+def _spoofed(header: str, why: str) -> tuple[Bypass, Bypass]:
     name = header.partition(":")[0]
     return (
         _headers(f"{name}, no token", why, header),
@@ -322,7 +324,7 @@ HEADERS: Final = (
         "authorization joined by a comma", "the same, joined before it was sent",
         "authorization: Bearer {guest}, Bearer {admin}", statuses=(400,),
     ),
-    Way(
+    Bypass(
         name="content-type twice", why="the body could be read in two ways", statuses=(400,),
         parts=(
             request(
@@ -370,8 +372,8 @@ HEADERS: Final = (
 # ---- bodies
 
 
-def _body(name: str, why: str, body: bytes, *headers: str, status: int = 400) -> Way:
-    return Way(
+def _body(name: str, why: str, body: bytes, *headers: str, status: int = 400) -> Bypass:
+    return Bypass(
         name=name, why=why, statuses=(status,),
         arrives=("POST /people 200",) if status == 200 else (),
         parts=(request("POST /people HTTP/1.1", ADMIN, JSON, *headers, body=body),),
@@ -388,12 +390,12 @@ BODIES: Final = (
     _body("Bob", "rule 6", person("Bob"), status=403),
     _body("compressed", "nobody here unpacks it", gzip.compress(CHARLIE, mtime=0),
           "content-encoding: gzip"),
-    Way(
+    Bypass(
         name="100 and no more", statuses=(),
         parts=(request("POST /people HTTP/1.1", ADMIN, JSON, "content-length: 100"), b"{"),
         why="without its body a request is not decided, and does not arrive",
     ),
-    Way(
+    Bypass(
         name="1 MB without a token", statuses=(400,),
         parts=(request("POST /people HTTP/1.1", JSON, body=CHARLIE.ljust(1 << 20)),),
         why="the body is cut, and nobody asks further",

@@ -1,7 +1,7 @@
 """A command becomes a process that cannot outlive the one that started it.
 
-`leash.py PARENT PROGRAM ARGUMENT…` asks the kernel for its own end when PARENT ends, in whatever
-way, and then becomes PROGRAM. Run as a script, so that it imports nothing of this project.
+`supervisor.py PARENT PROGRAM ARGUMENT…` asks the kernel to end it when PARENT ends, for whatever
+reason, and then becomes PROGRAM. Run as a script, so that it imports nothing of this project.
 """
 
 from __future__ import annotations
