@@ -64,11 +64,12 @@ tests: $(STAMP)
 	$(PYTEST) -n 2 --dist loadgroup tests
 
 # Without what starts other programs, and without the long comparisons with recorded answers.
-SLOW := acceptance benchmarks conformance docker drills envoy/request/test_fuzz.py envoy/test_server.py \
-	envoy/test_streams.py oracle people redirect rego/analysis/test_golden_errors.py \
-	rego/builtins/test_bounds.py rego/builtins/test_deadline.py rego/builtins/test_golden.py \
-	rego/builtins/test_queries.py rego/codegen/test_isolation.py rego/engine/test_properties.py \
-	rego/syntax/test_format.py test_edge.py test_patterns.py testing
+SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance docker drills \
+	envoy/kit envoy/request/test_fuzz.py envoy/test_server.py envoy/test_streams.py oracle people \
+	redirect rego/analysis/test_golden_errors.py rego/builtins/test_bounds.py \
+	rego/builtins/test_deadline.py rego/builtins/test_golden.py rego/builtins/test_queries.py \
+	rego/codegen rego/engine/test_properties.py rego/syntax/test_corpora.py \
+	rego/syntax/test_format.py rest/test_server.py test_edge.py test_patterns.py testing transport
 
 test-fast: $(STAMP)
 	$(PYTEST) -q -n 2 $(SLOW:%=--ignore=tests/%) tests

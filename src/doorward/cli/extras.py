@@ -25,6 +25,7 @@ EXTRAS: Final = {
     "pygls": "lsp",
     "starlette": "server",
     "uvicorn": "server",
+    "uvloop": "speed",
 }
 """The extra by the module that it brings. What `docker` brings as well, `server` brings too."""
 

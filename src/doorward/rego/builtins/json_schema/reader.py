@@ -254,12 +254,15 @@ def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _other_names(part: _Part, keyword: str, value: Any) -> None:
+    part.other_names = _schema_or_boolean(part, keyword, value)
+
+
+def _schema_or_boolean(part: _Part, keyword: str, value: Any) -> Schema | bool:
     if isinstance(value, dict):
-        part.other_names = part.read(value)
-    elif isinstance(value, bool):
-        part.other_names = value
-    else:
-        raise _invalid_type(f"boolean/{_SCHEMA}", keyword)
+        return part.read(value)
+    if isinstance(value, bool):
+        return value
+    raise _invalid_type(f"boolean/{_SCHEMA}", keyword)
 
 
 def _property_names(part: _Part, keyword: str, value: Any) -> None:
@@ -293,12 +296,7 @@ def _items(part: _Part, keyword: str, value: Any) -> None:
 
 
 def _additional_items(part: _Part, keyword: str, value: Any) -> None:
-    if isinstance(value, dict):
-        part.more_items = part.read(value)
-    elif isinstance(value, bool):
-        part.more_items = value
-    else:
-        raise _invalid_type(f"boolean/{_SCHEMA}", keyword)
+    part.more_items = _schema_or_boolean(part, keyword, value)
 
 
 def _multiple_of(part: _Part, keyword: str, value: Any) -> None:

@@ -9,7 +9,7 @@ Every schema that is asked looks at the clock, since schemas can double their wo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -278,18 +278,29 @@ _TEN: Final = Context(prec=10, rounding=ROUND_HALF_EVEN, Emin=-(10**6), Emax=10*
 # The rules. A rule of a phase sees the kinds of values that the phase is for.
 
 
+def _require_one(
+    match: Match,
+    tries: Iterable[tuple[Schema, Any, Path]],
+    finding: tuple[str, Path, str],
+    result: Result,
+) -> None:
+    """Add the finding, and those of the nearest miss, where no value fits its schema."""
+    best: Result | None = None
+    for schema, value, path in tries:
+        one = match.result(schema, value, path)
+        if not one.found:
+            return
+        if best is None or one.points > best.points:
+            best = one
+    result.add(*finding)
+    if best is not None:
+        result.merge(best, match.most)
+
+
 def alternatives_any(schemas: Sequence[Schema]) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        best: Result | None = None
-        for schema in schemas:
-            one = match.result(schema, value, path)
-            if not one.found:
-                return
-            if best is None or one.points > best.points:
-                best = one
-        result.add("number_any_of", path, "Must validate at least one schema (anyOf)")
-        if best is not None:
-            result.merge(best, match.most)
+        finding = "number_any_of", path, "Must validate at least one schema (anyOf)"
+        _require_one(match, ((schema, value, path) for schema in schemas), finding, result)
 
     return rule
 
@@ -403,16 +414,9 @@ def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
 
 def contains(schema: Schema) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        best: Result | None = None
-        for place, item in enumerate(value):
-            one = match.result(schema, item, (path, str(place)))
-            if not one.found:
-                return
-            if best is None or one.points > best.points:
-                best = one
-        result.add("contains", path, "At least one of the items must match")
-        if best is not None:
-            result.merge(best, match.most)
+        items = ((schema, item, (path, str(index))) for index, item in enumerate(value))
+        finding = "contains", path, "At least one of the items must match"
+        _require_one(match, items, finding, result)
 
     return rule
 

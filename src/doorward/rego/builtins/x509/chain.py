@@ -4,7 +4,8 @@ A leaf, intermediates and one root become a chain, or an error says why there is
 signatures (SHA-1 and older are refused), validity at a moment, that issuers may issue, path
 lengths, name constraints, purposes and the name asked for. An extension that is critical and not
 understood ends it. Bounds: `MAX_SIGNATURES` checked for one leaf; names and constraints are as
-many as certificates hold, so the caller looks at the clock at each name.
+many as certificates hold, so the caller looks at the clock at each name. Why the chain is not
+built by `cryptography.x509.verification` is in docs/design.md, "The repository".
 """
 
 from __future__ import annotations
