@@ -264,7 +264,7 @@ def status(**given: Any) -> int:
         click.echo(f"process {plugin.pid}, version {plugin.version}, at {installed.listens}")
         for finding in state_findings(plugin):
             click.echo(finding.what)
-    return {Reach.IN_FORCE: 0, Reach.LOCKED_OUT: 2}.get(reach, 1)
+    return {Reach.IN_FORCE: 0, Reach.LOCKED_OUT: 2, Reach.REFUSED: 2}.get(reach, 1)
 
 
 @command.command("doctor")

@@ -227,6 +227,29 @@ def test_process_of_an_installer_that_was_killed_is_known_again(
     assert not Path(wanted.listens).exists()
 
 
+def test_plugin_stays_while_the_daemon_gives_no_answer(
+    daemon: PrivateDaemon, wanted: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that does not answer may ask the plugin as soon as it does."""
+    install(wanted, nothing)
+    assert daemon.process is not None
+    quick = Daemon.wait_until
+    with monkeypatch.context() as patched:
+        patched.setattr("doorward.docker.install.daemon.PROBE_TIMEOUT", 0.5)
+        patched.setattr(
+            Daemon, "wait_until", lambda *a, asked, seconds=2.0: quick(*a, asked=asked, seconds=2.0)
+        )
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(DaemonError, match="or dockerd does not answer: it stays"):
+                uninstall(wanted, nothing)
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+    assert wanted.config.plugins() == [wanted.name]
+    assert wait_until(lambda: is_in_force(wanted))
+    uninstall(wanted, nothing)
+
+
 KILLED = """
 import importlib, os, sys
 

@@ -222,6 +222,15 @@ def test_plugin_whose_watchdog_is_killed_becomes_one(watched: Watched) -> None:
     watched.wait_for_another_than(plugin)
 
 
+def test_socket_that_is_removed_is_made_anew(watched: Watched) -> None:
+    before = watched.plugin
+    os.unlink(watched.path)
+    wait_until(lambda: Path(watched.path).exists() and watched.answers(), watched.log.read_text)
+    assert watched.plugin != before
+    assert Path(watched.path).stat().st_mode & 0o777 == 0o600
+    assert "was removed" in watched.log.read_text()
+
+
 def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path) -> None:
     policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
     found = Watched(tmp_path, policy)

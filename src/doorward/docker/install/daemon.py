@@ -41,8 +41,10 @@ class Reach(Enum):
     """To the plugin."""
     OPEN = "open"
     """The daemon does what it is told without asking the plugin."""
+    REFUSED = "refused"
+    """The daemon refuses the request, and the plugin was not asked: another one denied it."""
     LOCKED_OUT = "locked out"
-    """The daemon refuses the request, or gives no answer, before the plugin was asked."""
+    """The daemon gives no answer, or one that says that a plugin does not answer."""
     NO_DAEMON = "no daemon"
 
 
@@ -227,17 +229,19 @@ class Daemon:
         answer = call_plugin(plugin_socket, "/Doorward.Probe", nonce.encode())
         if answer == {"Seen": True}:
             return Reach.IN_FORCE
-        if status is not None and status < 400:
-            return Reach.OPEN
+        if status is not None and status < 500:
+            return Reach.OPEN if status < 400 else Reach.REFUSED
         return Reach.NO_DAEMON if status is None and self.pid() is None else Reach.LOCKED_OUT
 
     def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 60.0) -> bool:
         """Wait until requests reach the plugin (or do not any more); whether that came true."""
+        wanted = {Reach.IN_FORCE} if asked else {Reach.OPEN, Reach.REFUSED}
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.pid() is None:
                 return False
-            if self.asks(plugin_socket) is asked:
+            # A daemon that gives no answer may ask the plugin all the same.
+            if self.reach(plugin_socket) in wanted:
                 return True
             time.sleep(0.1)
         return False

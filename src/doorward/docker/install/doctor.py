@@ -125,6 +125,11 @@ REACHED: Final = {
         "OPEN: the daemon answered a request that did not reach the plugin",
         "doorward docker install; `docker info` does not say who is asked",
     ),
+    Reach.REFUSED: Finding(
+        "fail",
+        "LOCKED OUT: the daemon refused a request that did not reach the plugin",
+        "a plugin before it in the chain denies everything: see daemon.json",
+    ),
     Reach.LOCKED_OUT: Finding(
         "fail",
         "LOCKED OUT: the daemon does not answer, and the request did not reach the plugin",

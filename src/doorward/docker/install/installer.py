@@ -341,7 +341,11 @@ def _uninstall(wanted: Installation, say: Say) -> None:
         if not wanted.daemon.wait_until(wanted.listens, asked=False):
             if named:
                 config.restore(before)
-            raise DaemonError("requests still reach the plugin: it stays, and the file too")
+                wanted.daemon.reload()
+            raise DaemonError(
+                "requests still reach the plugin, or dockerd does not answer: it stays, and the "
+                "file too"
+            )
         say("no request reaches the plugin any more")
     wanted.supervisor.stop()
     say("the service has ended")

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from doorward.docker.server import BACKLOG, CLOSING, LISTEN_FD
+from doorward.docker.server import BACKLOG, CLOSING, LISTEN_FD, BindError, bind_unix
 from doorward.docker.watch.notify import NOTIFY_FD, READY, WATCHDOG
 
 __all__ = ["SIGNALS", "Watchdog"]
@@ -80,6 +80,7 @@ class Watchdog:
                 self._end(plugin)
                 return 0
             code = plugin.end()
+            self._bind_again()
             if not self._has_served:
                 self._remove_name()
                 return code or 1
@@ -123,10 +124,28 @@ class Watchdog:
             plugin.wait()
             if self._take_signals(plugin):
                 return True
-            reason = plugin.problem
+            reason = plugin.problem or self._why_unreachable()
             if reason:
                 _log.error("The plugin is replaced", extra={"reason": reason})
                 return False
+
+    def _why_unreachable(self) -> str:
+        """Why nobody can call the plugin, though it may answer; "" where they can."""
+        name = self._listener.getsockname()
+        if self._inode and not os.path.exists(name):
+            return f"{name} was removed"
+        return ""
+
+    def _bind_again(self) -> None:
+        if self._why_unreachable():
+            try:
+                listener = bind_unix(self._listener.getsockname())
+            except BindError as error:
+                _log.error("The socket cannot be made anew", extra={"error": str(error)})
+                return
+            self._listener.close()
+            self._listener = listener
+            self._inode = os.stat(listener.getsockname()).st_ino
 
     def _take_signals(self, plugin: _Plugin | None) -> bool:
         while (taken := signal.sigtimedwait(SIGNALS, 0)) is not None:
