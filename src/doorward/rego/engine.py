@@ -475,7 +475,9 @@ class Query:
             return _run(work, evaluation)
         except EvalError as again:
             # The first one's traceback leads through the rules.
-            raise error if again.diagnostics == error.diagnostics else again from None
+            final = error if again.diagnostics == error.diagnostics else again
+            # Its cause is what a built-in of somebody else raised.
+            raise final from final.__cause__
 
 
 _OWN_LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR, LIMIT_ERROR})
