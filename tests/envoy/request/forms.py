@@ -78,7 +78,8 @@ def by_django(body: bytes) -> Form | None:
     try:
         parser = MultiPartParser(meta, io.BytesIO(body), [MemoryFileUploadHandler()], "utf-8")
         form, files = parser.parse()
-    except (MultiPartParserError, SuspiciousOperation):
+    except (MultiPartParserError, SuspiciousOperation, TypeError):
+        # TypeError: Python's `email` cannot sort `name*` beside `name*0`. Django answers 500 then.
         return None
     fields = [(name, None, value.encode()) for name, values in form.lists() for value in values]
     uploads = [(name, file.name, file.read()) for name, values in files.lists() for file in values]
