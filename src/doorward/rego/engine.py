@@ -432,13 +432,22 @@ class Query:
         """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
         if input is not UNDEFINED:
             check_value(input, "input")
-        count = len(self._columns)
-        results = []
-        for row in self.rows_of(self.evaluation(input, now_ns=now_ns)):
-            if all(v is not False for v in row[count:]):
-                named = zip(self.variables, row[:count], strict=True)
-                results.append({name: to_python(v) for name, v in named})
+        evaluation = self.evaluation(input, now_ns=now_ns)
+        rows = self.rows_of(evaluation)
+        # Values that share their parts can be exponentially larger as JSON: within the deadline.
+        results: list[dict[str, Any]] = _run(lambda _: self._to_results(rows), evaluation)
         return results
+
+    def _to_results(self, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        count = len(self._columns)
+        return [
+            {
+                name: to_python(value)
+                for name, value in zip(self.variables, row[:count], strict=True)
+            }
+            for row in rows
+            if all(value is not False for value in row[count:])
+        ]
 
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """For each solution the values of `variables`, then of the expressions in order."""
