@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Node", "YamlError", "compose", "go_syntax"]
+__all__ = ["Node", "YamlError", "compose", "compose_fast", "compose_slow", "go_syntax"]
 
 _BLANKS: Final = " \t\r\n\x85\u2028\u2029"
 _WORDS: Final = {
@@ -56,6 +56,12 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
     `is_old`: as the second version of the library reads it. It places an error where the problem
     is, the third one where its context begins.
     """
+    node = compose_fast(text) if is_old else None
+    return compose_slow(text, is_old=is_old) if node is None else node
+
+
+def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
+    """`compose` by the parser that is put right."""
     import yaml  # only policies that use YAML need it
 
     try:
@@ -76,6 +82,34 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
         raise YamlError("yaml: control characters are not allowed") from None
     except (ValueError, OverflowError):  # of `chr`
         raise YamlError("yaml: found invalid Unicode character escape code") from None
+
+
+# libyaml reads a text in a tenth of the time. It agrees with the parser above on texts without the
+# characters below, as tests show; errors and empty texts are left to that parser.
+
+_NOT_SHARED: Final = re.compile(r"[^\n -~]|[%`@!]|[|>][-+0-9]*#")
+
+
+_MOST_BRACKETS: Final = 100
+
+
+def compose_fast(text: str) -> Node | None:
+    """`compose` by libyaml; None for what it is not asked, or does not read."""
+    import yaml
+
+    if not yaml.__with_libyaml__ or _NOT_SHARED.search(text):
+        return None
+    # Its time grows with the square of how deep brackets nest.
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        return None
+    cyaml: Any = yaml.cyaml
+    parser = cyaml.CParser(text)
+    try:
+        return _Composer(parser, is_old=True).document()
+    except (yaml.YAMLError, YamlError):
+        return None
+    finally:
+        parser.dispose()
 
 
 def _said(error: Any) -> str:
