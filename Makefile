@@ -59,9 +59,8 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# Two processes; what starts daemons or namespaces stays in one of them.
 tests: $(STAMP)
-	$(PYTEST) -n 2 --dist loadgroup tests
+	$(PYTEST) tests
 
 # Without what starts other programs, and without the long comparisons with recorded answers.
 SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance docker drills \

@@ -484,7 +484,8 @@ class Query:
             return _run(work, evaluation)
         except EvalError as again:
             # The first one's traceback leads through the rules.
-            final = error if again.diagnostics == error.diagnostics else again
+            same = again.diagnostics == error.diagnostics
+            final = error if same else again.with_traceback(error.__traceback__)
             # Its cause is what a built-in of somebody else raised.
             raise final from final.__cause__
 

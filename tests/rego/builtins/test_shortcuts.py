@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from ipaddress import IPv6Network, ip_network
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from doorward.rego.builtins.registry import REGISTRY
@@ -105,6 +105,7 @@ def argument(value: Any) -> Any:
     return value if type(value) in (int, str) else to_rego(value)
 
 
+MAPPED = IPv6Network("::ffff:0:0/96")
 NETWORKS = st.ip_addresses().flatmap(
     lambda ip: st.integers(0, ip.max_prefixlen).map(lambda length: f"{ip}/{length}")
 )
@@ -113,6 +114,8 @@ NETWORKS = st.ip_addresses().flatmap(
 @given(NETWORKS, st.ip_addresses() | NETWORKS)
 def test_networks_hold_what_the_standard_library_says(network: str, other: Any) -> None:
     outer, inner = (ip_network(each, strict=False) for each in (network, str(other)))
+    # Go takes an IPv4-mapped address for IPv4, and so does OPA.
+    assume(not any(MAPPED.overlaps(each) for each in (outer, inner) if each.version == 6))
     both: list[Any] = [outer, inner]
     held = outer.version == inner.version and both[0].supernet_of(both[1])
     assert REGISTRY["net.cidr_contains"].call(network, str(other)) is held
