@@ -27,7 +27,7 @@ from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
-from doorward.envoy.serving import SERVICES, StartError, State, warn_if_public
+from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
 from doorward.pdp.deadline import DEADLINE
 
 __all__ = ["GrpcioServer"]
@@ -44,9 +44,6 @@ RECEIVE_TIMEOUT: Final = 2.0
 CROWDED: Final = RECEIVERS // 2
 """Streams without a message from which on it must come within `CROWDED_TIMEOUT` seconds."""
 CROWDED_TIMEOUT: Final = 0.1
-
-STUCK_AFTER: Final = 60.0
-"""Seconds, and four deadlines of an evaluation, in which one of the checks must end."""
 
 _SILENT: Final = Edge("silent-streams", "ending silent streams failed")
 _log: Final = logging.getLogger(__name__)

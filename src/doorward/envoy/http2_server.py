@@ -21,12 +21,13 @@ from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
-from doorward.envoy.serving import SERVICES, StartError, State, warn_if_public
+from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.grpc import health, methods
 from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.grpc.status import GrpcError, Status
+from doorward.transport.listeners import bind_tcp
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
 
@@ -34,8 +35,6 @@ __all__ = ["Http2CheckServer"]
 
 RECEIVE_TIMEOUT: Final = 2.0
 """Seconds within which the message of a Check must have arrived: a proxy sends it at once."""
-STUCK_AFTER: Final = 60.0
-"""Seconds, and four deadlines of an evaluation, in which the loop must get on."""
 _BACKLOG: Final = 1_024
 _log: Final = logging.getLogger(__name__)
 
@@ -132,7 +131,9 @@ class Http2CheckServer:
             listener.listen(_BACKLOG)
             return listener
         host, _, port = self.address.rpartition(":")
-        return _bind_tcp(host.strip("[]"), int(port))
+        host = host.strip("[]")
+        every = host == "::" and socket.has_dualstack_ipv6()
+        return bind_tcp(host, int(port), backlog=_BACKLOG, dual_stack=every)
 
     def stop(self, grace: float = 5.0) -> None:
         """Accept no more calls, let open calls end within `grace` seconds, and close."""
@@ -148,14 +149,6 @@ class Http2CheckServer:
     def wait(self, timeout: float | None = None) -> bool:
         """Whether the server ended within `timeout` seconds."""
         return self._server is None or self._server.wait(timeout)
-
-
-def _bind_tcp(host: str, port: int) -> socket.socket:
-    """The first address of `host` that can be listened on; both families for `::`."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = found[0]
-    both = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
-    return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
 
 
 def _to_method(check: Check) -> methods.Method:

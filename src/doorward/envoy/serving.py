@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from doorward.envoy.addresses import Address
 from doorward.envoy.request.input import Version
 
-__all__ = ["SERVICES", "Server", "StartError", "State", "warn_if_public"]
+__all__ = ["SERVICES", "STUCK_AFTER", "Server", "StartError", "State", "warn_if_public"]
 
 State: TypeAlias = Literal["NOT_READY", "OK", "ERROR"]
 """OPA's plugin states."""
@@ -17,6 +17,9 @@ SERVICES: Final[dict[Version, str]] = {
     "v3": "envoy.service.auth.v3.Authorization",
     "v2": "envoy.service.auth.v2.Authorization",
 }
+STUCK_AFTER: Final = 60.0
+"""Seconds, and four deadlines of an evaluation, without progress after which a server is stuck."""
+
 _log: Final = logging.getLogger(__name__)
 
 

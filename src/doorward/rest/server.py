@@ -24,6 +24,7 @@ from doorward.edge import FAULTS, Edge, Part, Parts
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.rest.bounded import bounded
+from doorward.transport.listeners import bind_tcp
 
 __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 
@@ -74,27 +75,15 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
 
 
 def _bind_tcp(address: str) -> socket.socket:
-    listener = _listen_tcp(address)
-    # What is accepted inherits it. Without it a kept connection waits 40 ms for each answer: the
-    # loop turns Nagle's algorithm off only on sockets that were made with a protocol number.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
-def _listen_tcp(address: str) -> socket.socket:
     host, colon, port = address.rpartition(":")
     if not colon or "://" in address or not port.isdecimal() or int(port) > 65535:
         raise BindError(f"listen {address}: expected HOST:PORT, :PORT or unix:///PATH")
     host = host.removeprefix("[").removesuffix("]")
     if not host:
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(
-                ("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
-            )
-        return socket.create_server(("", int(port)), backlog=BACKLOG)
-    found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    family, _, _, _, where = sorted(found, key=lambda each: each[0] != socket.AF_INET)[0]
-    return socket.create_server(where[:2], family=family, backlog=BACKLOG)
+        dual_stack = socket.has_dualstack_ipv6()
+        every = "::" if dual_stack else "0.0.0.0"
+        return bind_tcp(every, int(port), backlog=BACKLOG, dual_stack=dual_stack)
+    return bind_tcp(host, int(port), backlog=BACKLOG)
 
 
 class HttpServer:

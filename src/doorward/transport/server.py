@@ -70,11 +70,6 @@ class Http2Server:
         self._draining = False
         self._ended: asyncio.Future[None] | None = None
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop; everything that the services own belongs to its thread."""
-        return self._loop
-
     def start(self) -> None:
         """Serve; returns when connections are accepted."""
         self._thread.start()

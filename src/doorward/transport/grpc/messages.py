@@ -11,16 +11,16 @@ from typing import Final
 
 from doorward.transport.grpc.status import GrpcError, Status
 
-__all__ = ["PREFIX_SIZE", "Budget", "Messages", "decompress", "frame_message"]
+__all__ = ["PREFIX", "Budget", "Messages", "frame_message", "to_plain"]
 
-_PREFIX: Final = Struct(">BL")
-PREFIX_SIZE: Final = _PREFIX.size
+PREFIX: Final = Struct(">BL")
+"""Whether the message is compressed, and its length."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def frame_message(message: bytes) -> bytes:
     """`message` with its prefix, uncompressed."""
-    return _PREFIX.pack(0, len(message)) + message
+    return PREFIX.pack(0, len(message)) + message
 
 
 class Budget:
@@ -53,7 +53,7 @@ class Messages:
         self._limit = limit
         self._encoding = encoding
         self._budget = budget
-        self._needed = PREFIX_SIZE
+        self._needed = PREFIX.size
 
     @property
     def is_partial(self) -> bool:
@@ -67,26 +67,21 @@ class Messages:
         buffer += data
         messages: list[bytes] = []
         while len(buffer) >= self._needed:
-            compressed, length = _PREFIX.unpack_from(buffer)
+            compressed, length = PREFIX.unpack_from(buffer)
             if length > self._limit:
                 raise GrpcError(
                     Status.RESOURCE_EXHAUSTED,
                     f"message of {length} bytes is larger than {self._limit}",
                 )
-            self._needed = PREFIX_SIZE + length
+            self._needed = PREFIX.size + length
             if len(buffer) < self._needed:
                 break
-            message = bytes(buffer[PREFIX_SIZE : self._needed])
+            message = bytes(buffer[PREFIX.size : self._needed])
             del buffer[: self._needed]
             self._budget.give(self._needed)
-            self._needed = PREFIX_SIZE
-            messages.append(self._plain(message, compressed))
+            self._needed = PREFIX.size
+            messages.append(to_plain(message, compressed, self._encoding, self._limit))
         return messages
-
-    def _plain(self, message: bytes, compressed: int) -> bytes:
-        if not compressed:
-            return message
-        return decompress(message, compressed, self._encoding, self._limit)
 
     def close(self) -> None:
         """Free what an incomplete message reserved."""
@@ -94,8 +89,10 @@ class Messages:
         self._buffer.clear()
 
 
-def decompress(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
-    """A message whose prefix says that it is compressed; at most `limit` bytes."""
+def to_plain(message: bytes, flag: int, encoding: bytes, limit: int) -> bytes:
+    """`message`, decompressed to at most `limit` bytes where the `flag` of its prefix says so."""
+    if not flag:
+        return message
     if flag != 1:
         raise GrpcError(Status.INTERNAL, "message flags are not known")
     if encoding != b"gzip":

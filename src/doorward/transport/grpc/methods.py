@@ -11,16 +11,15 @@ edge reports it, and the call ends with INTERNAL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from struct import Struct
 from typing import Final, Protocol, TypeAlias
 
 from doorward.edge import FAULTS, Edge
 from doorward.transport.grpc.messages import (
-    PREFIX_SIZE,
+    PREFIX,
     Budget,
     Messages,
-    decompress,
     frame_message,
+    to_plain,
 )
 from doorward.transport.grpc.status import (
     OK_HEADERS,
@@ -47,7 +46,6 @@ __all__ = [
 ]
 
 _EDGE: Final = Edge("grpc", "a gRPC method failed")
-_PREFIX: Final = Struct(">BL")
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 MAX_TIMEOUT_DIGITS: Final = 8
 
@@ -273,15 +271,12 @@ class _Unary:
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         try:
-            if ended and stream.state is None and len(data) >= PREFIX_SIZE:
-                flag, length = _PREFIX.unpack_from(data)
-                if length + PREFIX_SIZE == len(data) and length <= self._options.max_receive:
-                    message = data[PREFIX_SIZE:]
-                    if flag:
-                        message = decompress(
-                            message, flag, self._encoding, self._options.max_receive
-                        )
-                    self._answer(stream, message)
+            if ended and stream.state is None and len(data) >= PREFIX.size:
+                flag, length = PREFIX.unpack_from(data)
+                if length + PREFIX.size == len(data) and length <= self._options.max_receive:
+                    limit = self._options.max_receive
+                    plain = to_plain(data[PREFIX.size :], flag, self._encoding, limit)
+                    self._answer(stream, plain)
                     return
             self._collect(stream, data, ended)
         except GrpcError as error:
@@ -328,8 +323,7 @@ class _Unary:
         elif len(answer) > self._max_send:
             self._fail(stream, GrpcError(Status.RESOURCE_EXHAUSTED, "response is too large"))
         else:
-            body = _PREFIX.pack(0, len(answer)) + answer
-            stream.connection.respond(stream, OK_HEADERS, body, OK_TRAILERS)
+            stream.connection.respond(stream, OK_HEADERS, frame_message(answer), OK_TRAILERS)
 
     def _fail(self, stream: Stream, error: GrpcError) -> None:
         self.abort(stream)

@@ -133,13 +133,10 @@ class Connection:
     ) -> None:
         self.limits = limits or Limits()
         self.closed = False
-        self.error: Http2Error | None = None
-        """Why the connection was ended by this side."""
         self.streams: dict[int, Stream] = {}
         self.initial_send_window = DEFAULT_WINDOW
         self.now = clock()
         """The time of the last `feed` or `expire`."""
-        self.requests = 0
         self._clock = clock
         self._application = application
         self._on_expired = on_expired
@@ -780,7 +777,6 @@ class Connection:
         self._write(FrameType.GOAWAY, 0, 0, _LONG.pack(last) + _LONG.pack(code) + reason)
 
     def _fail(self, error: Http2Error) -> None:
-        self.error = error
         if self._is_open:
             self._goaway(self._highest, error.code, error.message.encode())
         self.lost()
@@ -788,7 +784,6 @@ class Connection:
     # Frames that cost and do no work
 
     def _count_request(self) -> None:
-        self.requests += 1
         if self._credit < self.limits.credit:
             self._credit += self.limits.credit_per_request
 
