@@ -15,7 +15,7 @@ __all__ = ["in_order", "profile_document", "profile_table"]
 
 _ORDERS: Final[dict[str, Callable[[Entry], Any]]] = {
     "total_time_ns": lambda entry: -entry.total_ns,
-    "num_eval": lambda entry: -entry.asked,
+    "num_eval": lambda entry: -entry.evaluated,
     "file": lambda entry: entry.span.file,
     "line": lambda entry: -entry.span.row,
 }
@@ -36,8 +36,8 @@ def profile_document(entries: Sequence[Entry]) -> str:
         place = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
         fields = {
             "total_time_ns": str(entry.total_ns),
-            "num_eval": str(entry.asked),
-            "num_held": str(entry.held),
+            "num_eval": str(entry.evaluated),
+            "num_held": str(entry.succeeded),
             "location": object_text(place),
         }
         documents.append(object_text(fields))
@@ -49,8 +49,8 @@ def profile_table(entries: Sequence[Entry]) -> str:
     rows = [
         [
             f"{entry.total_ns / 1000:.1f}µs",
-            str(entry.asked),
-            str(entry.held),
+            str(entry.evaluated),
+            str(entry.succeeded),
             f"{entry.span.file}:{entry.span.row}",
             entry.span.text.partition("\n")[0][:60],
         ]

@@ -90,10 +90,10 @@ class Capabilities:
 
     def problems(self, module: Module, *, v0: bool) -> list[Diagnostic]:
         """What a module uses and may not."""
-        found = [] if v0 else self._version(module.package.span)
+        errors = [] if v0 else self._version(module.package.span)
         for item in module.imports:
-            found += self._import(item, v0=v0)
-        return [*found, *self._templates(module)]
+            errors += self._import(item, v0=v0)
+        return [*errors, *self._templates(module)]
 
     def problems_of_query(self, body: Body) -> list[Diagnostic]:
         """The same for the body of a query."""
@@ -130,10 +130,10 @@ class Capabilities:
 
 
 def _names(document: dict[str, Any], field: str) -> list[str]:
-    found = document.get(field) or []
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    names = document.get(field) or []
+    if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
         raise ValueError(f"`{field}` must be a list of strings")
-    return found
+    return names
 
 
 def _problem(message: str, span: Span) -> Diagnostic:

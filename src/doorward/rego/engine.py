@@ -331,8 +331,8 @@ class Query:
         if rule is not None:
             answer: Callable[[Evaluation], Any] = code.linked.namespace[rule]
             return answer
-        made, names = self._generate(code, single=single)
-        (function,) = made.functions()
+        compiled, names = self._generate(code, single=single)
+        (function,) = compiled.functions()
         # What Python does not find among a function's globals it looks for here: so the names of
         # the program are shared by all its queries.
         names["__builtins__"] = code.linked.namespace
@@ -367,7 +367,7 @@ class Query:
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
         if self.strict:
             new.strict = True
-        new.room = self._max_items
+        new.items_left = self._max_items
         if now_ns is not None:
             new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline
@@ -386,7 +386,7 @@ class Query:
         root, data = self.engine.policies.program.root, self.engine.data
         read = [path for path in self.documents.base if path[0] == "data"]
         near = {path: near_path(path, root, data) for path in read}
-        return {path_text(path[1:]): found for path, found in near.items() if found is not None}
+        return {path_text(path[1:]): misses for path, misses in near.items() if misses is not None}
 
     def value(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:
         """The value of the query's only expression as a Rego value, or UNDEFINED.

@@ -89,9 +89,9 @@ class Diagnostic:
 
     def __str__(self) -> str:
         """OPA's form, `file:row: code: message`, its details on lines of their own."""
-        place = f"{self.span}: " if self.span.row or self.span.file else ""
+        position = f"{self.span}: " if self.span.row or self.span.file else ""
         more = self.details.lines if self.details is not None else ()
-        return "\n\t".join([f"{place}{self.text}", *more])
+        return "\n\t".join([f"{position}{self.text}", *more])
 
     @property
     def text(self) -> str:
@@ -102,10 +102,10 @@ class Diagnostic:
 def render(diagnostic: Diagnostic) -> str:
     """The form for people: place, code, message, the source line with a caret, the hint."""
     span = diagnostic.span
-    place = f"{span.file}:0: " if span.file else ""
+    position = f"{span.file}:0: " if span.file else ""
     if span.row:
-        place = f"{span.file or '<query>'}:{span.row}:{span.col}: "
-    lines = [f"{place}{diagnostic.text}"]
+        position = f"{span.file or '<query>'}:{span.row}:{span.col}: "
+    lines = [f"{position}{diagnostic.text}"]
     if span.row:
         lines += _snippet(span)
     if diagnostic.details is not None:

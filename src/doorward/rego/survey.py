@@ -43,19 +43,19 @@ def _of_the_rest(
     if any(each.errors for each in parsed):
         # What strict mode finds unused may be used where nothing could be read.
         options = replace(options, strict=False)
-    found: dict[Diagnostic, None] = {}
+    errors: dict[Diagnostic, None] = {}
     for _ in range(MAX_ROUNDS):
         try:
             check(modules, registry, options)
         except CompileError as error:
-            found |= dict.fromkeys(e for e in error.diagnostics if not _names_any(e, lost))
+            errors |= dict.fromkeys(e for e in error.diagnostics if not _names_any(e, lost))
             rest = [_without(module, error.diagnostics, lost) for module in modules]
             if rest == modules:
                 break
             modules = rest
         else:
             break
-    return list(found)
+    return list(errors)
 
 
 def _names_any(error: Diagnostic, lost: set[str]) -> bool:

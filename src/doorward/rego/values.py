@@ -575,17 +575,17 @@ def _is_small(value: object) -> bool:
 def _refusal(value: object, name: str) -> str:
     """What `check_value` says of a value that it refuses: where something stands, and what."""
     waiting: list[tuple[Any, str]] = [(value, name)]
-    for item, place in waiting:
+    for item, path in waiting:
         if type(item) in (dict, frozenset) and not all(map(_is_key, item)):
-            return f"{place} has a key or member that is not a Rego value: {_CONVERT}"
+            return f"{path} has a key or member that is not a Rego value: {_CONVERT}"
         if type(item) is dict:
-            waiting += [(inner, f"{place}{_step(key)}") for key, inner in item.items()]
+            waiting += [(inner, f"{path}{_step(key)}") for key, inner in item.items()]
         elif type(item) is list:
-            waiting += [(inner, f"{place}[{n}]") for n, inner in enumerate(item)]
+            waiting += [(inner, f"{path}[{n}]") for n, inner in enumerate(item)]
         elif type(item) in (int, float) and not _is_small(item):
-            return f"{place} is a number that is not finite or has more than {MAX_DIGITS} digits"
+            return f"{path} is a number that is not finite or has more than {MAX_DIGITS} digits"
         elif type(item) not in _PLAIN | {frozenset} and not _is_small(item):
-            return f"{place} is of the class {type(item).__name__}: {_CONVERT}"
+            return f"{path} is of the class {type(item).__name__}: {_CONVERT}"
     raise AssertionError("nothing to refuse")
 
 

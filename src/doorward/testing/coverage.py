@@ -28,7 +28,7 @@ class Coverage:
     def leave(self, name: str, answer: Any) -> None:
         """Nothing ends with a rule."""
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         if holds is isinstance(node, Rule) and not _is_case(node):

@@ -118,16 +118,16 @@ def _numbered(
     return _renamed(rule, len(names) - 1, f"{names[-1]}#{number:02}") if number else rule
 
 
-def _renamed(rule: Rule, place: int, name: str) -> Rule:
+def _renamed(rule: Rule, position: int, name: str) -> Rule:
     ref = rule.head.ref
-    if place == 0:
+    if position == 0:
         ref = replace(ref, head=Var(name, ref.head.span))
     else:
-        part = Scalar(name, ref.args[place - 1].span)
-        ref = replace(ref, args=(*ref.args[: place - 1], part, *ref.args[place:]))
+        part = Scalar(name, ref.args[position - 1].span)
+        ref = replace(ref, args=(*ref.args[: position - 1], part, *ref.args[position:]))
     following = rule.else_rule
     if following is not None:
-        following = _renamed(following, place, name)
+        following = _renamed(following, position, name)
     return replace(rule, head=replace(rule.head, ref=ref), else_rule=following)
 
 
@@ -152,9 +152,9 @@ def _telling(rule: Rule, count: int) -> Rule:
     declared = frozenset(_declared(body))
     for name, expr in bindings:
         body = _placed(body, name, expr, declared)
-    place = 1 + max((_first(body, {t.name}) for t in names if isinstance(t, Var)), default=-1)
+    position = 1 + max((_first(body, {t.name}) for t in names if isinstance(t, Var)), default=-1)
     call = Call(_operator(TELL_CASE), (Array(names, rule.head.span),), rule.head.span)
-    body = (*body[:place], Expr(call, span=rule.head.span), *body[place:])
+    body = (*body[:position], Expr(call, span=rule.head.span), *body[position:])
     ref = replace(rule.head.ref, args=(*rule.head.ref.args[:count], *names))
     return replace(rule, head=replace(rule.head, ref=ref), body=body)
 
@@ -196,15 +196,15 @@ def _placed(body: Body, name: str, expr: Expr, declared: frozenset[str]) -> Body
     """
     needed = [v for v in _variables(expr) if v in declared and v != name]
     firsts = [at for at in (_first(body, {each}) for each in needed) if at >= 0]
-    place = 1 + max(firsts, default=0) if needed else 0
-    return (*body[:place], expr, *body[place:])
+    position = 1 + max(firsts, default=0) if needed else 0
+    return (*body[:position], expr, *body[position:])
 
 
 def _first(body: Body, names: set[str]) -> int:
     """Where one of `names` is first used; -1 if nowhere."""
-    for place, expr in enumerate(body):
+    for position, expr in enumerate(body):
         if not isinstance(expr.term, SomeDecl) and names.intersection(_variables(expr)):
-            return place
+            return position
     return -1
 
 

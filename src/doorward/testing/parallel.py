@@ -85,9 +85,9 @@ def _work(start: int) -> tuple[list[_Said], set[tuple[str, int]]]:
     for test in job.tests[start : start + _CHUNK]:
         result = run_one(job.suite, test, timeout=job.timeout, tracer=coverage)
         error = result.error
-        place = None if error is None else (error.code, error.message, error.span)
+        failure = None if error is None else (error.code, error.message, error.span)
         said.append(
-            _Said(result.passed, place, result.duration_ns, result.output, dict(result.cases))
+            _Said(result.passed, failure, result.duration_ns, result.output, dict(result.cases))
         )
     return said, coverage.hits if coverage is not None else set()
 

@@ -25,8 +25,8 @@ class Both:
         for tracer in self.tracers:
             tracer.leave(name, answer)
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         for tracer in self.tracers:
-            tracer.step(evaluation, node, holds, bound)
+            tracer.trace(evaluation, node, holds, bound)

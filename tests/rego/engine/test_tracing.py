@@ -40,7 +40,7 @@ class Journal:
     def leave(self, name: str, answer: Any) -> None:
         self.lines.append(f"leave {name} {answer}")
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         kind = type(node).__name__.lower()

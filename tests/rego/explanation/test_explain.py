@@ -162,7 +162,7 @@ def test_the_document_is_json_with_every_definition_and_condition() -> None:
     condition = first["conditions"][-1]
     assert condition["text"] == 'http.method == "GET"'
     assert condition["location"] == {"file": "authz.rego", "row": 8, "col": 5}
-    assert (condition["asked"], condition["held"]) == (1, 0)
+    assert (condition["evaluated"], condition["succeeded"]) == (1, 0)
     assert condition["values"] == {"http.method": "POST"}
 
 

@@ -26,9 +26,9 @@ def test_each_expression_has_its_own_time_and_counts() -> None:
     query.value_of(evaluation)
     found = {(each.span.row, each.span.text): each for each in profile.entries()}
     asked = found[5, "q(x)"]
-    assert (asked.asked, asked.held) == (2, 1)
+    assert (asked.evaluated, asked.succeeded) == (2, 1)
     inner = found[8, "x > 1"]
-    assert (inner.asked, inner.held) == (2, 1)
+    assert (inner.evaluated, inner.succeeded) == (2, 1)
     assert all(each.total_ns > 0 for each in found.values())
     times = [each.total_ns for each in profile.entries()]
     assert times == sorted(times, reverse=True)

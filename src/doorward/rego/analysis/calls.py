@@ -52,8 +52,8 @@ class Callees:
         """The callee; None if there is none."""
         path = call_path(call.operator)
         if path is None:
-            found = self.registry.get(call.name)
-            return None if found is None else Callee(builtin=found)
+            builtin = self.registry.get(call.name)
+            return None if builtin is None else Callee(builtin=builtin)
         node = self.root.find(path)
         if node is None or not node.definitions or node.children:
             return None

@@ -26,33 +26,33 @@ __all__ = [
 ]
 
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
-"""Built-ins with one answer that somebody listens to: each evaluation asks them again."""
+"""Built-ins with one answer with an effect: each evaluation calls them again."""
 
 
 @dataclass(slots=True)
 class Dependencies:
-    """For each node with rules, the nodes it asks; `own` says which read the world themselves:
+    """For each node with rules, the nodes it reads; `own` says which read the world themselves:
     the input, or a built-in whose answer can differ between two decisions."""
 
-    asks: dict[int, list[RuleNode]] = field(default_factory=dict)
+    reads: dict[int, list[RuleNode]] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
     """The graph of all rules below `root`."""
-    found = Dependencies()
+    graph = Dependencies()
     for node in root.walk():
         if node.definitions:
-            found.asks[id(node)] = list(_asked(node, callees, found))
-    return found
+            graph.reads[id(node)] = list(_reads(node, callees, graph))
+    return graph
 
 
-def _asked(node: RuleNode, callees: Callees, found: Dependencies) -> Iterator[RuleNode]:
+def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[RuleNode]:
     seen: set[int] = set()
     for definition in node.definitions:
         for part in parts_of(definition.rule):
             if _reads_world(part, callees):
-                found.own.add(id(node))
+                graph.own.add(id(node))
             for target in targets(part, callees):
                 if id(target) not in seen:
                     seen.add(id(target))
@@ -86,7 +86,7 @@ def parts_below(top: Node) -> Iterator[Node]:
         yield node
         if isinstance(node, With):
             waiting.append(node.value)
-            # What is replaced counts as asked for, as in OPA; replacing the input reads nothing.
+            # What is replaced counts as read, as in OPA; replacing the input reads nothing.
             if isinstance(node.target, Ref) or node.target.name == "data":
                 waiting.append(node.target)
         elif isinstance(node, Ref) and isinstance(node.head, Var):
@@ -106,7 +106,7 @@ def _reads_world(part: object, callees: Callees) -> bool:
 
 
 def targets(part: object, callees: Callees) -> Iterator[RuleNode]:
-    """The nodes whose rules one part of a rule asks."""
+    """The nodes whose rules one part of a rule reads."""
     if isinstance(part, Call):
         callee = callees.find(part)
         if callee is not None and callee.node is not None:
@@ -137,28 +137,28 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
 
 def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
     """Nodes whose answers depend on nothing but data."""
-    asked_by: dict[int, list[int]] = {}
-    for asker, targets in graph.asks.items():
+    readers: dict[int, list[int]] = {}
+    for reader, targets in graph.reads.items():
         for target in targets:
-            asked_by.setdefault(id(target), []).append(asker)
+            readers.setdefault(id(target), []).append(reader)
     tainted = set(graph.own)
     waiting = list(tainted)
     while waiting:
-        for asker in asked_by.get(waiting.pop(), ()):
-            if asker not in tainted:
-                tainted.add(asker)
-                waiting.append(asker)
-    return frozenset(graph.asks.keys() - tainted)
+        for reader in readers.get(waiting.pop(), ()):
+            if reader not in tainted:
+                tainted.add(reader)
+                waiting.append(reader)
+    return frozenset(graph.reads.keys() - tainted)
 
 
 def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> list[Diagnostic]:
-    """One error for each rule that can come to ask itself."""
+    """One error for each rule that can come to read itself."""
     errors: list[Diagnostic] = []
     for node in _cyclic(root, graph):
         for definition in node.definitions:
             for branch in branches(definition.rule):
-                asked = {id(t) for part in _branch_parts(branch) for t in targets(part, callees)}
-                path = _way(node, asked, graph)
+                reached = {id(t) for part in _branch_parts(branch) for t in targets(part, callees)}
+                path = _path(node, reached, graph)
                 if path is not None:
                     name = ref_text(branch.head.ref)
                     between = (ref_text(n.definitions[0].rule.head.ref) for n in path)
@@ -176,43 +176,43 @@ def branches(rule: Rule) -> Iterator[Rule]:
 
 
 def _cyclic(root: RuleNode, graph: Dependencies) -> list[RuleNode]:
-    """The nodes left when those are gone, again and again, that ask nobody who is left."""
+    """The nodes left when those are gone, again and again, that read none of those left."""
     nodes = [node for node in root.walk() if node.definitions]
-    asked_by: dict[int, list[int]] = {}
+    readers: dict[int, list[int]] = {}
     count = {}
-    for asker, targets in graph.asks.items():
-        count[asker] = len(targets)
+    for reader, targets in graph.reads.items():
+        count[reader] = len(targets)
         for target in targets:
-            asked_by.setdefault(id(target), []).append(asker)
-    waiting = [node for node, asks in count.items() if not asks]
+            readers.setdefault(id(target), []).append(reader)
+    waiting = [node for node, unread in count.items() if not unread]
     for node in waiting:
-        for asker in asked_by.get(node, ()):
-            count[asker] -= 1
-            if not count[asker]:
-                waiting.append(asker)
+        for reader in readers.get(node, ()):
+            count[reader] -= 1
+            if not count[reader]:
+                waiting.append(reader)
     gone = set(waiting)
     return [node for node in nodes if id(node) not in gone]
 
 
-def _way(start: RuleNode, asked: set[int], graph: Dependencies) -> list[RuleNode] | None:
-    """The nodes on a shortest way from `start` back to it; None if there is no way.
+def _path(start: RuleNode, reached: set[int], graph: Dependencies) -> list[RuleNode] | None:
+    """The nodes on a shortest path from `start` back to it; None if there is none.
 
-    The first step is to one of the nodes in `asked`.
+    The first step is to one of the nodes in `reached`.
     """
-    if id(start) in asked:
+    if id(start) in reached:
         return []
-    first = [n for n in graph.asks.get(id(start), ()) if id(n) in asked]
+    first = [n for n in graph.reads.get(id(start), ()) if id(n) in reached]
     came: dict[int, RuleNode | None] = {id(n): None for n in first}
     waiting = list(first)
     for node in waiting:
-        for target in graph.asks.get(id(node), ()):
+        for target in graph.reads.get(id(node), ()):
             if target is start:
-                way: list[RuleNode] = []
+                path: list[RuleNode] = []
                 back: RuleNode | None = node
                 while back is not None:
-                    way.append(back)
+                    path.append(back)
                     back = came[id(back)]
-                return way[::-1]
+                return path[::-1]
             if id(target) not in came:
                 came[id(target)] = node
                 waiting.append(target)

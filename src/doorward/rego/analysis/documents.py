@@ -32,16 +32,16 @@ class Documents(NamedTuple):
 def read_documents(body: Body, callees: Callees) -> Documents:
     """The documents that `body` reads, and those that the rules it asks read in their turn."""
     base: set[Path] = set()
-    asked: dict[int, RuleNode] = {}
+    read: dict[int, RuleNode] = {}
     waiting: list[object] = [part for expr in body for part in parts_below(expr)]
     while waiting:
         part = waiting.pop()
         base.update(_base(part, callees))
         for node in targets(part, callees):
-            if id(node) not in asked:
-                asked[id(node)] = node
+            if id(node) not in read:
+                read[id(node)] = node
                 waiting += [p for d in node.definitions for p in parts_of(d.rule)]
-    virtual: list[Path] = [("data", *node.path) for node in asked.values()]
+    virtual: list[Path] = [("data", *node.path) for node in read.values()]
     return Documents(_ordered(_outer(base)), _ordered(virtual))
 
 

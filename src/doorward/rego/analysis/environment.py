@@ -28,15 +28,15 @@ from doorward.rego.builtins.registry.signature import Function, ObjectType, Type
 from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
 from doorward.rego.values import Key, Value, from_key, to_key
 
-__all__ = ["Globals", "Place", "Scope", "constant", "is_constant", "select_path"]
+__all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_path"]
 
 
 @dataclass(eq=False, slots=True)
-class Place:
-    """What is known at one place below `data`: its type, and the places below it."""
+class TypeNode:
+    """What is known of one path below `data`: its type, and the paths below it."""
 
     type: Kind | None = None
-    children: dict[Key, Place] = field(default_factory=dict)
+    children: dict[Key, TypeNode] = field(default_factory=dict)
 
     def extent(self) -> Kind:
         """The type of the whole document here. Base data may add to what rules define."""
@@ -61,33 +61,33 @@ class Place:
 
     def insert(self, path: Sequence[Key], type_: Kind) -> None:
         """Add a rule's type at `path` to what others gave it, and to objects on the way."""
-        place = self
+        node = self
         for n, key in enumerate(path):
-            place = place.children.setdefault(key, Place())
+            node = node.children.setdefault(key, TypeNode())
             rest = path[n + 1 :]
-            if rest and isinstance(place.type, ObjectType) and not isinstance(type_, Function):
-                place.type = _insert_into(place.type, rest, type_)
-        place.type = merge(place.type, type_)
+            if rest and isinstance(node.type, ObjectType) and not isinstance(type_, Function):
+                node.type = _insert_into(node.type, rest, type_)
+        node.type = merge(node.type, type_)
         if isinstance(type_, ObjectType):
-            for below, leaf in list(place.leaves()):
-                if isinstance(place.type, ObjectType) and not isinstance(leaf, Function):
-                    place.type = _insert_into(place.type, below, leaf)
+            for below, leaf in list(node.leaves()):
+                if isinstance(node.type, ObjectType) and not isinstance(leaf, Function):
+                    node.type = _insert_into(node.type, below, leaf)
 
     def leaves(self) -> list[tuple[tuple[Key, ...], Kind]]:
-        """The nearest typed places below this one, by their paths from here."""
-        found: list[tuple[tuple[Key, ...], Kind]] = []
+        """The nearest typed nodes below this one, by their paths from here."""
+        typed: list[tuple[tuple[Key, ...], Kind]] = []
         for key, child in self.children.items():
             if child.type is not None:
-                found.append(((key,), child.type))
+                typed.append(((key,), child.type))
             else:
-                found += [((key, *path), type_) for path, type_ in child.leaves()]
-        return found
+                typed += [((key, *path), type_) for path, type_ in child.leaves()]
+        return typed
 
-    def _child(self, path: Sequence[Key]) -> Place:
-        place = self
+    def _child(self, path: Sequence[Key]) -> TypeNode:
+        node = self
         for key in path:
-            place = place.children.setdefault(key, Place())
-        return place
+            node = node.children.setdefault(key, TypeNode())
+        return node
 
 
 def _insert_into(object_: ObjectType, path: Sequence[Key], type_: Type) -> ObjectType:
@@ -103,23 +103,23 @@ class Globals:
     """What all bodies see: the built-ins, and what rules define below `data`."""
 
     registry: Registry
-    rules: Place = field(default_factory=Place)
+    rules: TypeNode = field(default_factory=TypeNode)
     signatures: dict[str, Function] = field(default_factory=dict)
 
     def builtin(self, name: str) -> Function | None:
         """The declaration of a built-in."""
-        found = self.signatures.get(name)
-        if found is None:
+        function = self.signatures.get(name)
+        if function is None:
             declared = self.registry.get(name)
             if declared is None:
                 return None
             signature = declared.signature
-            found = self.signatures[name] = Function(
+            function = self.signatures[name] = Function(
                 tuple(map(canonical, signature.args)),
                 signature.result and canonical(signature.result),
                 signature.variadic and canonical(signature.variadic),
             )
-        return found
+        return function
 
 
 class Scope:
@@ -134,12 +134,12 @@ class Scope:
         self,
         globals_: Globals,
         parent: Scope | None = None,
-        documents: tuple[Place, ...] | None = None,
+        documents: tuple[TypeNode, ...] | None = None,
     ) -> None:
         self.globals = globals_
         self.parent = parent
         self.variables: dict[str, Type] = {}
-        self.documents: tuple[Place, ...] = documents or (
+        self.documents: tuple[TypeNode, ...] = documents or (
             parent.documents if parent is not None else (globals_.rules,)
         )
 
@@ -147,9 +147,9 @@ class Scope:
         """The type of a variable; None while nothing is known of it."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.variables.get(name)
-            if found is not None:
-                return found
+            type_ = scope.variables.get(name)
+            if type_ is not None:
+                return type_
             scope = scope.parent
         return None
 
@@ -160,25 +160,25 @@ class Scope:
             return UNKNOWN
         if head.name in ROOTS:
             for tree in self.documents:
-                found = _look_up(tree.children.get(head.name), args)
-                if found is not None:
-                    return found
+                type_ = _look_up(tree.children.get(head.name), args)
+                if type_ is not None:
+                    return type_
             return any_
         known = self.variable(head.name)
         return UNKNOWN if known is None else select_path(known, args)
 
 
-def _look_up(place: Place | None, path: Sequence[Term]) -> Kind | None:
-    """The type of what `path` reaches from `place`; None if it leaves what is known."""
+def _look_up(node: TypeNode | None, path: Sequence[Term]) -> Kind | None:
+    """The type of what `path` reaches from `node`; None if it leaves what is known."""
     for n, operand in enumerate(path):
-        if place is None:
+        if node is None:
             return None
         fixed = is_constant(operand)
-        child = place.children.get(constant(operand)) if fixed else None
-        if child is None and (place.type is not None or not fixed):
-            return select_path(place.extent(), path[n:])
-        place = child
-    return None if place is None else place.extent()
+        child = node.children.get(constant(operand)) if fixed else None
+        if child is None and (node.type is not None or not fixed):
+            return select_path(node.extent(), path[n:])
+        node = child
+    return None if node is None else node.extent()
 
 
 def select_path(type_: Kind, path: Sequence[Term]) -> Type:

@@ -32,44 +32,44 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
-__all__ = ["Found", "calls_of", "check_calls", "check_deprecated", "check_values"]
+__all__ = ["CallSite", "calls_of", "check_calls", "check_deprecated", "check_values"]
 
-Found = tuple[Call, Span, bool]
+CallSite = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it stands inside another term."""
 
 
-def calls_of(top: Module | Body) -> Iterator[Found]:
+def calls_of(top: Module | Body) -> Iterator[CallSite]:
     """Every call of a module or of the body of a query."""
     first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)
     waiting: list[tuple[Node, Span | None]] = [(node, None) for node in reversed(first)]
     while waiting:
-        node, place = waiting.pop()
+        node, span = waiting.pop()
         below = list(children(node))
-        if isinstance(node, Expr) and isinstance(node.term, Call) and place is None:
+        if isinstance(node, Expr) and isinstance(node.term, Call) and span is None:
             yield node.term, node.span, False
             below[:1] = children(node.term)
         elif isinstance(node, Call):
-            yield node, node.span if place is None else place, True
-        # OPA knows no place for what a template string holds.
+            yield node, node.span if span is None else span, True
+        # OPA has no position for the operands of a template string.
         if isinstance(node, TemplateString):
-            place = NOWHERE
+            span = NOWHERE
         elif not isinstance(node, Expr):
-            place = None
-        waiting += [(child, place) for child in reversed(below)]
+            span = None
+        waiting += [(child, span) for child in reversed(below)]
 
 
-def check_values(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
+def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
     """Calls without a result that stand where a value is wanted: `x := print(1)`."""
-    found = []
+    errors = []
     for call, span, is_value in calls:
         callee = callees.find(call) if is_value else None
         declared = callee.builtin if callee is not None else None
         if declared is not None and declared.signature.result is None:
-            found.append(Diagnostic(TYPE_ERROR, f"{call.span.text} used as value", span))
-    return found
+            errors.append(Diagnostic(TYPE_ERROR, f"{call.span.text} used as value", span))
+    return errors
 
 
-def check_calls(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
+def check_calls(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
     """What is wrong with the functions called, and with how many operands they get."""
     return [
         problem
@@ -135,12 +135,12 @@ def _type(term: Term, callees: Callees) -> Type:
 _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
 
-def check_deprecated(calls: Iterable[Found], callees: Callees) -> list[Diagnostic]:
+def check_deprecated(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:
     """Calls of deprecated built-ins, which version 1 of the language no longer has."""
-    found = []
+    errors = []
     for call, span, _ in calls:
         callee = callees.find(call)
         if callee is not None and callee.builtin is not None and callee.builtin.deprecated:
             message = f"deprecated built-in function calls in expression: {call.name}"
-            found.append(Diagnostic(TYPE_ERROR, message, span, hint=callee.builtin.deprecated))
-    return found
+            errors.append(Diagnostic(TYPE_ERROR, message, span, hint=callee.builtin.deprecated))
+    return errors

@@ -92,11 +92,11 @@ def _fix(name: str, hint: str | None, span: Span) -> Fix | None:
         return None
     # A key with `-` was read as a difference, the name is the end of it.
     pattern = rf"[A-Za-z_][\w.]*-{re.escape(name)}\b" if said["key"] else rf"\b{re.escape(name)}\b"
-    place = re.search(pattern, span.text[:MAX_TEXT])
-    if place is None:
+    match = re.search(pattern, span.text[:MAX_TEXT])
+    if match is None:
         return None
-    start = span.start + place.start()
-    return Fix(start, span.start + place.end(), said["key"] or said["name"])
+    start = span.start + match.start()
+    return Fix(start, span.start + match.end(), said["key"] or said["name"])
 
 
 def _of_var(name: str, span: Span, names: Names) -> str | None:

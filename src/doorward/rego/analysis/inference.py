@@ -85,10 +85,10 @@ class Inference:
 
     def body(self, body: Body, scope: Scope) -> list[Finding]:
         """What is wrong in `body`; the types of its variables are in `scope` afterwards."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for expr in body:
-            found += self._expr(expr, scope)
-        return found
+            findings += self._expr(expr, scope)
+        return findings
 
     def _expr(self, expr: Expr, scope: Scope) -> Iterator[Finding]:
         closures: list[Finding] = []
@@ -124,8 +124,8 @@ class Inference:
         if not isinstance(term, (Ref, Var)):
             return None
         operator = term if isinstance(term, Ref) else Ref(term, (), term.span)
-        found = self._callee(operator, scope)
-        return found if isinstance(found, Function) else None
+        type_ = self._callee(operator, scope)
+        return type_ if isinstance(type_, Function) else None
 
     def _callee(self, operator: Ref, scope: Scope) -> Kind:
         if isinstance(operator.head, Var) and operator.head.name in ROOTS:
@@ -166,16 +166,16 @@ class Inference:
             case Var(name) if name not in ROOTS:
                 return scope.variable(name) or UNKNOWN
             case Ref() | Var():
-                found = scope.reference(term)
-                return UNKNOWN if isinstance(found, Function) else found
+                type_ = scope.reference(term)
+                return UNKNOWN if isinstance(type_, Function) else type_
             case Array(items):
                 static = tuple(self.type(item, scope) for item in items)
                 return ArrayType(static, None if static else any_)
             case Object(items):
                 return self._object(items, scope)
             case Set(items):
-                found = union_of(self.type(item, scope) for item in items)
-                return SetType(any_ if found == UNKNOWN else found)
+                type_ = union_of(self.type(item, scope) for item in items)
+                return SetType(any_ if type_ == UNKNOWN else type_)
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 return self._comprehension(term, scope)[0]
         return UNKNOWN
@@ -196,9 +196,9 @@ class Inference:
         known = self._comprehensions.get(id(term))
         if known is None:
             inner = Scope(self.globals, scope)
-            found = self.body(term.body, inner)
-            type_ = UNKNOWN if found else self._collected(term, inner)
-            known = self._comprehensions[id(term)] = type_, found
+            findings = self.body(term.body, inner)
+            type_ = UNKNOWN if findings else self._collected(term, inner)
+            known = self._comprehensions[id(term)] = type_, findings
         return known
 
     def _collected(self, term: Comprehension, scope: Scope) -> Type:

@@ -76,9 +76,9 @@ def _without_value(match: Call) -> Term:
 def _own(rule: Rule, module: Module) -> Iterator[Annotations]:
     """The blocks of scope rule that stand right before a rule, the nearest first."""
     before = max((r.span.row for r in module.rules if r.span.row < rule.span.row), default=0)
-    for found in reversed(module.annotations):
-        if found.scope == "rule" and before <= found.span.row < rule.span.row:
-            yield found
+    for block in reversed(module.annotations):
+        if block.scope == "rule" and before <= block.span.row < rule.span.row:
+            yield block
 
 
 def _rule_path(rule: Rule, module: Module) -> list[Any]:
@@ -91,36 +91,36 @@ def _rule_path(rule: Rule, module: Module) -> list[Any]:
 def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[dict[str, Any]]:
     path = _rule_path(rule, module)
     own = list(_own(rule, module))
-    yield from [_entry(found, path) for found in own] or [{"path": path}]
+    yield from [_entry(block, path) for block in own] or [{"path": path}]
     document: dict[object, Annotations] = {}
     for other in modules:
         for sibling in other.rules:
             if _rule_path(sibling, other) == path:
-                for found in sibling.annotations:
-                    if found.scope == "document":
-                        document.setdefault(found.span, found)
-    yield from (_entry(found, path) for found in document.values())
+                for block in sibling.annotations:
+                    if block.scope == "document":
+                        document.setdefault(block.span, block)
+    yield from (_entry(block, path) for block in document.values())
     package = module.package.path
-    for scope, places in (
+    for scope, paths in (
         ("package", [package]),
         ("subpackages", [package[:n] for n in range(len(package), 0, -1)]),
     ):
-        for place in places:
+        for package_path in paths:
             for other in modules:
-                if other.package.path == place:
-                    for found in other.annotations:
-                        if found.scope == scope:
-                            yield _entry(found, list(place))
+                if other.package.path == package_path:
+                    for block in other.annotations:
+                        if block.scope == scope:
+                            yield _entry(block, list(package_path))
 
 
-def _entry(found: Annotations, path: list[Any]) -> dict[str, Any]:
-    return {"annotations": _document(found), "path": path}
+def _entry(block: Annotations, path: list[Any]) -> dict[str, Any]:
+    return {"annotations": _document(block), "path": path}
 
 
-def _document(found: Annotations) -> dict[str, Any]:
+def _document(block: Annotations) -> dict[str, Any]:
     # What a policy can read of itself does not have what partial evaluation is told.
-    fields = {name: value for name, value in found.fields.items() if name != "compile"}
-    return {**fields, "scope": found.scope}
+    fields = {name: value for name, value in block.fields.items() if name != "compile"}
+    return {**fields, "scope": block.scope}
 
 
 def _term(value: Any) -> Term:

@@ -21,7 +21,6 @@ from doorward.rego.analysis import (
 )
 from doorward.rego.analysis.body_order import order_modules, order_query
 from doorward.rego.analysis.calls import Callees, replaced_names
-from doorward.rego.analysis.chains import short_chains
 from doorward.rego.analysis.dependencies import (
     Dependencies,
     build_dependencies,
@@ -29,13 +28,14 @@ from doorward.rego.analysis.dependencies import (
 )
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import (
-    Found,
+    CallSite,
     calls_of,
     check_values,
 )
 from doorward.rego.analysis.hints import add_hints, names_of_modules
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
+from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.resolve import import_name, resolve_modules, resolve_query
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.analysis.schemas import Schemas
@@ -72,7 +72,7 @@ class Program:
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
     types: Globals = field(init=False)
-    calls: list[list[Found]] = field(default_factory=list)
+    calls: list[list[CallSite]] = field(default_factory=list)
     """The calls of each module, while they are checked."""
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ Pass = Callable[[Program], list[Diagnostic]]
 
 def split_operator_chains(program: Program) -> list[Diagnostic]:
     """First: everything after it follows terms by recursion."""
-    program.modules = [short_chains(module) for module in program.modules]
+    program.modules = [split_chains(module) for module in program.modules]
     return []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from doorward.rego.analysis.environment import Place, Scope, constant, is_constant
+from doorward.rego.analysis.environment import Scope, TypeNode, constant, is_constant
 from doorward.rego.analysis.type_errors import Finding, bad_operand, not_a_collection
 from doorward.rego.analysis.types import UNKNOWN, Kind, keys_of, select, unifies, values_of
 from doorward.rego.analysis.variables import ROOTS
@@ -119,34 +119,34 @@ class _Check:
             if known is None:
                 known = self.scope.variables[head.name] = any_
             return self._below(known, 1)
-        found = self.scope.reference(self.ref)
-        if isinstance(found, Function):
-            return not_a_collection(self.ref, len(self.ref.args), found)
+        type_ = self.scope.reference(self.ref)
+        if isinstance(type_, Function):
+            return not_a_collection(self.ref, len(self.ref.args), type_)
         for tree in self.scope.documents:
             problem, left = self._walk(tree.children.get(head.name))
             if problem is not None or not left:
                 return problem
         return self._below(any_, 1)
 
-    def _walk(self, place: Place | None) -> tuple[Finding | None, bool]:
+    def _walk(self, node: TypeNode | None) -> tuple[Finding | None, bool]:
         """What is wrong within the tree, and whether the reference leaves it."""
         for position, operand in enumerate(self.ref.args, start=1):
-            if place is None:
+            if node is None:
                 return None, True
-            if place.type is not None:
-                return self._below(place.type, position), False
+            if node.type is not None:
+                return self._below(node.type, position), False
             is_name = isinstance(operand, Scalar) and isinstance(operand.value, str)
             if position <= 2 and not is_name and not isinstance(operand, Var):
                 have = self.types.type(operand, self.scope)
-                return bad_operand(self.ref, position, have, string, place.written), False
+                return bad_operand(self.ref, position, have, string, node.written), False
             if isinstance(operand, Var):
-                keys = keys_of(place.extent())
-                problem = self._variable(operand, position, keys, place.written)
+                keys = keys_of(node.extent())
+                problem = self._variable(operand, position, keys, node.written)
                 if problem is not None:
                     return problem, False
             fixed = is_constant(operand)
-            place = place.children.get(constant(operand)) if fixed else None
-        return None, place is None
+            node = node.children.get(constant(operand)) if fixed else None
+        return None, node is None
 
     def _variable(
         self, operand: Var, position: int, keys: Type, one_of: tuple[Key, ...]

@@ -193,7 +193,7 @@ class Resolver:
                     return
 
     def _parameter(self, term: Term, scope: Scope) -> Term:
-        scope.place = term.span
+        scope.declared_at = term.span
         for call in _calls(term):
             self.names.report("rule arguments cannot contain calls", call.span)
         for var in pattern_vars(term):
@@ -210,7 +210,7 @@ class Resolver:
         scope.expect(body)
         resolved = []
         for expr in body:
-            scope.place = expr.span
+            scope.declared_at = expr.span
             resolved.append(self.expr(expr, scope))
         if close:
             scope.close()
@@ -262,7 +262,7 @@ class Resolver:
     def _every(self, term: Every, scope: Scope) -> Every:
         domain = self.term(term.domain, scope)
         inner = Scope(self.names, scope)
-        inner.place = term.body[0].span if term.body else term.span
+        inner.declared_at = term.body[0].span if term.body else term.span
         key = term.key
         if key is not None and not key.is_wildcard:
             key = inner.declare(key, "declared", term.span)

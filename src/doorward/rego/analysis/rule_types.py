@@ -11,7 +11,7 @@ from typing import Final
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import Dependencies, branches
-from doorward.rego.analysis.environment import Globals, Place, Scope
+from doorward.rego.analysis.environment import Globals, Scope, TypeNode
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
 from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
@@ -56,16 +56,16 @@ def check_types(
     errors: list[Diagnostic] = []
     annotated = any(module.annotations for module in modules)
     for node in _in_order(root, graph):
-        for definition in sorted(node.definitions, key=_place):
-            documents: tuple[Place, ...] = (known.rules,)
+        for definition in sorted(node.definitions, key=_position):
+            documents: tuple[TypeNode, ...] = (known.rules,)
             if annotated:
-                found = annotated_documents(
+                documented = annotated_documents(
                     definition.rule, definition.module, modules, schemas, known.rules
                 )
-                if isinstance(found, list):
-                    errors += found
-                elif found is not None:
-                    documents = (found, known.rules)
+                if isinstance(documented, list):
+                    errors += documented
+                elif documented is not None:
+                    documents = (documented, known.rules)
             for rule in branches(definition.rule):
                 flat = Flattener(callees.arity, unify_equals=True).rule(rule)
                 errors += _check_rule(flat, known, documents)
@@ -79,45 +79,47 @@ def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagn
 
 
 def _in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
-    """Nodes with rules, each after those it asks."""
+    """Nodes with rules, each after those it reads."""
     seen: set[int] = set()
     for start in root.walk():
         if not start.definitions or id(start) in seen:
             continue
         seen.add(id(start))
-        waiting = [(start, iter(graph.asks.get(id(start), ())))]
+        waiting = [(start, iter(graph.reads.get(id(start), ())))]
         while waiting:
-            node, asked = waiting[-1]
-            following = next((n for n in asked if id(n) not in seen), None)
+            node, targets = waiting[-1]
+            following = next((n for n in targets if id(n) not in seen), None)
             if following is None:
                 waiting.pop()
                 yield node
             else:
                 seen.add(id(following))
-                waiting.append((following, iter(graph.asks.get(id(following), ()))))
+                waiting.append((following, iter(graph.reads.get(id(following), ()))))
 
 
-def _place(definition: Definition) -> tuple[str, int]:
+def _position(definition: Definition) -> tuple[str, int]:
     span = definition.rule.span
     return span.file, span.start
 
 
-def _check_rule(flat: FlatRule, known: Globals, documents: tuple[Place, ...]) -> list[Diagnostic]:
+def _check_rule(
+    flat: FlatRule, known: Globals, documents: tuple[TypeNode, ...]
+) -> list[Diagnostic]:
     scope = Scope(known, documents=documents)
     inference = Inference(known)
-    found = inference.body(flat.body, scope)
+    findings = inference.body(flat.body, scope)
     path, tail = head_path(flat.head.ref)
-    if found:
+    if findings:
         known.rules.put(_keys(path, tail), any_)
-        return [f.diagnostic for f in found]
-    type_, place = _given(flat.head, path, tail, inference, scope)
+        return [f.diagnostic for f in findings]
+    type_, type_path = _given(flat.head, path, tail, inference, scope)
     if type_ is not None:
-        known.rules.insert(place, type_)
+        known.rules.insert(type_path, type_)
     return []
 
 
 def _keys(path: Sequence[Key], tail: Sequence[Term]) -> tuple[Key, ...]:
-    """The place of a rule in the tree of types. Open places have keys that no policy can write."""
+    """The path of a rule in the tree of types. Open operands have keys that no policy can write."""
     rest = (to_key(t.value) if isinstance(t, Scalar) else _OPEN for t in tail)
     return ("data", *path, *rest)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from doorward.rego.analysis.environment import Place
+from doorward.rego.analysis.environment import TypeNode
 from doorward.rego.analysis.types import object_of, union_of
 from doorward.rego.builtins.json_schema.reader import read_schema
 from doorward.rego.builtins.registry.signature import (
@@ -89,11 +89,11 @@ class _Reader:
         if name == "anyOf":
             return union_of(self.type(part, depth + 1) for part in parts)
         own = {key: value for key, value in schema.items() if key != "allOf"}
-        found = [self.type(part, depth + 1) for part in (*parts, own) if part]
-        objects = [t for t in found if isinstance(t, ObjectType)]
-        if len(objects) == len(found):
+        types = [self.type(part, depth + 1) for part in (*parts, own) if part]
+        objects = [t for t in types if isinstance(t, ObjectType)]
+        if len(objects) == len(types):
             return object_of((f for t in objects for f in t.fields), objects[0].rest)
-        return next((t for t in found if t != any_), any_)
+        return next((t for t in types if t != any_), any_)
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Type:
         properties = schema.get("properties")
@@ -110,11 +110,11 @@ class _Reader:
 
     def _find(self, reference: str) -> Any:
         fragment = reference.partition("#")[2]
-        found = self.root
-        for step in fragment.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
+        schema = self.root
+        for part in fragment.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            schema = schema.get(name) if isinstance(schema, dict) else None
+        return schema
 
 
 def _kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -129,11 +129,11 @@ def _kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def annotated_documents(
-    rule: Rule, module: Module, modules: Sequence[Module], schemas: Schemas | None, rules: Place
-) -> Place | list[Diagnostic] | None:
+    rule: Rule, module: Module, modules: Sequence[Module], schemas: Schemas | None, rules: TypeNode
+) -> TypeNode | list[Diagnostic] | None:
     """What the annotations of a rule say of documents; None if they say nothing of them."""
-    named = [item for found in _around(rule, module, modules) for item in _schemas(found)]
-    tree = Place()
+    named = [item for block in _around(rule, module, modules) for item in _schemas(block)]
+    tree = TypeNode()
     errors: list[Diagnostic] = []
     for item in named:
         try:
@@ -159,8 +159,8 @@ def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[A
     yield from (a for a in rule.annotations if a.scope == "rule")
 
 
-def _schemas(found: Annotations) -> Iterator[dict[str, Any]]:
-    listed = found.fields.get("schemas")
+def _schemas(annotations: Annotations) -> Iterator[dict[str, Any]]:
+    listed = annotations.fields.get("schemas")
     if isinstance(listed, list):
         yield from listed
 
@@ -176,10 +176,10 @@ def _type_of(item: Mapping[str, Any], schemas: Schemas | None) -> Type | None:
     return schema_type(schemas[tuple(name[1:])])
 
 
-def _override(tree: Place, path: Sequence[Key], type_: Type, rules: Place) -> None:
+def _override(tree: TypeNode, path: Sequence[Key], type_: Type, rules: TypeNode) -> None:
     root, below = path[0], path[1:]
-    known = tree.children.get(root) or rules.children.get(root) or Place(any_)
-    tree.children[root] = Place(_with(known.extent(), below, type_))
+    known = tree.children.get(root) or rules.children.get(root) or TypeNode(any_)
+    tree.children[root] = TypeNode(_with(known.extent(), below, type_))
 
 
 def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
@@ -195,13 +195,13 @@ def _with(type_: object, path: Sequence[Key], new: Type) -> Type:
 def check_annotations(modules: Sequence[Module]) -> list[Diagnostic]:
     """Documents and packages that are described twice."""
     first: dict[tuple[object, ...], Span] = {}
-    found: list[Diagnostic] = []
-    for scope, place, annotation in _described(modules):
-        before = first.setdefault((scope, *place), annotation.span)
+    errors: list[Diagnostic] = []
+    for scope, described_path, annotation in _described(modules):
+        before = first.setdefault((scope, *described_path), annotation.span)
         if before != annotation.span:
             message = f"{scope} annotation redeclared: {before}"
-            found.append(Diagnostic(TYPE_ERROR, message, annotation.span))
-    return found
+            errors.append(Diagnostic(TYPE_ERROR, message, annotation.span))
+    return errors
 
 
 def _described(

@@ -130,7 +130,7 @@ class Scope:
         self.pending: set[str] = set()
         self.referenced: set[str] = set()
         """Names that were used here, and declared nowhere by then."""
-        self.place = NOWHERE
+        self.declared_at = NOWHERE
         self._around = parent.declared if parameters and parent is not None else {}
 
     def expect(self, body: Iterable[Expr]) -> None:
@@ -155,16 +155,16 @@ class Scope:
         if var.is_wildcard and how != "declared":
             return var
         before = self.declared.get(name) or self._around.get(name)
-        place = span or var.span
+        reported = span or var.span
         if before is not None and before.how == "argument" and how != "argument":
-            self.names.report(f"arg {name} redeclared", place)
+            self.names.report(f"arg {name} redeclared", reported)
         elif before is not None and how != "argument":
-            self.names.report(f"var {name} {before.how} above", place)
+            self.names.report(f"var {name} {before.how} above", reported)
         elif name in self.referenced and how != "argument":
-            self.names.report(f"var {name} referenced above", place)
+            self.names.report(f"var {name} referenced above", reported)
         if before is None:
             unique = name if var.is_wildcard else self.names.fresh(name)
-            self.declared[name] = Declared(unique, how, self.place)
+            self.declared[name] = Declared(unique, how, self.declared_at)
             return Var(unique, var.span)
         return Var(before.unique, var.span)
 
@@ -172,12 +172,12 @@ class Scope:
         """The declaration that a use of `name` here refers to, marked as used."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.declared.get(name)
-            if found is not None:
-                found.used = True
+            declared = scope.declared.get(name)
+            if declared is not None:
+                declared.used = True
                 if self.in_head and not scope.in_head:
                     self.refer(name)
-                return found
+                return declared
             if name in scope.referenced and not scope.in_head:
                 return None  # that body's own, declared or not
             scope = scope.parent

@@ -108,7 +108,7 @@ def head_path(ref: Ref) -> tuple[tuple[Key, ...], tuple[Term, ...]]:
     return tuple(path), ()
 
 
-def plant(modules: Sequence[Module]) -> RuleNode:
+def insert_rules(modules: Sequence[Module]) -> RuleNode:
     """The tree of all rules of the resolved `modules`, each where its constant prefix leads."""
     root = RuleNode(())
     for module in modules:
@@ -121,7 +121,7 @@ def plant(modules: Sequence[Module]) -> RuleNode:
 
 def build_tree(modules: Sequence[Module]) -> RuleNode:
     """The tree by which documents are evaluated: open rules take in those below them."""
-    root = plant(modules)
+    root = insert_rules(modules)
     for node in list(root.walk()):
         if any(d.tail for d in node.definitions):
             _gather(node)
@@ -159,12 +159,12 @@ def _node(root: RuleNode, path: Sequence[Key]) -> RuleNode:
 
 def check_conflicts(modules: Sequence[Module]) -> list[Diagnostic]:
     """Rules and packages that claim the same place in different ways."""
-    found: list[Diagnostic] = []
-    for node in plant(modules).walk():
+    errors: list[Diagnostic] = []
+    for node in insert_rules(modules).walk():
         if node.definitions:
-            found += _check_rules(node)
-            found += _check_package(node)
-    return found
+            errors += _check_rules(node)
+            errors += _check_package(node)
+    return errors
 
 
 def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
@@ -176,24 +176,24 @@ def _check_rules(node: RuleNode) -> Iterator[Diagnostic]:
     complete = [d for d in rules if not d.tail and not d.is_set]
     defaults = [d for d in rules if d.rule.default]
     name = node.name + "".join(_tail_text(term) for term in rules[-1].tail)
-    place = rules[0].rule.span
+    span = rules[0].rule.span
     if any(fixed) and node.children:
         below = " ".join(_nearest(node))
-        yield Diagnostic(TYPE_ERROR, f"rule {name} conflicts with [{below}]", place)
+        yield Diagnostic(TYPE_ERROR, f"rule {name} conflicts with [{below}]", span)
     elif len(kinds) > 1 or len(arities) > 1 or 0 < len(complete) < len(rules):
-        yield Diagnostic(TYPE_ERROR, f"conflicting rules {name} found", place)
+        yield Diagnostic(TYPE_ERROR, f"conflicting rules {name} found", span)
     elif len(defaults) > 1:
-        places = ", ".join(str(d.rule.span) for d in defaults)
-        message = f"multiple default rules {name} found at {places}"
+        spans = ", ".join(str(d.rule.span) for d in defaults)
+        message = f"multiple default rules {name} found at {spans}"
         yield Diagnostic(TYPE_ERROR, message, defaults[0].module.package.span)
 
 
 def _nearest(node: RuleNode) -> list[str]:
     """The names of the nearest places with rules below `node`."""
-    found: list[str] = []
+    names: list[str] = []
     for child in node.children.values():
-        found += [child.name] if child.definitions else _nearest(child)
-    return sorted(found)
+        names += [child.name] if child.definitions else _nearest(child)
+    return sorted(names)
 
 
 def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
@@ -213,21 +213,21 @@ def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
 
     An engine does not: there rules win. `modules` are resolved.
     """
-    return list(_data_conflicts(plant(modules), data))
+    return list(_data_conflicts(insert_rules(modules), data))
 
 
 def _data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
     for key, child in node.children.items():
         if not isinstance(key, str):
             continue  # only names lead to data
-        found = data.get(key, UNDEFINED) if isinstance(data, dict) else data
-        if found is UNDEFINED:
+        base = data.get(key, UNDEFINED) if isinstance(data, dict) else data
+        if base is UNDEFINED:
             continue
         if child.definitions:
             message = f"conflicting rule for data path {'/'.join(map(str, child.path))} found"
             yield Diagnostic(COMPILE_ERROR, message, child.definitions[0].rule.span)
         else:
-            yield from _data_conflicts(child, found)
+            yield from _data_conflicts(child, base)
 
 
 def _tail_text(term: Term) -> str:

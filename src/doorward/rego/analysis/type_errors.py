@@ -55,8 +55,8 @@ def match_error(left: Type, right: Type, span: Span) -> Finding:
     """Two sides of an equation that can never be equal."""
     lines = (f"left  : {type_text(left)}", f"right : {type_text(right)}")
     details = Details(lines, {"a": type_json(left), "b": type_json(right)})
-    found = Diagnostic(TYPE_ERROR, "match error", span, details=details)
-    return Finding(found, has_unknown(left) or has_unknown(right))
+    error = Diagnostic(TYPE_ERROR, "match error", span, details=details)
+    return Finding(error, has_unknown(left) or has_unknown(right))
 
 
 def arguments_error(
@@ -66,8 +66,8 @@ def arguments_error(
     lines = (f"have: {_tuple_text(have)}", f"want: {_tuple_text(want)}")
     wanted = {"args": [type_json(t) for t in want]} if want else {}
     details = Details(lines, {"have": [type_json(t) for t in have], "want": wanted})
-    found = Diagnostic(TYPE_ERROR, f"{name}: {what}", span, details=details)
-    return Finding(found, any(map(has_unknown, have)))
+    error = Diagnostic(TYPE_ERROR, f"{name}: {what}", span, details=details)
+    return Finding(error, any(map(has_unknown, have)))
 
 
 def not_a_collection(ref: Ref, position: int, have: Kind) -> Finding:
@@ -99,10 +99,10 @@ def bad_operand(
     wanted = f"(one of): [{' '.join(keys)}]" if keys else f"(type): {type_text(want)}"
     data |= {"want": type_json(want), "oneOf": keys or None}
     lines = (text, f"{pad}^", given, f"{pad}want {wanted}")
-    found = Diagnostic(
+    error = Diagnostic(
         TYPE_ERROR, f"undefined ref: {text}", ref.head.span, details=Details(lines, data)
     )
-    return Finding(found)
+    return Finding(error)
 
 
 def _in_order(keys: Sequence[Key]) -> Iterator[Key]:
@@ -173,27 +173,27 @@ def type_json(type_: Kind | None) -> object:
     """A type as OPA writes it in JSON; None where it is unknown."""
     match type_:
         case ArrayType(items, rest):
-            found: dict[str, object] = {"type": "array"}
+            form: dict[str, object] = {"type": "array"}
             if items:
-                found["static"] = [type_json(item) for item in items]
+                form["static"] = [type_json(item) for item in items]
             if rest is not None:
-                found["dynamic"] = type_json(rest)
-            return found
+                form["dynamic"] = type_json(rest)
+            return form
         case ObjectType(fields, rest):
-            found = {"type": "object"}
+            form = {"type": "object"}
             if fields:
-                found["static"] = [{"key": _key_json(k), "value": type_json(t)} for k, t in fields]
+                form["static"] = [{"key": _key_json(k), "value": type_json(t)} for k, t in fields]
             if rest is not None:
-                found["dynamic"] = {"key": type_json(rest[0]), "value": type_json(rest[1])}
-            return found
+                form["dynamic"] = {"key": type_json(rest[0]), "value": type_json(rest[1])}
+            return form
         case SetType(of):
             return {"type": "set", "of": type_json(of)}
         case AnyOf(options):
             inner = {"of": [type_json(option) for option in options]} if options else {}
             return {"type": "any", **inner}
         case Function(args, result):
-            found = {"type": "function", "args": [type_json(arg) for arg in args]}
-            return found if result is None else {**found, "result": type_json(result)}
+            form = {"type": "function", "args": [type_json(arg) for arg in args]}
+            return form if result is None else {**form, "result": type_json(result)}
     return None if type_ is None or type_ == UNKNOWN else {"type": type_.kind}
 
 

@@ -180,8 +180,8 @@ def keys_of(type_: Kind | None) -> Type:
         case ArrayType():
             return number
         case ObjectType(fields, rest):
-            found = union_of(type_of(from_key(k)) for k, _ in fields)  # type: ignore[arg-type]
-            return found if rest is None else union(found, rest[0])
+            named = union_of(type_of(from_key(k)) for k, _ in fields)  # type: ignore[arg-type]
+            return named if rest is None else union(named, rest[0])
         case SetType(of):
             return of
         case AnyOf(options):
@@ -195,8 +195,8 @@ def values_of(type_: Kind | None) -> Type:
         case ArrayType(items, rest):
             return union(union_of(items), rest or UNKNOWN)
         case ObjectType(fields, rest):
-            found = union_of(t for _, t in fields)
-            return found if rest is None else union(found, rest[1])
+            named = union_of(t for _, t in fields)
+            return named if rest is None else union(named, rest[1])
         case SetType(of):
             return of
         case AnyOf(options):
@@ -213,9 +213,9 @@ def select(type_: Kind | None, key: Value) -> Type:
             return items[key] if key < len(items) else rest or UNKNOWN
         case ObjectType(fields, rest):
             wanted = to_key(key)
-            for name, found in fields:
+            for name, field_type in fields:
                 if name == wanted:
-                    return found
+                    return field_type
             return rest[1] if rest is not None and _admits(rest[0], type_of(key)) else UNKNOWN
         case SetType(of):
             wanted_type = type_of(key)
@@ -303,8 +303,8 @@ def _arrays(a: ArrayType, b: ArrayType) -> bool:
     return a.rest is None or b.rest is None or unifies(a.rest, b.rest)
 
 
-def _item(array: ArrayType, place: int) -> Type | None:
-    return array.items[place] if place < len(array.items) else array.rest
+def _item(array: ArrayType, index: int) -> Type | None:
+    return array.items[index] if index < len(array.items) else array.rest
 
 
 def _objects(a: ObjectType, b: ObjectType) -> bool:

@@ -41,7 +41,7 @@ def _tried(record: Record, tried: Tried, depth: int) -> dict[str, Any]:
     document: dict[str, Any] = {
         "location": _location(tried.rule.span),
         "default": tried.rule.default,
-        "holds": bool(tried.held),
+        "holds": bool(tried.succeeded),
         "conditions": [_step(record, each, depth) for each in tried.steps.values()],
     }
     if tried.attempts:
@@ -53,8 +53,8 @@ def _step(record: Record, step: Step, depth: int) -> dict[str, Any]:
     document: dict[str, Any] = {
         "location": _location(step.expr.span),
         "text": record.expr_text(step.expr),
-        "asked": step.asked,
-        "held": step.held,
+        "evaluated": step.evaluated,
+        "succeeded": step.succeeded,
     }
     values = {
         record.mask.text(label): _value(record, value, label)

@@ -25,8 +25,8 @@ class Entry:
 
     span: Span
     total_ns: int = 0
-    asked: int = 0
-    held: int = 0
+    evaluated: int = 0
+    succeeded: int = 0
 
 
 class Profile:
@@ -50,7 +50,7 @@ class Profile:
         self._count()
         self._stack.pop()
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         self._count()
@@ -58,9 +58,9 @@ class Profile:
         if entry is None:
             entry = self._entries[node.span] = Entry(node.span)
         if holds:
-            entry.held += 1
+            entry.succeeded += 1
         else:
-            entry.asked += 1
+            entry.evaluated += 1
         self._stack[-1] = entry
 
     def _count(self) -> None:

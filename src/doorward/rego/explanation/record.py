@@ -61,20 +61,20 @@ class Record:
             for span, sample, term in self.recorder.notes
         ]
 
-    def asked(self, step: Step) -> list[Attempt]:
+    def attempts_of(self, step: Step) -> list[Attempt]:
         """The rules that an expression asked, or whose answers were known when it was asked."""
         sample = step.failure or step.last
         if step.attempts or sample is None or step.expr.withs:
             return step.attempts
-        found: dict[int, Attempt] = {}
+        attempts: dict[int, Attempt] = {}
         for node in walk(step.expr):
             if isinstance(node, Ref) and isinstance(node.head, Var) and node.head.name == "data":
                 for name in _rule_names(node):
                     attempt = self.recorder.answered(sample.evaluation, name)
                     if attempt is not None:
-                        found[id(attempt)] = attempt
+                        attempts[id(attempt)] = attempt
                         break
-        return list(found.values())
+        return list(attempts.values())
 
 
 def _rule_names(ref: Ref) -> Iterator[str]:

@@ -38,21 +38,21 @@ class Step:
     own bodies (of `every`, of comprehensions), `attempts` the rules that it asked."""
 
     expr: Expr
-    asked: int = 0
-    held: int = 0
+    evaluated: int = 0
+    succeeded: int = 0
     failure: Sample | None = None
     last: Sample | None = None
     inner: dict[int, Step] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     _pending: Sample | None = None
 
-    def ask(self, sample: Sample) -> None:
+    def begin(self, sample: Sample) -> None:
         self.close()
-        self.asked += 1
+        self.evaluated += 1
         self.last = self._pending = sample
 
-    def hold(self, sample: Sample) -> None:
-        self.held += 1
+    def succeed(self, sample: Sample) -> None:
+        self.succeeded += 1
         self.last = sample
         self._pending = None
 
@@ -70,7 +70,7 @@ class Tried:
     """One definition. `attempts` are the rules that its head asked."""
 
     rule: Rule
-    held: int = 0
+    succeeded: int = 0
     steps: dict[int, Step] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     open: Step | None = None
@@ -83,7 +83,7 @@ class Tried:
     @property
     def culprit(self) -> Step | None:
         """The expression that this definition did not get past; None if it held."""
-        if self.held:
+        if self.succeeded:
             return None
         reached = list(self.steps.values())
         return reached[-1] if reached else None
@@ -135,7 +135,7 @@ class Recorder:
         for tried in attempt.tried.values():
             tried.close()
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         if not self._stack:
@@ -145,7 +145,7 @@ class Recorder:
             tried = attempt.tried.get(id(node))
             if tried is None:
                 tried = attempt.tried[id(node)] = Tried(node)
-            tried.held += holds
+            tried.succeeded += holds
             attempt.current = tried
             if not holds:
                 tried.open = None
@@ -160,14 +160,14 @@ class Recorder:
             self.left -= 1
             step = steps[id(expr)] = Step(expr)
         if holds:
-            step.hold(sample)
+            step.succeed(sample)
             if isinstance(expr.term, Call) and expr.term.name == "trace":
                 self.left -= 1
                 self.notes.append((expr.span, sample, expr.term.args[0]))
         else:
             if own:
                 tried.open = step
-            step.ask(sample)
+            step.begin(sample)
 
     def _place(self) -> list[Attempt]:
         if not self._stack:

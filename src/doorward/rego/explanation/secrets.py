@@ -34,13 +34,13 @@ class Mask:
     """The secrets of some documents; `text` hides them."""
 
     def __init__(self, *documents: Any) -> None:
-        found: set[str] = set()
+        secrets: set[str] = set()
         for document in documents:
             for secret in islice(_secrets(document), MAX_SECRETS):
-                found.add(secret)
+                secrets.add(secret)
                 pieces = _PIECES.split(secret)
-                found.update(p for p in pieces if p.lower() not in _SCHEMES)
-        long = sorted((s for s in found if len(s) >= _SHORTEST), key=lambda s: (-len(s), s))
+                secrets.update(p for p in pieces if p.lower() not in _SCHEMES)
+        long = sorted((s for s in secrets if len(s) >= _SHORTEST), key=lambda s: (-len(s), s))
         self._pattern = re.compile("|".join(map(re.escape, long))) if long else None
 
     def text(self, text: str) -> str:

@@ -48,18 +48,18 @@ class _Tree:
         yield f"{lead}{self._answer(attempt)}{': see above' if again else ''}"
         if depth >= MAX_DEPTH or again:
             return
-        found = [tried for tried in attempt.tried.values() if not tried.rule.default]
-        shown = found if self.full else _telling(found)
+        definitions = [tried for tried in attempt.tried.values() if not tried.rule.default]
+        shown = definitions if self.full else _telling(definitions)
         for tried in shown:
             yield from self._tried(tried, depth + 1)
-        if len(shown) < len(found):
-            left = len(found) - len(shown)
+        if len(shown) < len(definitions):
+            left = len(definitions) - len(shown)
             yield f"{lead}  ({left} more definitions did not get as far)"
 
     def _answer(self, attempt: Attempt) -> str:
         operands = ", ".join([self.record.shown(each) for each in attempt.operands])
         name = f"{attempt.name}({operands})" if attempt.operands else attempt.name
-        by_default = any(t.rule.default and t.held for t in attempt.tried.values())
+        by_default = any(t.rule.default and t.succeeded for t in attempt.tried.values())
         what = self.record.shown(attempt.answer, attempt.name)
         return f"{name} is {what}{', its default' if by_default else ''}"
 
@@ -69,7 +69,7 @@ class _Tree:
         if self.full:
             yield from self._held([s for s in tried.steps.values() if s is not culprit], depth)
         head = f"{lead}{tried.rule.span}: `{self.record.head_text(tried.rule)}`"
-        if tried.held:
+        if tried.succeeded:
             yield f"{head} holds"
             yield from self._below(tried.attempts, depth + 1, every=self.full)
         elif culprit is None:
@@ -86,10 +86,10 @@ class _Tree:
         lead = "  " * depth
         text = self.record.expr_text(step.expr)
         yield f"{lead}{step.expr.span}: `{text}` {_verdict(step)}"
-        asked = self.record.asked(step)
-        answered = {attempt.name.rpartition(".")[2] for attempt in asked}
+        attempts = self.record.attempts_of(step)
+        answered = {attempt.name.rpartition(".")[2] for attempt in attempts}
         for label, value in self.record.values(step).items():
-            if label == without_secrets(step.expr) and (asked or _is_refused(step, value)):
+            if label == without_secrets(step.expr) and (attempts or _is_refused(step, value)):
                 continue  # the answer of the rule below; or what "does not hold" says already
             if value is UNDEFINED and label in answered:
                 continue
@@ -99,7 +99,7 @@ class _Tree:
                 if inner.failure is not None:
                     yield from self._culprit(inner, depth + 1)
                     break
-        telling = [a for a in asked if self.full or not _is_document(a.answer)]
+        telling = [a for a in attempts if self.full or not _is_document(a.answer)]
         yield from self._below(telling, depth + 1, every=True)
 
     def _below(self, attempts: Sequence[Attempt], depth: int, *, every: bool) -> Iterator[str]:
@@ -109,11 +109,11 @@ class _Tree:
 
 
 def _verdict(step: Step) -> str:
-    if step.held and step.failure is None:
+    if step.succeeded and step.failure is None:
         # Its head has no value, or its parameters do not fit.
         return "holds, but what the rule makes of it has no value"
-    if step.asked > 1 and not step.held:
-        return f"does not hold in any of {step.asked} rounds; in the first:"
+    if step.evaluated > 1 and not step.succeeded:
+        return f"does not hold in any of {step.evaluated} rounds; in the first:"
     return "does not hold"
 
 
@@ -121,7 +121,7 @@ def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
     """Of many definitions those that held or got furthest, as they stand in the policy."""
     if len(tried) <= MAX_TRIED:
         return tried
-    best = sorted(tried, key=lambda each: (not each.held, -len(each.steps)))[:MAX_TRIED]
+    best = sorted(tried, key=lambda each: (not each.succeeded, -len(each.steps)))[:MAX_TRIED]
     return [each for each in tried if any(each is chosen for chosen in best)]
 
 

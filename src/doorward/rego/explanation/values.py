@@ -68,15 +68,15 @@ def values_of(expr: Expr, sample: Sample, registry: Registry) -> dict[str, Any]:
     reader.under(expr)
     operands = dict(_operands(expr))
     reader.bind(operands)
-    found: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     for term in _parts(expr, operands):
-        if len(found) >= MAX_VALUES:
+        if len(shown) >= MAX_VALUES:
             break
         label = " ".join(without_secrets(term).split())
         value = reader.value(term)
-        if label and value is not _UNKNOWN and label not in found:
-            found[label] = value
-    return found
+        if label and value is not _UNKNOWN and label not in shown:
+            shown[label] = value
+    return shown
 
 
 def value_of(term: Term, sample: Sample, registry: Registry) -> Any:

@@ -77,13 +77,13 @@ def _options(*, captures: bool) -> Any:
 class Pattern:
     """A compiled pattern with its groups."""
 
-    __slots__ = ("_match", "names", "room", "text")
+    __slots__ = ("_match", "max_bytes", "names", "text")
 
     def __init__(self, text: str) -> None:
         compiled = _compile(text, captures=True)
         self.text = text
         self._match = compiled.Match
-        self.room = _room(compiled)
+        self.max_bytes = _max_bytes(compiled)
         groups = compiled.NumberOfCapturingGroups()
         if groups > MAX_GROUPS:
             raise LimitError(f"pattern has more than {MAX_GROUPS} groups")
@@ -94,8 +94,8 @@ class Pattern:
 
     def search(self, data: bytes, start: int) -> Spans | None:
         """The first match from byte `start` on."""
-        if len(data) > self.room:
-            raise _too_long(self.room)
+        if len(data) > self.max_bytes:
+            raise _too_long(self.max_bytes)
         spans: Spans = self._match(_ANYWHERE, data, start, len(data))
         return None if spans[0] == _NOWHERE else spans
 
@@ -168,23 +168,23 @@ class _Large:
 
     def __init__(self, compiled: Any) -> None:
         self._match = compiled.Match
-        self.room = _room(compiled)
+        self.max_bytes = _max_bytes(compiled)
 
     def __call__(self, value: str) -> bool:
         data = value.encode("utf-8", "surrogatepass")
-        if len(data) > self.room:
-            raise _too_long(self.room)
+        if len(data) > self.max_bytes:
+            raise _too_long(self.max_bytes)
         return self._match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
 
 
-def _room(compiled: Any) -> int:
+def _max_bytes(compiled: Any) -> int:
     """The longest text that the pattern takes, in bytes."""
     size: int = compiled.ProgramSize()
     return MAX_WORK // size if size > SMALL else sys.maxsize
 
 
-def _too_long(room: int) -> LimitError:
-    return LimitError(f"text is longer than {room} bytes, which are the most for this pattern")
+def _too_long(limit: int) -> LimitError:
+    return LimitError(f"text is longer than {limit} bytes, which are the most for this pattern")
 
 
 def _compile(text: str, *, captures: bool) -> Any:

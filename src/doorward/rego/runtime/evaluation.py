@@ -47,9 +47,9 @@ from doorward.rego.values import (
     to_rego,
 )
 
-__all__ = ["TICKS", "Document", "Evaluation", "Place", "Site", "Tracer"]
+__all__ = ["CHECK_INTERVAL", "DataNode", "Document", "Evaluation", "Site", "Tracer"]
 
-TICKS: Final = 64
+CHECK_INTERVAL: Final = 64
 """Items walked between two looks at the clock, at the most."""
 
 FIRST: Final = 8
@@ -102,8 +102,8 @@ class Document:
         return node
 
 
-Place: TypeAlias = tuple[Document | None, Any]
-"""A place below `data` found at run time: the rules there, and the base data there."""
+DataNode: TypeAlias = tuple[Document | None, Any]
+"""A path below `data` at run time: the rules there, and the base data there."""
 
 
 class Tracer(Protocol):
@@ -118,7 +118,7 @@ class Tracer(Protocol):
     def leave(self, name: str, answer: Any) -> None:
         """They have answered; UNDEFINED also where evaluation stopped."""
 
-    def step(
+    def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
         """`node` is about to be asked, or holds; `bound`: its variables that have a value."""
@@ -138,24 +138,24 @@ class Evaluation(Context):
 
     # Most evaluations never set these: the class holds them, so that making one stays cheap.
     strict = False
-    ticks = FIRST
-    pace = FIRST
-    """Items walked between two looks, as it is now."""
-    looked = -math.inf
-    """When the clock was looked at."""
+    steps_left = FIRST
+    check_interval = FIRST
+    """The steps between two checks of the deadline; it adapts (`_check_deadline`)."""
+    last_check = -math.inf
+    """The time of the last check, on the monotonic clock."""
     mocks: Mapping[str, Any] = _NO_MOCKS
     presets: dict[int, Any] = _NO_PRESETS
     """Answers that a `with` has put in place of rules."""
     replaced: frozenset[Document] = frozenset()
     """Nodes that a `with` has replaced with all below them: `data` alone says what is there."""
     tracer: Tracer | None = None
-    ordered: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
+    sorted_sets: dict[int, tuple[frozenset[Key], list[Any]]] | None = None
     """Members of sets that were walked, in order."""
     parts: Mapping[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
     """What partial rules made for lookups, by slot and key."""
     repeats = False
     """Whether this is the second time, after an error: nothing is printed again."""
-    room: int | None = None
+    items_left: int | None = None
     """Items that collections may still hold; None: as many as they like."""
 
     def __init__(
@@ -200,21 +200,21 @@ class Evaluation(Context):
 
     def count_step(self) -> None:
         """Called by functions that call several: they could double the work at each level."""
-        self.ticks -= 1
-        if self.ticks < 0:
+        self.steps_left -= 1
+        if self.steps_left < 0:
             self._check_deadline()
 
     def values(self, collection: Any) -> Iterable[Any]:
         """The values of a collection in Rego's order, to be walked; of anything else, none."""
         if type(collection) is list:
             # As in `checked_items`, inline: this is in the innermost loop of most policies.
-            ticks = self.ticks - len(collection)
-            if ticks >= 0:
-                self.ticks = ticks
+            steps_left = self.steps_left - len(collection)
+            if steps_left >= 0:
+                self.steps_left = steps_left
                 return collection
         elif type(collection) is frozenset:
             return self.checked_items(self._members(collection))
-        elif type(collection) is dict and len(collection) > TICKS:
+        elif type(collection) is dict and len(collection) > CHECK_INTERVAL:
             pieces = self._pieces(sorted_keys(collection))
             return (collection[key] for piece in pieces for key in piece)
         return self.checked_items(values(collection))
@@ -223,14 +223,14 @@ class Evaluation(Context):
         """The members of a set in order; of sets of collections they are put in order once."""
         if len(collection) < 2 or type(next(iter(collection))) is not Boxed:
             return sorted_values(collection)
-        if self.ordered is None:
-            self.ordered = {}
+        if self.sorted_sets is None:
+            self.sorted_sets = {}
         # By identity, which is safe as long as the set is held beside its members.
-        known = self.ordered.get(id(collection))
+        known = self.sorted_sets.get(id(collection))
         if known is None or known[0] is not collection:
-            if len(self.ordered) >= MAX_ORDERED:
-                self.ordered.clear()
-            known = self.ordered[id(collection)] = (collection, sorted_values(collection))
+            if len(self.sorted_sets) >= MAX_ORDERED:
+                self.sorted_sets.clear()
+            known = self.sorted_sets[id(collection)] = (collection, sorted_values(collection))
         return known[1]
 
     def items(self, collection: Any) -> Iterable[tuple[Any, Any]]:
@@ -239,10 +239,10 @@ class Evaluation(Context):
             listed: Iterable[Any] = self.checked_items(collection)
             return enumerate(listed)
         if type(collection) is dict:
-            self.ticks -= len(collection)
-            if self.ticks >= 0:
+            self.steps_left -= len(collection)
+            if self.steps_left >= 0:
                 return items(collection)
-            if len(collection) > self.pace:
+            if len(collection) > self.check_interval:
                 pieces = self._pieces(sorted_keys(collection))
                 return ((from_key(key), collection[key]) for piece in pieces for key in piece)
             self._check_deadline()
@@ -255,51 +255,51 @@ class Evaluation(Context):
             return self.checked_items(items_in_rule_order(collection))
         return self.items(collection)
 
-    def checked_items(self, found: Any) -> Iterable[Any]:
+    def checked_items(self, items: Any) -> Iterable[Any]:
         """The items of a sequence; a long one in slices, with the deadline checked before each."""
-        ticks = self.ticks - len(found)
-        if ticks >= 0:
-            self.ticks = ticks
-        elif len(found) > self.pace:
-            return itertools.chain.from_iterable(self._pieces(found))
+        steps_left = self.steps_left - len(items)
+        if steps_left >= 0:
+            self.steps_left = steps_left
+        elif len(items) > self.check_interval:
+            return itertools.chain.from_iterable(self._pieces(items))
         else:
             self._check_deadline()
-        return found  # type: ignore[no-any-return]
+        return items  # type: ignore[no-any-return]
 
-    def related(self, found: Iterable[Any]) -> Iterable[Any]:
+    def related(self, answers: Iterable[Any]) -> Iterable[Any]:
         """The answers of a relation, computed while they are walked."""
-        return itertools.chain.from_iterable(self._batches(iter(found)))
+        return itertools.chain.from_iterable(self._batches(iter(answers)))
 
-    def _pieces(self, found: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    def _pieces(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
         start = 0
-        while start < len(found):
+        while start < len(items):
             self._check_deadline()
-            end = start + self.pace
-            yield found[start:end]
+            end = start + self.check_interval
+            yield items[start:end]
             start = end
 
-    def _batches(self, found: Iterator[Any]) -> Iterator[list[Any]]:
-        while batch := list(itertools.islice(found, self.pace)):
+    def _batches(self, items: Iterator[Any]) -> Iterator[list[Any]]:
+        while batch := list(itertools.islice(items, self.check_interval)):
             self._check_deadline()
             yield batch
 
     def _check_deadline(self) -> None:
         """Stop an evaluation that is past its deadline, or cancelled.
 
-        Rounds may cost anything, so the pace adapts: it doubles while checks come quickly.
+        Rounds may cost anything, so the interval adapts: it doubles while checks come quickly.
         """
         deadline = (self.origin or self).deadline
-        pace = TICKS
+        interval = CHECK_INTERVAL
         if deadline is not None:
             now = time.monotonic()
             if now > deadline:
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
-            if now - self.looked > SLOW:
-                pace = max(self.pace // 8, 1)
-            elif self.pace < TICKS:
-                pace = self.pace * 2
-            self.looked = now
-        self.pace = self.ticks = pace
+            if now - self.last_check > SLOW:
+                interval = max(self.check_interval // 8, 1)
+            elif self.check_interval < CHECK_INTERVAL:
+                interval = self.check_interval * 2
+            self.last_check = now
+        self.check_interval = self.steps_left = interval
 
     def halt_if_late(self) -> None:
         """Called on the way by what works long on values: stop past the deadline."""
@@ -310,15 +310,15 @@ class Evaluation(Context):
     def count_items(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
         whole: Any = self.origin or self
-        whole.room -= count
-        if whole.room < 0:
+        whole.items_left -= count
+        if whole.items_left < 0:
             raise EvalError(LIMIT_ERROR, "evaluation makes too many items", span)
 
     def charge(self, items: int) -> None:
         whole: Any = self.origin or self
-        if whole.room is not None:
-            whole.room -= items
-            if whole.room < 0:
+        if whole.items_left is not None:
+            whole.items_left -= items
+            if whole.items_left < 0:
                 raise LimitError("evaluation makes too many items")
 
     def count_size(self, value: Any, span: Span) -> Any:
@@ -330,9 +330,9 @@ class Evaluation(Context):
             self.count_items(len(value), span)
         return value
 
-    def repeat(self, root: Document, constants: dict[int, Any], room: int | None) -> None:
+    def repeat(self, root: Document, constants: dict[int, Any], items_left: int | None) -> None:
         """Forget what was computed, to evaluate the program of `root` instead."""
-        self.root, self.constants, self.room = root, constants, room
+        self.root, self.constants, self.items_left = root, constants, items_left
         self.cache, self.parts = {}, _NO_PARTS
         self.errors.clear()
         self.tracer, self.repeats = None, True
@@ -350,8 +350,8 @@ class Evaluation(Context):
         origin.count_step()
         new = Evaluation(self.input, self.data, self.constants, self.root, self.environment)
         new.origin = origin
-        new.strict, new.deadline, new.ticks = self.strict, self.deadline, self.ticks
-        new.pace, new.looked = self.pace, self.looked
+        new.strict, new.deadline, new.steps_left = self.strict, self.deadline, self.steps_left
+        new.check_interval, new.last_check = self.check_interval, self.last_check
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets, new.replaced = self.presets, self.replaced
         if self.tracer is not None:
@@ -384,7 +384,7 @@ class Evaluation(Context):
     def trace(self, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]) -> None:
         """Called by traced code: `node` is about to be asked, or holds."""
         if self.tracer is not None:
-            self.tracer.step(self, node, holds, bound)
+            self.tracer.trace(self, node, holds, bound)
 
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
@@ -393,7 +393,7 @@ class Evaluation(Context):
             return
         sink = self.environment.on_print
         assert sink is not None  # only then is there code that prints
-        shown = [[_print_text(v) for v in found] or ["<undefined>"] for found in operands]
+        shown = [[_print_text(v) for v in values] or ["<undefined>"] for values in operands]
         for words in itertools.product(*shown):
             sink(" ".join(words), span)
 
@@ -402,11 +402,11 @@ class Evaluation(Context):
     def value_of(self, node: Document) -> Any:
         """The value of the rules at `node`."""
         store = self.constants if node.constant else self.cache
-        found = store.get(node.slot, MISSING)
-        if found is MISSING:
+        answer = store.get(node.slot, MISSING)
+        if answer is MISSING:
             assert node.evaluate is not None
-            found = store[node.slot] = node.evaluate(self)
-        return found
+            answer = store[node.slot] = node.evaluate(self)
+        return answer
 
     def document(self, node: Document | None, base: Any) -> Any:
         """The whole document at `node`: base data with the rules' answers over it."""
@@ -432,51 +432,51 @@ class Evaluation(Context):
         """
         node = self.root.find(path)
         assert node is not None
-        for place, value in self._answers_below(node, (), only):
+        for below, value in self._answers_below(node, (), only):
             if value is MISSING:
-                open_at(out, place, span)
+                open_at(out, below, span)
             else:
-                insert_at(out, place, value, span)
+                insert_at(out, below, value, span)
 
     def _answers_below(
         self, node: Document, path: tuple[Any, ...], only: Sequence[Key]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """The answers of the rules below `node` by their paths; MISSING for what has no rules."""
         for key in node.order if not only else [k for k in node.order if k == only[0]]:
-            child, place = node.children[key], (*path, from_key(key))
+            child, below = node.children[key], (*path, from_key(key))
             if child.evaluate is not None:
                 value = self.value_of(child)
                 if value is not UNDEFINED:
-                    yield place, value
+                    yield below, value
             elif not child.is_function:
-                yield place, MISSING
-                yield from self._answers_below(child, place, only[1:])
+                yield below, MISSING
+                yield from self._answers_below(child, below, only[1:])
 
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
         return self.document_of(self.node_at(path))
 
-    def document_of(self, place: Place) -> Any:
-        """The whole document at `place`."""
-        return self.document(*place)
+    def document_of(self, node: DataNode) -> Any:
+        """The whole document at `node`."""
+        return self.document(*node)
 
-    def node_at(self, path: Sequence[Key]) -> Place:
-        """The place at a path below `data`."""
+    def node_at(self, path: Sequence[Key]) -> DataNode:
+        """The node at a path below `data`."""
         node = self.root.find(path)
         base = lookup_path(self.data, [from_key(key) for key in path])
         return None if node in self.replaced else node, base
 
-    def child(self, place: Place, key: Any) -> Place:
-        """The place one step below `place`; (None, UNDEFINED) where there is nothing."""
-        node, base = place
+    def child(self, parent: DataNode, key: Any) -> DataNode:
+        """The place one step below `parent`; (None, UNDEFINED) where there is nothing."""
+        node, base = parent
         if node is not None and node.part is not None:
             return None, lookup(merge(base, node.part(self, (key,))), key)
-        node, base = self._open(place)
+        node, base = self._open(parent)
         return self._below(node, key), lookup(base, key)
 
-    def children(self, place: Place) -> list[tuple[Any, Place]]:
-        """Every place one step below `place` with its key, in Rego's order."""
-        node, base = self._open(place)
+    def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
+        """Every place one step below `parent` with its key, in Rego's order."""
+        node, base = self._open(parent)
         if node is None:
             return [(key, (None, value)) for key, value in items(base)]
         # As in OPA: what data holds, then what rules add to it.
@@ -488,12 +488,12 @@ class Evaluation(Context):
         inner = node.children.get(to_key(key)) if node is not None else None
         return None if inner in self.replaced else inner
 
-    def _open(self, place: Place) -> Place:
-        """`place` as something with children: rules are replaced by their answer."""
-        node, base = place
+    def _open(self, parent: DataNode) -> DataNode:
+        """`parent` as something with children: rules are replaced by their answer."""
+        node, base = parent
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
-        return place
+        return parent
 
 
 def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
@@ -504,7 +504,7 @@ def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
 
 
 def merge(base: Any, value: Any) -> Any:
-    """Base data and a rule's answer at one place: objects join, else base data stays."""
+    """Base data and a rule's answer at one path: objects join, else base data stays."""
     if base is UNDEFINED:
         return value
     if type(base) is not dict or type(value) is not dict:

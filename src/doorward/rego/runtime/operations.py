@@ -89,10 +89,10 @@ def lookup(value: Any, key: Any) -> Any:
 
 def lookup_data(value: Any, key: Any) -> Any:
     """`lookup` in base data, where a number also finds the key that it reads as (as in OPA)."""
-    found = lookup(value, key)
-    if found is UNDEFINED and type(key) is int and type(value) is dict:
+    value_at = lookup(value, key)
+    if value_at is UNDEFINED and type(key) is int and type(value) is dict:
         return value.get(str(key), UNDEFINED)
-    return found
+    return value_at
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
@@ -171,8 +171,8 @@ def contains(item: Any, collection: Any) -> bool:
 
 def contains_pair(key: Any, item: Any, collection: Any) -> bool:
     """`key, item in collection`."""
-    found = lookup(collection, key)
-    return found is not UNDEFINED and equal(found, item)
+    value_at = lookup(collection, key)
+    return value_at is not UNDEFINED and equal(value_at, item)
 
 
 class Candidates(NamedTuple):
@@ -243,24 +243,24 @@ def open_at(out: dict[Key, Any], path: Sequence[Any], span: Span) -> None:
 
 def insert_member_at(out: dict[Key, Any], path: Sequence[Any], member: Any, span: Span) -> None:
     """`out[a][b]… contains member`."""
-    place = _descend(out, path, span)
+    target = _descend(out, path, span)
     key = to_key(path[-1])
-    members = place.setdefault(key, set())
+    members = target.setdefault(key, set())
     if type(members) is not set:
         raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
     members.add(to_key(member))
 
 
 def _descend(out: dict[Key, Any], path: Sequence[Any], span: Span) -> dict[Key, Any]:
-    place = out
+    target = out
     for key in path[:-1]:
-        inner = place.setdefault(to_key(key), _NEW)
+        inner = target.setdefault(to_key(key), _NEW)
         if inner is _NEW:
-            inner = place[to_key(key)] = Building()
+            inner = target[to_key(key)] = Building()
         elif type(inner) is not Building:
             raise EvalError(CONFLICT_ERROR, "object keys must be unique", span)
-        place = inner
-    return place
+        target = inner
+    return target
 
 
 _NEW: Final = object()

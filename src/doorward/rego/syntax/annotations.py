@@ -61,7 +61,7 @@ class _Block:
     def text(self) -> str:
         return "".join(line.text.removeprefix(" ") + "\n" for line in self.lines)
 
-    def place(self, message: str) -> Span:
+    def span_of(self, message: str) -> Span:
         """Which comment a YAML error is about, by OPA's reckoning."""
         match = _LINE.match(message)
         index = int(match[1]) if match else 0
@@ -72,17 +72,17 @@ def read_annotations(
     comments: Iterable[Comment], parse_term: ParseTerm
 ) -> tuple[list[Annotations], list[Diagnostic]]:
     """The annotations in a module's comments, with the scope as written ("" if none is)."""
-    found: list[Annotations] = []
+    annotations: list[Annotations] = []
     errors: list[Diagnostic] = []
     for block in _blocks(comments):
         try:
-            found.append(_read(block, parse_term))
+            annotations.append(_read(block, parse_term))
         except YamlError as error:
             message = str(error)
-            errors.append(Diagnostic(PARSE_ERROR, message, block.place(message)))
+            errors.append(Diagnostic(PARSE_ERROR, message, block.span_of(message)))
         except (_AnnotationError, KeyTypeError) as error:
             errors.append(Diagnostic(PARSE_ERROR, str(error), block.span))
-    return found, errors
+    return annotations, errors
 
 
 def _blocks(comments: Iterable[Comment]) -> Iterator[_Block]:
@@ -139,25 +139,25 @@ def annotate(
     scoped: list[Annotations] = []
     targets: list[Statement | None] = []
     errors: list[Diagnostic] = []
-    for found in annotations:
-        row = found.span.row
+    for block in annotations:
+        row = block.span.row
         target = next((s for s in statements if s.span.row > row), None)
-        found = replace(found, scope=found.scope or _default_scope(found, target))
-        errors.extend(_misfits(found, target))
-        scoped.append(found)
+        block = replace(block, scope=block.scope or _default_scope(block, target))
+        errors.extend(_misfits(block, target))
+        scoped.append(block)
         targets.append(target)
     waiting = [
-        (found, _path(target))
-        for found, target in zip(scoped, targets, strict=True)
+        (block, _path(target))
+        for block, target in zip(scoped, targets, strict=True)
         if isinstance(target, Rule)
     ]
     return scoped, [_with_annotations(rule, waiting) for rule in rules], errors
 
 
-def _default_scope(found: Annotations, target: Statement | None) -> str:
+def _default_scope(annotations: Annotations, target: Statement | None) -> str:
     match target:
         case Rule():
-            return "document" if found.fields.get("entrypoint") else "rule"
+            return "document" if annotations.fields.get("entrypoint") else "rule"
         case Package():
             return "package"
         case Import():
@@ -166,22 +166,22 @@ def _default_scope(found: Annotations, target: Statement | None) -> str:
             return ""
 
 
-def _misfits(found: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
-    scope = found.scope
+def _misfits(annotations: Annotations, target: Statement | None) -> Iterator[Diagnostic]:
+    scope = annotations.scope
     if scope not in SCOPES:
         allowed = "', '".join(SCOPES[:-1])
         message = f"invalid annotation scope '{scope}'. Use one of '{allowed}', or '{SCOPES[-1]}'"
-        yield Diagnostic(PARSE_ERROR, message, found.span)
+        yield Diagnostic(PARSE_ERROR, message, annotations.span)
     else:
         wanted = Rule if scope in ("rule", "document") else Package
         if not isinstance(target, wanted):
             have = f" (have {type(target).__name__.lower()})" if target else ""
             name = wanted.__name__.lower()
             message = f"annotation scope '{scope}' must be applied to {name}{have}"
-            yield Diagnostic(PARSE_ERROR, message, found.span)
-    if found.fields.get("entrypoint") and scope not in ("document", "package"):
+            yield Diagnostic(PARSE_ERROR, message, annotations.span)
+    if annotations.fields.get("entrypoint") and scope not in ("document", "package"):
         message = f"annotation entrypoint applied to non-document or package scope '{scope}'"
-        yield Diagnostic(PARSE_ERROR, message, found.span)
+        yield Diagnostic(PARSE_ERROR, message, annotations.span)
 
 
 def _path(rule: Rule) -> tuple[Term, ...]:
@@ -197,13 +197,13 @@ def _path(rule: Rule) -> tuple[Term, ...]:
 def _with_annotations(rule: Rule, waiting: list[tuple[Annotations, tuple[Term, ...]]]) -> Rule:
     mine: list[Annotations] = []
     used: int | None = None
-    for index, (found, path) in enumerate(waiting):
+    for index, (block, path) in enumerate(waiting):
         if path != _path(rule):
             continue
-        if found.scope == "document":
-            mine.append(found)
-        elif found.scope == "rule" and rule.span.row > found.span.row:
-            mine.append(found)
+        if block.scope == "document":
+            mine.append(block)
+        elif block.scope == "rule" and rule.span.row > block.span.row:
+            mine.append(block)
             used = index
     if used is not None:
         del waiting[used]
@@ -243,7 +243,7 @@ def _author(item: object) -> dict[str, str]:
 
 
 def _resource(item: object) -> dict[str, str]:
-    described = ""
+    description = ""
     try:
         item = with_text_keys(item)
     except KeyTypeError as error:
@@ -254,14 +254,14 @@ def _resource(item: object) -> dict[str, str]:
             ref, fault = item, "ref URL may not be empty string"
         case dict():
             ref, fault = _text(item, "ref"), "'ref' value required in object"
-            described = _text(item, "description")
+            description = _text(item, "description")
         case _:
             ref, fault = "", "invalid value type, must be string or map"
     if ref:
         fault = _url_fault(ref)
     if fault:
         raise _AnnotationError(f"invalid related-resource definition {_go(item)}: {fault}")
-    return {"ref": ref} | ({"description": described} if described else {})
+    return {"ref": ref} | ({"description": description} if description else {})
 
 
 def _url_fault(url: str) -> str:

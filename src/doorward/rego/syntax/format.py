@@ -70,7 +70,7 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
         assert text is not None, "what holds was written"
         return text
     styles = {
-        place: layout.style(part) for place, part in enumerate(_parts(module)) if part.comments
+        number: layout.style(part) for number, part in enumerate(_parts(module)) if part.comments
     }
     text = layout.text(module, styles)
     assert text is not None, "a style that holds for its rule can be written"

@@ -99,36 +99,38 @@ class ModuleWriter(TermWriter):
 
     def imports(self, imports: Sequence[Import]) -> None:
         inside = {
-            id(found): [
-                c for c in self.comments if found.span.row <= c.span.row <= last_row(found.span)
+            id(imported): [
+                c
+                for c in self.comments
+                if imported.span.row <= c.span.row <= last_row(imported.span)
             ]
-            for found in imports
+            for imported in imports
         }
         taken = {id(comment) for comments in inside.values() for comment in comments}
         self.comments = tuple(c for c in self.comments if id(c) not in taken)
         for group in _groups(imports):
             self.pass_row(group[0].span.row)
-            for found in sorted(group, key=_import_rank):
-                comments = inside[id(found)]
+            for imported in sorted(group, key=_import_rank):
+                comments = inside[id(imported)]
                 for comment in comments[:-1]:
                     self.write_line(f"#{comment.text}")
                 self.start_line()
-                self.imported(found)
+                self.imported(imported)
                 for comment in comments[-1:]:
                     self.write(f" #{comment.text}")
                 self.end_line()
             self.blank_line()
 
-    def imported(self, found: Import) -> None:
+    def imported(self, item: Import) -> None:
         self.write("import ")
-        path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
+        path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
         keywords = self.keywords
-        if _future(found):
+        if _future(item):
             self.keywords = frozenset()
         self.ref(path)
         self.keywords = keywords
-        if found.alias is not None:
-            self.write(f" as {found.alias}")
+        if item.alias is not None:
+            self.write(f" as {item.alias}")
 
     # Rules
 
@@ -334,41 +336,39 @@ def _needs_ref_heads(head: Head) -> bool:
 # Imports
 
 
-def _path(found: Import) -> tuple[str, ...]:
-    head, args = (
-        (found.path.head, found.path.args) if isinstance(found.path, Ref) else (found.path, ())
-    )
+def _path(item: Import) -> tuple[str, ...]:
+    head, args = (item.path.head, item.path.args) if isinstance(item.path, Ref) else (item.path, ())
     first = head.name if isinstance(head, Var) else ""
     return (first, *(str(a.value) for a in args if isinstance(a, Scalar)))
 
 
-def _future(found: Import) -> tuple[str, ...]:
+def _future(item: Import) -> tuple[str, ...]:
     """The keyword that is imported, if one is."""
-    path = _path(found)
+    path = _path(item)
     return path[2:] if path[:2] == ("future", "keywords") and len(path) == 3 else ()
 
 
-def _is_all_future(found: Import) -> bool:
-    return _path(found) == ("future", "keywords")
+def _is_all_future(item: Import) -> bool:
+    return _path(item) == ("future", "keywords")
 
 
-def _is_rego_v1(found: Import) -> bool:
-    return _path(found) == ("rego", "v1")
+def _is_rego_v1(item: Import) -> bool:
+    return _path(item) == ("rego", "v1")
 
 
-def _import_rank(found: Import) -> tuple[object, str]:
-    path = found.path if isinstance(found.path, Ref) else Ref(found.path, ())
-    return rank(path), found.alias or ""
+def _import_rank(item: Import) -> tuple[object, str]:
+    path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
+    return rank(path), item.alias or ""
 
 
 def _groups(imports: Sequence[Import]) -> list[list[Import]]:
     groups: list[list[Import]] = []
     last = -2
-    for found in imports:
-        if not groups or found.span.row - last > 1:
+    for item in imports:
+        if not groups or item.span.row - last > 1:
             groups.append([])
-        groups[-1].append(found)
-        last = found.span.row
+        groups[-1].append(item)
+        last = item.span.row
     return groups
 
 

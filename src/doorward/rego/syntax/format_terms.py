@@ -128,23 +128,23 @@ class TermWriter(Layout):
     def withs(self, expr: Expr) -> None:
         level = self.level
         row = expr.withs[0].span.row if expr.withs else 0
-        for index, found in enumerate(expr.withs):
-            below = index > 0 and found.span.row > row
+        for index, with_ in enumerate(expr.withs):
+            below = index > 0 and with_.span.row > row
             if below:
                 self.level = level + 1
                 self.end_line()
                 self.start_line()
-            row = found.span.row
-            self.with_(found, below=below)
+            row = with_.span.row
+            self.with_(with_, below=below)
         self.level = level
 
-    def with_(self, found: With, *, below: bool) -> None:
-        self.pass_row(found.span.row)
+    def with_(self, modifier: With, *, below: bool) -> None:
+        self.pass_row(modifier.span.row)
         self.write("with " if below else " with ")
-        self.term(found.target)
+        self.term(modifier.target)
         self.write(" as ")
         with suppress(UnexpectedComment):
-            self.term(found.value)
+            self.term(modifier.value)
 
     def some(self, some: SomeDecl) -> None:
         self.pass_row(some.span.row)
@@ -178,17 +178,17 @@ class TermWriter(Layout):
             self.write(" ")
         self.write("}")
 
-    def negation(self, found: Not, span: Span) -> None:
+    def negation(self, not_: Not, span: Span) -> None:
         self.pass_row(span.row)
         self.write("not ")
-        self.operand(found.body, span, braces=found.braces)
+        self.operand(not_.body, span, braces=not_.braces)
 
-    def logical(self, found: And | Or, span: Span) -> None:
-        for index, body in enumerate((found.left, found.right)):
+    def logical(self, operation: And | Or, span: Span) -> None:
+        for index, body in enumerate((operation.left, operation.right)):
             if index:
-                self.write(" and " if isinstance(found, And) else " or ")
+                self.write(" and " if isinstance(operation, And) else " or ")
             (first, *rest) = body
-            loose = isinstance(found, And) and isinstance(first.term, Or)
+            loose = isinstance(operation, And) and isinstance(first.term, Or)
             assigns = isinstance(first.term, Call) and first.term.name in ("assign", "eq")
             declares = isinstance(first.term, SomeDecl | SomeIn)
             braces = bool(rest or first.withs or loose or assigns or declares)

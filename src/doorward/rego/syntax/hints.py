@@ -37,7 +37,7 @@ class _Hint(NamedTuple):
     fix: Fix | None = None
 
 
-class _Place(NamedTuple):
+class _ErrorContext(NamedTuple):
     """The line of an error, without what strings and comments say, and where in it the error is."""
 
     source: Source
@@ -97,23 +97,23 @@ def add_hints(
     return result if said or statement is None else _add_bracket(source, result, statement)
 
 
-def _hint(error: Diagnostic, place: _Place) -> _Hint | None:
+def _hint(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     return (
         _of_import(error)
-        or _of_habit(place)
-        or _of_keyword(error, place)
-        or _of_head(error, place)
-        or _of_separator(error, place)
-        or _of_message(error, place)
+        or _of_habit(context)
+        or _of_keyword(error, context)
+        or _of_head(error, context)
+        or _of_separator(error, context)
+        or _of_message(error, context)
     )
 
 
-def _place(source: Source, span: Span) -> _Place:
+def _place(source: Source, span: Span) -> _ErrorContext:
     text = source.text
     first = max(text.rfind("\n", 0, span.start) + 1, span.start - MAX_LINE)
     end = text.find("\n", span.start)
     last = min(len(text) if end < 0 else end, span.start + MAX_LINE)
-    return _Place(source, _HIDDEN.sub(_blanked, text[first:last]), span.start - first, first)
+    return _ErrorContext(source, _HIDDEN.sub(_blanked, text[first:last]), span.start - first, first)
 
 
 def _blanked(match: re.Match[str]) -> str:
@@ -123,33 +123,33 @@ def _blanked(match: re.Match[str]) -> str:
     return hidden[0] + " " * (len(hidden) - 2) + hidden[-1]
 
 
-def _of_habit(place: _Place) -> _Hint | None:
+def _of_habit(context: _ErrorContext) -> _Hint | None:
     for habit in HABITS:
-        for match in habit.pattern.finditer(place.line):
-            if match.start() - _NEAR <= place.at <= match.end() + _NEAR - 1:
-                return _Hint(habit.hint, _habit_fix(habit, match, place))
+        for match in habit.pattern.finditer(context.line):
+            if match.start() - _NEAR <= context.at <= match.end() + _NEAR - 1:
+                return _Hint(habit.hint, _habit_fix(habit, match, context))
     return None
 
 
-def _habit_fix(habit: Habit, match: re.Match[str], place: _Place) -> Fix | None:
-    if habit.fix is None or (habit.only_indented and not place.line[:1].isspace()):
+def _habit_fix(habit: Habit, match: re.Match[str], context: _ErrorContext) -> Fix | None:
+    if habit.fix is None or (habit.only_indented and not context.line[:1].isspace()):
         return None
     group = "cut" if "cut" in habit.pattern.groupindex else 0
     if "{1}" not in habit.fix:
-        return place.fix(*match.span(group), habit.fix)
+        return context.fix(*match.span(group), habit.fix)
     if match[1] is None:
         return None
-    return place.fix(*match.span(group), habit.fix.replace("{1}", place.text(*match.span(1))))
+    return context.fix(*match.span(group), habit.fix.replace("{1}", context.text(*match.span(1))))
 
 
-def _of_keyword(error: Diagnostic, place: _Place) -> _Hint | None:
+def _of_keyword(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     """A word of the line that is almost a keyword, where one was missed."""
     if not re.search("unexpected if keyword|for rule name|package expected", error.message):
         return None
-    for match in _WORD.finditer(place.line):
+    for match in _WORD.finditer(context.line):
         near = get_close_matches(match[0], _LONG_KEYWORDS, 1, 0.8)
         if near and near[0] != match[0]:
-            return _Hint(f"did you mean `{near[0]}`?", place.fix(*match.span(), near[0]))
+            return _Hint(f"did you mean `{near[0]}`?", context.fix(*match.span(), near[0]))
     return None
 
 
@@ -167,52 +167,52 @@ def _of_import(error: Diagnostic) -> _Hint | None:
     return None
 
 
-def _of_head(error: Diagnostic, place: _Place) -> _Hint | None:
+def _of_head(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     """A head of Rego v0, where v1 wants its keywords."""
     if error.message.startswith("`if` keyword is required"):
-        brace = place.line.find("{", place.at)
+        brace = context.line.find("{", context.at)
         return _Hint(
             "write `if` before the body: `allow if { … }`; a policy of Rego v0 is rewritten by "
             "`doorward fmt --v0-v1 -w`, and read as it is with --v0-compatible",
-            place.fix(brace, brace, "if ") if brace >= 0 else None,
+            context.fix(brace, brace, "if ") if brace >= 0 else None,
         )
     if error.message.startswith("`contains` keyword is required"):
-        key = re.compile(r"\[\s*([\w.]+)\s*\]").search(place.line, place.at)
+        key = re.compile(r"\[\s*([\w.]+)\s*\]").search(context.line, context.at)
         return _Hint(
             "write `contains`: `deny contains message if { … }`",
-            place.fix(*key.span(), f" contains {key[1]}") if key else None,
+            context.fix(*key.span(), f" contains {key[1]}") if key else None,
         )
     return None
 
 
-def _of_separator(error: Diagnostic, place: _Place) -> _Hint | None:
+def _of_separator(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     """Commas and semicolons that are missing, or one too many."""
-    message, at = error.message, place.at
-    before, after = place.line[:at].rstrip(), place.line[at + 1 :].strip()
+    message, at = error.message, context.at
+    before, after = context.line[:at].rstrip(), context.line[at + 1 :].strip()
     if message.startswith("unexpected , token: expected \\n or ;"):
         text = "conditions stand on lines of their own, or `;` between them"
-        return _Hint(text, place.fix(at, at + 1, ";" if after else ""))
-    whole = place.source.text.rstrip()
+        return _Hint(text, context.fix(at, at + 1, ";" if after else ""))
+    whole = context.source.text.rstrip()
     if message.startswith("unexpected ; token") or before.endswith(";"):
         end = at + 1 if message.startswith("unexpected ; token") else len(before)
-        return _Hint(_SEMICOLON, place.fix(end - 1, end, ""))
+        return _Hint(_SEMICOLON, context.fix(end - 1, end, ""))
     if message.startswith("unexpected eof") and whole.endswith(";"):
         return _Hint(_SEMICOLON, Fix(len(whole) - 1, len(whole), ""))
-    within = before or place.line[:1].isspace()
+    within = before or context.line[:1].isspace()
     if within and _LIST.search(message) and not _CLOSED.match(message):
-        end = len(place.source.text[: place.first + at].rstrip())
+        end = len(context.source.text[: context.first + at].rstrip())
         return _Hint("a comma is missing before this", Fix(end, end, ","))
     return None
 
 
-def _of_message(error: Diagnostic, place: _Place) -> _Hint | None:
+def _of_message(error: Diagnostic, context: _ErrorContext) -> _Hint | None:
     message = error.message
     for pattern, hint in _BY_MESSAGE:
         if pattern.search(message):
             return _Hint(hint)
-    before = place.line[: place.at].strip()
+    before = context.line[: context.at].strip()
     if message == "non-terminated string":
-        if place.line[place.at : place.at + 1] == "`":
+        if context.line[context.at : context.at + 1] == "`":
             return _Hint("the closing backquote of this string is missing")
         return _Hint(
             "the closing quote is missing in this line; a string of several lines stands in `…`"
@@ -220,18 +220,18 @@ def _of_message(error: Diagnostic, place: _Place) -> _Hint | None:
     if message.startswith("unexpected if keyword") and not before:
         return _Hint("a rule begins with its name: `allow if { … }`; a condition needs no `if`")
     if re.search("for rule name$|conflicts with built-in|for rule head$", message):
-        return _of_condition(place, before)
+        return _of_condition(context, before)
     return None
 
 
-def _of_condition(place: _Place, before: str) -> _Hint | None:
+def _of_condition(context: _ErrorContext, before: str) -> _Hint | None:
     """Something that stands where a rule was expected, and is none."""
     if before:
         text = "`if` is missing before this condition, or a line break"
-        return _Hint(text, place.fix(place.at, place.at, "if "))
-    if place.line[:1].isspace():
+        return _Hint(text, context.fix(context.at, context.at, "if "))
+    if context.line[:1].isspace():
         return _Hint("a body of several conditions stands in braces: `if { … }`")
-    if re.match(r"[A-Za-z_]\w*\s+[\w\"\[{(]", place.line):
+    if re.match(r"[A-Za-z_]\w*\s+[\w\"\[{(]", context.line):
         return None
     return _Hint("a policy consists of rules: `name := value`, `name if { … }`")
 

@@ -247,14 +247,14 @@ class _Reader:
         return self._general(node)
 
     def _general(self, node: Node) -> General:
-        found = General()
+        general = General()
         for key_node, value in self._pairs(node):
             key = self.any(key_node)
             if isinstance(key, (list, dict)):
                 shown = go_syntax(key_node, lambda scalar: _resolve(scalar)[1], _is_text_map)
                 raise YamlError(f"yaml: invalid map key: {shown}")
-            found.setdefault(Key(_GO_TYPES[type(key)], key), self.any(value))
-        return found
+            general.setdefault(Key(_GO_TYPES[type(key)], key), self.any(value))
+        return general
 
 
 class _Open:
@@ -333,10 +333,10 @@ def _plain(text: str, *, timestamps: bool) -> tuple[str, Any]:
 
 
 def _integer(text: str) -> int | None:
-    found = _INTEGER.fullmatch(text)
-    if found is None or len(text) > MAX_DIGITS:
+    match = _INTEGER.fullmatch(text)
+    if match is None or len(text) > MAX_DIGITS:
         return None
-    sign, *digits = found.groups()
+    sign, *digits = match.groups()
     base, number = next((b, d) for b, d in zip((16, 2, 8, 10), digits, strict=True) if d)
     value = int(sign + number, base)
     # In bases other than 10 the library knows 64 bits.
@@ -359,22 +359,22 @@ def _number(value: float) -> int | Number:
 
 def _timestamp(text: str) -> str | None:
     """A date, or a time of a day, as RFC 3339 writes it; None for what is not one."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         return None
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    year, month, day = int(match[1]), int(match[2]), int(match[3])
     # Python's calendar begins with year 1; leap years come round after 400.
     if not 1 <= month <= 12 or not 1 <= day <= monthrange(year or 400, month)[1]:
         return None
     date = f"{year:04d}-{month:02d}-{day:02d}"
-    if found[4] is None:
+    if match[4] is None:
         return f"{date}T00:00:00Z"
-    hour, minute, second = int(found[5]), int(found[6]), int(found[7])
-    has_zone = found[9] is not None
-    if hour > 23 or minute > 59 or second > 59 or has_zone == (found[4] == " "):
+    hour, minute, second = int(match[5]), int(match[6]), int(match[7])
+    has_zone = match[9] is not None
+    if hour > 23 or minute > 59 or second > 59 or has_zone == (match[4] == " "):
         return None
-    fraction = (found[8] or "")[:9].rstrip("0")
-    zone = "Z" if found[9] in (None, "Z", "+00:00", "-00:00") else found[9]
+    fraction = (match[8] or "")[:9].rstrip("0")
+    zone = "Z" if match[9] in (None, "Z", "+00:00", "-00:00") else match[9]
     return f"{date}T{hour:02d}:{minute:02d}:{second:02d}{'.' if fraction else ''}{fraction}{zone}"
 
 

@@ -66,7 +66,7 @@ def term_to_json(term: Term) -> Json:
 class _Writer:
     locations: bool
 
-    def place(self, span: Span | None) -> Json:
+    def location(self, span: Span | None) -> Json:
         """The `location` member, if one is wanted and known."""
         if not self.locations or span is None or not span.row:
             return {}
@@ -90,25 +90,25 @@ class _Writer:
         terms = package.terms or tuple(Scalar(name) for name in package.path)
         first = terms[0].span
         path = [
-            {**self.place(first), "type": "var", "value": "data"},
+            {**self.location(first), "type": "var", "value": "data"},
             *(
-                {**self.place(t.span), "type": "string", "value": name}
+                {**self.location(t.span), "type": "string", "value": name}
                 for name, t in zip(package.path, terms, strict=True)
             ),
         ]
-        return {**self.place(_cut(package.span, len("package"))), "path": path}
+        return {**self.location(_cut(package.span, len("package"))), "path": path}
 
-    def imported(self, found: Import) -> Json:
-        alias = {"alias": found.alias} if found.alias is not None else {}
-        span = _cut(found.span, len("import"))
-        return {**alias, **self.place(span), "path": self.reference(found.path)}
+    def imported(self, item: Import) -> Json:
+        alias = {"alias": item.alias} if item.alias is not None else {}
+        span = _cut(item.span, len("import"))
+        return {**alias, **self.location(span), "path": self.reference(item.path)}
 
-    def annotations(self, found: Annotations) -> Json:
-        fields = {k: _sorted(v) for k, v in found.fields.items() if k not in ("compile", "labels")}
+    def annotations(self, block: Annotations) -> Json:
+        fields = {k: _sorted(v) for k, v in block.fields.items() if k not in ("compile", "labels")}
         schemas = fields.get("schemas")
         if isinstance(schemas, list):
             fields["schemas"] = [_schema(s) for s in schemas]
-        result = {**fields, **self.place(found.span), "scope": found.scope}
+        result = {**fields, **self.location(block.span), "scope": block.scope}
         return dict(sorted(result.items()))
 
     def comment(self, comment: Comment) -> Json:
@@ -128,7 +128,7 @@ class _Writer:
             result["else"] = self.rule(rule.else_rule, first or rule)
         result["head"] = self.head(rule, first or rule)
         span = _cut(rule.span, len("default")) if rule.default else rule.span
-        return {**result, **self.place(span)}
+        return {**result, **self.location(span)}
 
     def no_body(self, rule: Rule) -> list[Json]:
         """The body that a rule without one has."""
@@ -141,7 +141,7 @@ class _Writer:
             span = rule.span
         else:
             span = head.value.span
-        return [{"index": 0, **self.place(span), "terms": self.term(Scalar(True, span))}]
+        return [{"index": 0, **self.location(span), "terms": self.term(Scalar(True, span))}]
 
     def head(self, rule: Rule, first: Rule) -> Json:
         head = rule.head
@@ -161,7 +161,7 @@ class _Writer:
         if head.assign:
             result["assign"] = True
         result["ref"] = [self.term(head.ref.head, bare=True), *map(self.term, head.ref.args)]
-        return {**result, **self.place(head.span)}
+        return {**result, **self.location(head.span)}
 
     # Expressions
 
@@ -169,7 +169,7 @@ class _Writer:
         return [self.expr(expr, index) for index, expr in enumerate(body)]
 
     def expr(self, expr: Expr, index: int) -> Json:
-        result: Json = {"index": index, **self.place(expr.span)}
+        result: Json = {"index": index, **self.location(expr.span)}
         if expr.negated:
             result["negated"] = True
         result["terms"] = self.terms(expr)
@@ -183,7 +183,7 @@ class _Writer:
                 return self.call(call)
             case SomeDecl() as some:
                 span = _cut(some.span, len("some"))
-                return {**self.place(span), "symbols": [self.term(s) for s in some.symbols]}
+                return {**self.location(span), "symbols": [self.term(s) for s in some.symbols]}
             case SomeIn() as some:
                 return self.some_in(some)
             case Every() as every:
@@ -191,11 +191,11 @@ class _Writer:
                     "body": self.body(every.body),
                     "domain": self.term(every.domain),
                     "key": None if every.key is None else self.term(every.key),
-                    **self.place(_cut(every.span, len("every"))),
+                    **self.location(_cut(every.span, len("every"))),
                     "value": self.term(every.value),
                 }
             case Not(body=body, span=span):
-                return {**self.place(span), "type": "not", "body": self.body(body)}
+                return {**self.location(span), "type": "not", "body": self.body(body)}
             case And(left=left, right=right, span=span):
                 return self.logical("and", left, right, span)
             case Or(left=left, right=right, span=span):
@@ -205,7 +205,7 @@ class _Writer:
 
     def logical(self, name: str, left: Body, right: Body, span: Span) -> Json:
         operands = {"left": self.body(left), "right": self.body(right)}
-        return {**self.place(span), "type": name, **operands}
+        return {**self.location(span), "type": name, **operands}
 
     def some_in(self, some: SomeIn) -> Json:
         keys = () if some.key is None else (some.key,)
@@ -215,15 +215,15 @@ class _Writer:
         start = args[0].span.start
         span = Span(some.span.source, start, some.span.end, args[0].span.row, args[0].span.col)
         symbol = self.term(Call(operator, args, span))
-        return {**self.place(_cut(some.span, len("some"))), "symbols": [symbol]}
+        return {**self.location(_cut(some.span, len("some"))), "symbols": [symbol]}
 
-    def with_(self, found: With) -> Json:
+    def with_(self, modifier: With) -> Json:
         return {
-            **self.place(found.span),
-            "target": self.reference(found.target)
-            if _is_root(found.target)
-            else self.term(found.target),
-            "value": self.term(found.value),
+            **self.location(modifier.span),
+            "target": self.reference(modifier.target)
+            if _is_root(modifier.target)
+            else self.term(modifier.target),
+            "value": self.term(modifier.value),
         }
 
     # Terms
@@ -232,7 +232,7 @@ class _Writer:
         if _is_root(term) and not bare:
             return self.reference(term)
         kind, value = self.value(term)
-        return {**self.place(term.span), "type": kind, "value": value}
+        return {**self.location(term.span), "type": kind, "value": value}
 
     def value(self, term: Term) -> tuple[str, Any]:
         match term:
@@ -280,14 +280,14 @@ class _Writer:
         args = ref.args if isinstance(ref, Ref) else ()
         head = ref.head if isinstance(ref, Ref) else ref
         value = [self.term(head, bare=True), *map(self.term, args)]
-        return {**self.place(ref.span), "type": "ref", "value": value}
+        return {**self.location(ref.span), "type": "ref", "value": value}
 
 
 def _location(span: Span, *, text: bool) -> Json:
-    place: Json = {"file": span.file, "row": span.row, "col": span.col}
+    location: Json = {"file": span.file, "row": span.row, "col": span.col}
     if text:
-        place["text"] = base64.b64encode(span.text.encode()).decode()
-    return place
+        location["text"] = base64.b64encode(span.text.encode()).decode()
+    return location
 
 
 def _cut(span: Span, length: int) -> Span:
@@ -367,18 +367,18 @@ def _has_if(rule: Rule) -> bool:
 
 
 def _distinct(items: tuple[Term, ...]) -> list[Term]:
-    found: dict[Any, Term] = {}
+    by_rank: dict[Any, Term] = {}
     for item in items:
-        found.setdefault(rank(item), item)
-    return [found[place] for place in sorted(found)]
+        by_rank.setdefault(rank(item), item)
+    return [by_rank[rank_] for rank_ in sorted(by_rank)]
 
 
 def _last(pairs: tuple[tuple[Term, Term], ...]) -> list[tuple[Term, Term]]:
-    found: dict[Any, tuple[Term, Term]] = {}
+    by_rank: dict[Any, tuple[Term, Term]] = {}
     for key, value in pairs:
-        place = rank(key)
-        found[place] = (found[place][0] if place in found else key, value)
-    return [found[place] for place in sorted(found)]
+        position = rank(key)
+        by_rank[position] = (by_rank[position][0] if position in by_rank else key, value)
+    return [by_rank[position] for position in sorted(by_rank)]
 
 
 def rank(term: Term) -> tuple[int, Any]:

@@ -82,6 +82,6 @@ def last_pairs(pairs: Sequence[tuple[Term, Term]]) -> list[tuple[Term, Term]]:
     """The pairs of an object, of those with equal keys the first key and the last value."""
     chosen: dict[object, tuple[Term, Term]] = {}
     for key, value in pairs:
-        place = rank(key)
-        chosen[place] = (chosen.get(place, (key,))[0], value)
+        position = rank(key)
+        chosen[position] = (chosen.get(position, (key,))[0], value)
     return list(chosen.values())

@@ -59,12 +59,12 @@ _PLAIN: Final = frozenset(
 
 
 def _node_types() -> dict[type, tuple[str, ...]]:
-    found: dict[type, tuple[str, ...]] = {}
+    names: dict[type, tuple[str, ...]] = {}
     for name in nodes.__all__:
         kind = getattr(nodes, name)
         if isinstance(kind, type):
-            found[kind] = tuple(f.name for f in fields(kind) if f.compare and f.type not in _PLAIN)
-    return found
+            names[kind] = tuple(f.name for f in fields(kind) if f.compare and f.type not in _PLAIN)
+    return names
 
 
 _FIELDS: Final = _node_types()
@@ -88,9 +88,9 @@ def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents before children."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting.extend(reversed(list(children(found))))
+        top = waiting.pop()
+        yield top
+        waiting.extend(reversed(list(children(top))))
 
 
 def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:

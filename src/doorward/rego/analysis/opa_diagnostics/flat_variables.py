@@ -115,19 +115,19 @@ def _in_term(term: Term) -> Iterator[Closure]:
 
 def outputs_of_terms(terms: Iterable[Term], safe: set[str]) -> set[str]:
     """What walking over the references in `terms` binds, where their heads are bound."""
-    found: set[str] = set()
+    outputs: set[str] = set()
     for term in terms:
         match term:
             case Ref(head, args):
                 if not isinstance(head, Var) or head.name in safe or head.name in ROOTS:
                     for arg in args:
-                        found.update(_walked(arg))
+                        outputs.update(_walked(arg))
             case Array(items) | Set(items):
-                found |= outputs_of_terms(items, safe)
+                outputs |= outputs_of_terms(items, safe)
             case Object(items):
                 for pair in items:
-                    found |= outputs_of_terms(pair, safe)
-    return found
+                    outputs |= outputs_of_terms(pair, safe)
+    return outputs
 
 
 def _walked(term: Term) -> Iterator[str]:

@@ -84,7 +84,7 @@ class Flattener:
         self.count = 0
         self.captured: dict[int, Span] = {}
         self.templates: set[int] = set()
-        self.place: Span | None = None
+        self.expr_span: Span | None = None
 
     def rule(self, rule: Rule) -> FlatRule:
         """A rule without its `else`, all its terms taken apart."""
@@ -111,11 +111,11 @@ class Flattener:
     # Expressions
 
     def exprs(self, body: Sequence[Expr], out: list[Expr]) -> None:
-        around = self.place
+        around = self.expr_span
         for expr in body:
-            self.place = expr.span
+            self.expr_span = expr.span
             self.expr(expr, out)
-        self.place = around
+        self.expr_span = around
 
     def expr(self, expr: Expr, out: list[Expr]) -> None:
         withs = tuple(self._with(item, out) for item in expr.withs)
@@ -173,10 +173,10 @@ class Flattener:
         return replace(item, value=self.result(value, out))
 
     def _member(self, domain: Term, key: Term | None) -> Ref:
-        place = key if key is not None else self.local(domain.span)
+        index = key if key is not None else self.local(domain.span)
         if isinstance(domain, Ref):
-            return Ref(domain.head, (*domain.args, place), domain.span)
-        return Ref(domain, (place,), domain.span)
+            return Ref(domain.head, (*domain.args, index), domain.span)
+        return Ref(domain, (index,), domain.span)
 
     def emit(self, expr: Expr, out: list[Expr]) -> None:
         """Append `expr`, after what its references and comprehensions are bound to."""
@@ -267,7 +267,7 @@ class Flattener:
                 return replace(term, key=heads[0], value=heads[1], body=tuple(inside))
             case TemplateString(parts):
                 captured = tuple(
-                    self._captured(self._placed(p.term, term.span), p)
+                    self._captured(self._at_expr(p.term, term.span), p)
                     for p in parts
                     if isinstance(p, Expr)
                 )
@@ -277,9 +277,9 @@ class Flattener:
                 return local
         return term
 
-    def _placed(self, term: object, span: Span) -> object:
+    def _at_expr(self, term: object, span: Span) -> object:
         """A lone variable of a template string is reported where the expression around stands."""
-        return replace(term, span=self.place or span) if isinstance(term, Var) else term
+        return replace(term, span=self.expr_span or span) if isinstance(term, Var) else term
 
     def _captured(self, term: object, part: Expr | None = None) -> Term:
         """`{x | x = term}`: a value that may be undefined without harm."""
@@ -287,16 +287,16 @@ class Flattener:
         assert isinstance(term, Term)  # template strings hold nothing else
         span = term.span
         if part is not None and isinstance(term, Call):
-            # OPA knows no place for a call inside a template string.
+            # OPA has no position for a call inside a template string.
             term = replace(term, span=NOWHERE)
         local = self.local(span)
         self.emit(_equation(local, self.term(term, inside), span), inside)
         if part is None or not isinstance(term, Var):
             self.captured.update((id(expr), term.span) for expr in inside)
-        found = SetComprehension(local, tuple(inside), span)
+        comprehension = SetComprehension(local, tuple(inside), span)
         if part is not None:
-            self.templates.add(id(found))
-        return found
+            self.templates.add(id(comprehension))
+        return comprehension
 
 
 def _is_data(*terms: Term) -> bool:

@@ -63,9 +63,9 @@ def check_safety(modules: Sequence[Module], callees: Callees) -> list[Diagnostic
     """The unsafe variables of all rules."""
     findings = [_rule(rule, callees) for module in modules for rule in _rules(module)]
     for kind in ("undeclared", "heads", "bodies"):
-        found = [problem for finding in findings for problem in getattr(finding, kind)]
-        if found:
-            return found
+        problems = [problem for finding in findings for problem in getattr(finding, kind)]
+        if problems:
+            return problems
     return []
 
 
@@ -165,34 +165,34 @@ def _in_arguments(rule: Rule) -> list[Diagnostic]:
 
 
 def _undeclared(unsafe: Unsafe, flattener: Flattener) -> list[Diagnostic]:
-    found = []
+    errors = []
     for expr, names in unsafe.values():
         span = flattener.captured.get(id(expr))
         if span is not None:
             for name in sorted(n for n in names if not n.startswith("__local")):
                 message = f"var {source_name(name)} is undeclared"
-                found.append(Diagnostic(COMPILE_ERROR, message, span))
-    return found
+                errors.append(Diagnostic(COMPILE_ERROR, message, span))
+    return errors
 
 
 def _report(unsafe: Unsafe) -> list[Diagnostic]:
     """Each variable once, where it is first missing."""
-    places: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for expr, names in unsafe.values():
         for name in sorted(names):
             if not name.startswith("__local"):
-                before = places.get(name)
+                before = spans.get(name)
                 if before is None or _place(expr.span) < _place(before):
-                    places[name] = expr.span
-    if places:
-        return [_unsafe(source_name(name), span) for name, span in places.items()]
+                    spans[name] = expr.span
+    if spans:
+        return [_unsafe(source_name(name), span) for name, span in spans.items()]
     seen: set[str] = set()
-    found = []
+    errors = []
     for expr, names in sorted(unsafe.values(), key=lambda item: _place(item[0].span)):
         if not names <= seen:
             seen |= names
-            found.append(Diagnostic(UNSAFE_VAR_ERROR, "expression is unsafe", expr.span))
-    return found
+            errors.append(Diagnostic(UNSAFE_VAR_ERROR, "expression is unsafe", expr.span))
+    return errors
 
 
 def _place(span: Span) -> tuple[str, int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doorward.rego import UNDEFINED, CompileError, Engine
-from doorward.rego.analysis.chains import LINKS, short_chains
+from doorward.rego.analysis.operator_chains import LINKS, split_chains
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Call
 from doorward.rego.syntax.parser import parse_module
@@ -93,7 +93,7 @@ def test_the_import_negates_a_chain_as_a_whole(given: Any, want: Any) -> None:
 def test_a_chain_in_print_stays_where_it_is() -> None:
     body = f"package a\n\np if print({chain(length=LINKS + 5)})\n"
     module = parse_module(Source("a.rego", body))
-    assert short_chains(module) == module
+    assert split_chains(module) == module
 
 
 def test_a_query_may_hold_a_chain() -> None:
@@ -105,7 +105,7 @@ def test_a_query_may_hold_a_chain() -> None:
 
 
 def test_no_chain_stays_long() -> None:
-    module = short_chains(parse_module(Source("a.rego", f"package a\n\np := {chain()}\n")))
+    module = split_chains(parse_module(Source("a.rego", f"package a\n\np := {chain()}\n")))
     body = module.rules[0].body
     assert len(body) == (LONG - 2) // LINKS
     for expr in body:
@@ -116,7 +116,7 @@ def test_no_chain_stays_long() -> None:
 def test_what_has_no_long_chain_is_not_touched() -> None:
     text = f"package a\n\np := {chain(length=LINKS)}\n\nq if {{ {chain('input.a', ';')} }}\n"
     module = parse_module(Source("a.rego", text))
-    assert short_chains(module) is module
+    assert split_chains(module) is module
 
 
 def test_an_operand_that_is_wrong_is_found_in_its_place() -> None:

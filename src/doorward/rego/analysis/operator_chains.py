@@ -38,7 +38,7 @@ from doorward.rego.syntax.nodes import (
 )
 from doorward.rego.syntax.walk import walk
 
-__all__ = ["LINKS", "short_chains"]
+__all__ = ["LINKS", "split_chains"]
 
 LINKS: Final = 40
 """Operators that stay in one expression."""
@@ -48,7 +48,7 @@ _SIGNS: Final = "+-*/%|&=<>"
 ExprTerm: TypeAlias = Term | SomeDecl | SomeIn | Every | Not | And | Or
 
 
-def short_chains(module: Module) -> Module:
+def split_chains(module: Module) -> Module:
     """The module without chains of more than `LINKS` operators."""
     rules = tuple([_Shortener().rule(rule) if _is_long(rule) else rule for rule in module.rules])
     changed = any(a is not b for a, b in zip(rules, module.rules, strict=True))
@@ -62,12 +62,12 @@ def _is_long(node: Rule) -> bool:
     if len(text) <= 2 * LINKS or sum(map(text.count, _SIGNS)) + text.count("in") <= LINKS:
         return False
     lengths: dict[int, int] = {}
-    for found in walk(node):
-        if isinstance(found, Call) and found.infix:
-            length = lengths.get(id(found), 0) + 1
+    for node_below in walk(node):
+        if isinstance(node_below, Call) and node_below.infix:
+            length = lengths.get(id(node_below), 0) + 1
             if length > LINKS:
                 return True
-            lengths[id(found.args[0])] = length
+            lengths[id(node_below.args[0])] = length
     return False
 
 
@@ -81,11 +81,11 @@ class _Shortener:
         rules = [rule]
         while rules[-1].else_rule is not None:
             rules.append(rules[-1].else_rule)
-        made: Rule | None = None
+        shortened: Rule | None = None
         for one in reversed(rules):
-            made = replace(self._alone(one), else_rule=made)
-        assert made is not None
-        return made
+            shortened = replace(self._alone(one), else_rule=shortened)
+        assert shortened is not None
+        return shortened
 
     def _alone(self, rule: Rule) -> Rule:
         out = list(self.body(rule.body))
@@ -153,14 +153,14 @@ class _Shortener:
 
     def chain(self, term: Call, out: list[Expr]) -> Term:
         calls = list(_links(term))
-        made = self.term(calls[-1].args[0], out)
+        operand = self.term(calls[-1].args[0], out)
         for number, call in enumerate(reversed(calls), start=1):
-            made = replace(call, args=(made, *self.terms(call.args[1:], out)))
+            operand = replace(call, args=(operand, *self.terms(call.args[1:], out)))
             if number % LINKS == 0 and number < len(calls):
-                made = self._hold(made, out)
-        return made
+                operand = self._assign_local(operand, out)
+        return operand
 
-    def _hold(self, term: Call, out: list[Expr]) -> Var:
+    def _assign_local(self, term: Call, out: list[Expr]) -> Var:
         # No policy can write such a name: its letters are ASCII.
         local = Var(f"λ{self.count}", term.span)
         self.count += 1
