@@ -60,7 +60,7 @@ class Edge:
         self._message = message
         self._lock = threading.Lock()
         self._quiet_until = 0.0
-        self._left_out = 0
+        self._suppressed = 0
         _edges.append(self)
 
     def report(self, fault: BaseException, **fields: object) -> str:
@@ -72,9 +72,9 @@ class Edge:
         if isinstance(fault, _STOPS) and threading.current_thread() is threading.main_thread():
             raise fault
         kind = type(fault).__name__
-        left_out = self._note()
-        if left_out is not None:
-            self._say(kind, fault.__traceback__, left_out, fields)
+        suppressed = self._note()
+        if suppressed is not None:
+            self._say(kind, fault.__traceback__, suppressed, fields)
         return f"internal error ({kind})"
 
     def _note(self) -> int | None:
@@ -83,14 +83,14 @@ class Edge:
         with self._lock:
             self.count += 1
             if now < self._quiet_until:
-                self._left_out += 1
+                self._suppressed += 1
                 return None
             self._quiet_until = now + QUIET
-            left_out, self._left_out = self._left_out, 0
-            return left_out
+            suppressed, self._suppressed = self._suppressed, 0
+            return suppressed
 
     def _say(
-        self, kind: str, raised: TracebackType | None, left_out: int, fields: dict[str, object]
+        self, kind: str, raised: TracebackType | None, suppressed: int, fields: dict[str, object]
     ) -> None:
         try:
             frames = _frames(raised)
@@ -100,7 +100,7 @@ class Edge:
                 "fault": kind,
                 "at": frames[-1] if frames else "",
                 "traceback": frames,
-                "more": left_out,
+                "more": suppressed,
             }
             _log.error(self._message, extra=extra)
         except Exception:

@@ -45,7 +45,7 @@ def test_a_folder_gives_data_below_its_folders_and_policies_by_path(tree: Path) 
     ("pattern", "keys"),
     [(".*", {"a", "t"}), ("a", {".hidden", "t"}), ("*.json", set()), ("[^t]*", {"t"})],
 )
-def test_ignored_names_are_left_out(tree: Path, pattern: str, keys: set[str]) -> None:
+def test_ignored_names_are_suppressed(tree: Path, pattern: str, keys: set[str]) -> None:
     assert set(load(["dir"], ignore=[pattern]).data) == keys
 
 

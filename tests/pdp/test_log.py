@@ -60,7 +60,7 @@ def test_text_is_for_people() -> None:
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("error", 1)])
-def test_the_level_says_what_is_left_out(level: str, count: int) -> None:
+def test_the_level_says_what_is_suppressed(level: str, count: int) -> None:
     assert len(lines(level, "json").splitlines()) == count
 
 

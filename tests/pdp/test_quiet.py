@@ -22,19 +22,19 @@ def test_the_first_line_is_written_and_the_next_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, lines = Clock(monkeypatch), Quiet(0.5)
-    assert [lines.left_out("a") for _ in range(4)] == [0, None, None, None]
-    assert lines.left_out("b") == 0
+    assert [lines.suppressed("a") for _ in range(4)] == [0, None, None, None]
+    assert lines.suppressed("b") == 0
     clock.now += 0.6
-    assert lines.left_out("a") == 3
-    assert lines.left_out("a") is None
+    assert lines.suppressed("a") == 3
+    assert lines.suppressed("a") is None
 
 
 def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, lines = Clock(monkeypatch), Quiet(0.5)
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: lines.left_out("a"), range(4000)))
+        found = list(threads.map(lambda _: lines.suppressed("a"), range(4000)))
     clock.now += 0.6
-    found.append(lines.left_out("a"))
+    found.append(lines.suppressed("a"))
     written = [count for count in found if count is not None]
     assert sum(written) + len(written) == 4001
 
@@ -42,5 +42,5 @@ def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_reasons_without_end_are_not_remembered() -> None:
     lines = Quiet(60.0)
     for number in range(3 * quiet.MAX_REASONS):
-        assert lines.left_out(str(number)) == 0
+        assert lines.suppressed(str(number)) == 0
     assert len(vars(lines)["_reasons"]) <= quiet.MAX_REASONS

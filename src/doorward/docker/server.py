@@ -222,7 +222,7 @@ class PluginServer:
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            if (more := self._quiet.left_out("accept")) is not None:
+            if (more := self._quiet.suppressed("accept")) is not None:
                 _log.error("accept failed", extra={"error": error.strerror, "more": more})
             self._stop.wait(0.1)  # out of descriptors: others are about to end
             return True

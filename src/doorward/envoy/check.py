@@ -164,7 +164,7 @@ class _Checker:
 
     def _complain(self, what: str, reason: str, decision_id: str) -> None:
         """One line per second and reason: whoever sends requests must not fill the log."""
-        more = self._quiet.left_out(reason)
+        more = self._quiet.suppressed(reason)
         if more is None:
             return
         extra = {"reason": reason, "decision-id": decision_id, "more": more}

@@ -70,29 +70,29 @@ class Policies:
         self.registry = registry
         self.texts: dict[str, str] = {}
         self.parsed: dict[str, Parsed] = {}
-        self._found: dict[str, list[Occurrence]] = {}
+        self._occurrences: dict[str, list[Occurrence]] = {}
 
     def put(self, name: str, text: str) -> None:
         """A new or changed text."""
         self.texts[name] = text
         self.parsed[name] = parse_what_can_be(Source(name, text), builtins=self.registry)
-        self._found.clear()
+        self._occurrences.clear()
 
     def remove(self, name: str) -> None:
         """A text that is gone."""
         self.texts.pop(name, None)
         self.parsed.pop(name, None)
-        self._found.clear()
+        self._occurrences.clear()
 
     # What is wrong
 
     def diagnostics(self) -> dict[str, list[Diagnostic]]:
         """What is wrong in each file; [] for those in order."""
-        found: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
+        by_file: dict[str, list[Diagnostic]] = {name: [] for name in self.texts}
         errors = find_errors(self.parsed, self.registry, CheckOptions(max_errors=0))
         for diagnostic in [*errors, *self._near_names()][:MAX_ERRORS]:
-            found.setdefault(diagnostic.span.file, []).append(diagnostic)
-        return {name: each for name, each in found.items() if name in self.texts}
+            by_file.setdefault(diagnostic.span.file, []).append(diagnostic)
+        return {name: each for name, each in by_file.items() if name in self.texts}
 
     def _near_names(self) -> Iterator[Diagnostic]:
         """Paths that lead to no rule, and almost to one."""
@@ -119,8 +119,8 @@ class Policies:
         """What the name at a place stands for, and the name."""
         at = [o for o in self._names(file) if o.span.start <= offset <= o.span.end]
         if at:
-            found = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
-            return found.symbol, found.span
+            occurrence = min(at, key=lambda o: (o.span.end - o.span.start, -o.span.start))
+            return occurrence.symbol, occurrence.span
         return self._symbol_in_text(file, offset)
 
     def hover(self, file: str, offset: int) -> str:
@@ -159,8 +159,8 @@ class Policies:
         at = self.symbol_at(file, offset)
         if at is None:
             return []
-        found = self._of(at[0])
-        return [o.span for o in found if definitions or not o.defines]
+        spans = self._of(at[0])
+        return [o.span for o in spans if definitions or not o.defines]
 
     # Names that change
 
@@ -219,19 +219,19 @@ class Policies:
         if self._is_quoted(file, offset):
             return []
         if written.startswith("input."):
-            found = list(self._fields(written, file, offset))
+            names = list(self._fields(written, file, offset))
         else:
-            found = [
+            names = [
                 Completion(builtin.name, "builtin", signature_text(builtin.signature))
                 for builtin in self.registry
                 if not builtin.name.startswith("internal.") and not builtin.infix
             ]
             if "." not in written:
-                found += [Completion(word, "keyword") for word in sorted(_WORDS)]
-                found += [Completion(word, "document") for word in ("data", "input")]
-                found += [Completion(n, "variable") for n in self._variables(file, offset)]
-            found += [Completion(name, "rule", detail) for name, detail in self._reachable(file)]
-        matching = [each for each in found if each.text.startswith(written)]
+                names += [Completion(word, "keyword") for word in sorted(_WORDS)]
+                names += [Completion(word, "document") for word in ("data", "input")]
+                names += [Completion(n, "variable") for n in self._variables(file, offset)]
+            names += [Completion(name, "rule", detail) for name, detail in self._reachable(file)]
+        matching = [each for each in names if each.text.startswith(written)]
         unique = {each.text: each for each in reversed(matching)}
         return sorted(unique.values(), key=lambda each: each.text)
 
@@ -264,7 +264,7 @@ class Policies:
     def search(self, query: str) -> list[tuple[str, Rule]]:
         """Rules of all files whose path has the letters of `query` in their order."""
         pattern = re.compile(".*?".join(map(re.escape, query.lower())))
-        found = []
+        matches = []
         for parsed in self.parsed.values():
             module = parsed.module
             if module is None:
@@ -273,8 +273,8 @@ class Policies:
             for rule in module.rules:
                 path = f"data{package}.{rule.head.ref.span.text}"
                 if pattern.search(path.lower()):
-                    found.append((path, rule))
-        return found[:MAX_SYMBOLS]
+                    matches.append((path, rule))
+        return matches[:MAX_SYMBOLS]
 
     # Names
 
@@ -283,14 +283,14 @@ class Policies:
         return parsed.module if parsed is not None else None
 
     def _names(self, file: str) -> list[Occurrence]:
-        found = self._found.get(file)
-        if found is None:
+        names = self._occurrences.get(file)
+        if names is None:
             module = self._module(file)
-            found = []
+            names = []
             if module is not None:
-                found = occurrences(module, self._exports(module), self.registry)
-            self._found[file] = found
-        return found
+                names = occurrences(module, self._exports(module), self.registry)
+            self._occurrences[file] = names
+        return names
 
     def _all(self) -> Iterator[Occurrence]:
         for file in self.parsed:

@@ -113,8 +113,8 @@ class _Names:
         if alias is not None:
             span = item.span
             start = span.start + alias.start(1)
-            place = Span(span.source, start, start + len(alias[1]), span.row, 0)
-            yield Occurrence(Symbol("alias", (self.file, alias[1])), place, defines=True)
+            alias_span = Span(span.source, start, start + len(alias[1]), span.row, 0)
+            yield Occurrence(Symbol("alias", (self.file, alias[1])), alias_span, defines=True)
 
     def _node(self, node: Node) -> Iterator[Occurrence]:
         if isinstance(node, Head):

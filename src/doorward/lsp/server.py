@@ -96,7 +96,7 @@ class _Editor:
         self.policies = Policies(registry)
         self._open: set[str] = set()
         self._published: dict[str, list[types.Diagnostic]] = {}
-        self._found: dict[str, list[Diagnostic]] = {}
+        self._problems: dict[str, list[Diagnostic]] = {}
         self._waiting: asyncio.TimerHandle | None = None
 
     # What the editor tells
@@ -118,8 +118,8 @@ class _Editor:
     def _watch(self) -> None:
         """Ask to be told when policies change without the editor."""
         capabilities = self.server.client_capabilities.workspace
-        watching = capabilities.did_change_watched_files if capabilities is not None else None
-        if watching is None or not watching.dynamic_registration:
+        watched_files = capabilities.did_change_watched_files if capabilities is not None else None
+        if watched_files is None or not watched_files.dynamic_registration:
             return
         options = types.DidChangeWatchedFilesRegistrationOptions(
             [types.FileSystemWatcher("**/*.rego")]
@@ -194,17 +194,17 @@ class _Editor:
 
     def _publish(self) -> None:
         """Tell the editor what has changed since it was told last."""
-        self._found = self.policies.diagnostics()
-        found = {
+        self._problems = self.policies.diagnostics()
+        by_uri = {
             uri: [self._diagnostic(each) for each in diagnostics]
-            for uri, diagnostics in self._found.items()
+            for uri, diagnostics in self._problems.items()
         }
-        for uri in found.keys() | self._published.keys():
-            now = found.get(uri, [])
+        for uri in by_uri.keys() | self._published.keys():
+            now = by_uri.get(uri, [])
             if now != self._published.get(uri, []):
                 params = types.PublishDiagnosticsParams(uri, now)
                 self.server.text_document_publish_diagnostics(params)
-        self._published = found
+        self._published = by_uri
 
     # What the editor asks
 
@@ -226,8 +226,8 @@ class _Editor:
 
     def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         uri, offset = self._place(params.text_document.uri, params.position)
-        found = self.policies.references(uri, offset)
-        return [types.DocumentHighlight(self._range(span)) for span in found if span.file == uri]
+        spans = self.policies.references(uri, offset)
+        return [types.DocumentHighlight(self._range(span)) for span in spans if span.file == uri]
 
     def prepare_rename(self, params: types.PrepareRenameParams) -> types.Range | None:
         uri, offset = self._place(params.text_document.uri, params.position)
@@ -254,8 +254,8 @@ class _Editor:
 
     def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
         uri, offset = self._place(params.text_document.uri, params.position)
-        found, operand = self.policies.signatures(uri, offset)
-        if not found:
+        overloads, operand = self.policies.signatures(uri, offset)
+        if not overloads:
             return None
         signatures = [
             types.SignatureInformation(
@@ -263,7 +263,7 @@ class _Editor:
                 each.doc or None,
                 [types.ParameterInformation(name) for name in each.parameters],
             )
-            for each in found
+            for each in overloads
         ]
         return types.SignatureHelp(signatures, 0, operand)
 
@@ -282,8 +282,8 @@ class _Editor:
         if package is None:
             return rules
         name = package.text.removeprefix("package").strip()
-        place, kind = self._range(package), types.SymbolKind.Package
-        return [types.DocumentSymbol(name, kind, place, place), *rules]
+        range_, kind = self._range(package), types.SymbolKind.Package
+        return [types.DocumentSymbol(name, kind, range_, range_), *rules]
 
     def search(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         return [
@@ -298,18 +298,18 @@ class _Editor:
     def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What hints say, as changes of the text."""
         uri = params.text_document.uri
-        found = []
-        for diagnostic in self._found.get(uri, []):
+        actions = []
+        for diagnostic in self._problems.get(uri, []):
             fix, shown = diagnostic.fix, self._diagnostic(diagnostic)
             if fix is None or not _overlap(shown.range, params.range):
                 continue
             edit = types.WorkspaceEdit({uri: [self._edit(uri, fix)]})
             kind = types.CodeActionKind.QuickFix
             title = diagnostic.hint or diagnostic.message
-            found.append(
+            actions.append(
                 types.CodeAction(title, kind, diagnostics=[shown], is_preferred=True, edit=edit)
             )
-        return found
+        return actions
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
         uri = params.text_document.uri
@@ -331,13 +331,19 @@ class _Editor:
     def _locations(self, spans: Iterable[Span]) -> list[types.Location]:
         return [types.Location(span.file, self._range(span)) for span in spans]
 
-    def _diagnostic(self, found: Diagnostic) -> types.Diagnostic:
-        message = found.message if not found.hint else f"{found.message}\nhint: {found.hint}"
+    def _diagnostic(self, problem: Diagnostic) -> types.Diagnostic:
+        message = (
+            problem.message if not problem.hint else f"{problem.message}\nhint: {problem.hint}"
+        )
         severity = types.DiagnosticSeverity.Error
-        if found.code == NEAR_NAME:
+        if problem.code == NEAR_NAME:
             severity = types.DiagnosticSeverity.Information
         return types.Diagnostic(
-            self._range(found.span), message, severity=severity, code=found.code, source="doorward"
+            self._range(problem.span),
+            message,
+            severity=severity,
+            code=problem.code,
+            source="doorward",
         )
 
     def _edit(self, uri: str, fix: Fix) -> types.TextEdit:

@@ -25,7 +25,7 @@ class Quiet:
         self._lock = threading.Lock()
         self._reasons: dict[str, tuple[float, int]] = {}
 
-    def left_out(self, reason: str) -> int | None:
+    def suppressed(self, reason: str) -> int | None:
         """How many lines about `reason` were left out since the last; None: this one is, too."""
         now = monotonic()
         with self._lock:

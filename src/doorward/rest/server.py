@@ -164,7 +164,7 @@ class HttpServer:
         if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
             loop.default_exception_handler(context)
             return
-        if (more := self._quiet.left_out("accept")) is not None:
+        if (more := self._quiet.suppressed("accept")) is not None:
             _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
 
@@ -177,7 +177,7 @@ class _OneOfAKind(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return (
-            record.levelno != logging.WARNING or self._quiet.left_out(str(record.msg)) is not None
+            record.levelno != logging.WARNING or self._quiet.suppressed(str(record.msg)) is not None
         )
 
 

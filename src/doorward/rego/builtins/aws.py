@@ -98,12 +98,12 @@ def _texts(given: Object, names: tuple[str, ...], message: str) -> list[str]:
     if missing:
         raise OperandError(message.format("missing required", to_rego(make_set(missing))))
     values = [given[name] for name in names]
-    found = [value for value in values if isinstance(value, str) and value]
-    if len(found) != len(names):
+    texts = [value for value in values if isinstance(value, str) and value]
+    if len(texts) != len(names):
         pairs = zip(names, values, strict=True)
         wrong = [name for name, value in pairs if not (isinstance(value, str) and value)]
         raise OperandError(message.format("invalid values for required", to_rego(make_set(wrong))))
-    return found
+    return texts
 
 
 def _stamp(time_ns: AnyNumber) -> str:

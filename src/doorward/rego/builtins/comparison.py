@@ -92,8 +92,8 @@ def member_3(key: Value, x: Value, collection: Value) -> bool:
             key = 0
         return type(key) is int and 0 <= key < len(collection) and equal(x, collection[key])
     if type(collection) is dict:
-        place = to_key(key)
-        return place in collection and equal(x, collection[place])
+        position = to_key(key)
+        return position in collection and equal(x, collection[position])
     if type(collection) is frozenset:
         return to_key(key) in collection and equal(key, x)
     return False

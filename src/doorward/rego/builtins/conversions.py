@@ -107,15 +107,15 @@ def _in_range(text: str, value: Fraction) -> Fraction:
     return value
 
 
-def _hexadecimal(found: re.Match[str]) -> Fraction:
-    whole = (found["whole"] or "").replace("_", "")
-    rest = (found["rest"] or "").replace("_", "")
-    power = int(found["power"]) - 4 * len(rest)
+def _hexadecimal(match: re.Match[str]) -> Fraction:
+    whole = (match["whole"] or "").replace("_", "")
+    rest = (match["rest"] or "").replace("_", "")
+    power = int(match["power"]) - 4 * len(rest)
     if abs(power) > _MAX_TEXT:
         kind = LimitError if power < 0 else BuiltinError
         raise kind("number exponent is out of range")
     value = Fraction(int(whole + rest, 16)) * Fraction(2) ** power
-    return -value if found["sign"] == "-" else value
+    return -value if match["sign"] == "-" else value
 
 
 @builtin("cast_array", any_, returns=array(any_), deprecated="use a comprehension")

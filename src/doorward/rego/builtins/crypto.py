@@ -140,18 +140,18 @@ def _verified(
 ) -> list[Value]:
     with context.enforce_deadline(len(certs) // _USUAL):
         try:
-            found = split_certificates(certs)
+            certificates = split_certificates(certs)
         except BuiltinError:
             return [False, []]
         wanted = options()
-        if len(found) < 2:
+        if len(certificates) < 2:
             return [False, []]
         try:
-            fields = [certificate_fields(octets) for octets in found]
+            fields = [certificate_fields(octets) for octets in certificates]
             chain = verified_chain(fields, wanted, context.check_deadline)
         except (Unverified, ValueError):
             return [False, []]
-        return [True, [certificate_of(found[n], uri_strings=uri_strings) for n in chain]]
+        return [True, [certificate_of(certificates[n], uri_strings=uri_strings) for n in chain]]
 
 
 @builtin("crypto.x509.parse_certificate_request", string, returns=_OBJECT, context=True)
@@ -193,7 +193,7 @@ def crypto_parse_private_keys(keys: str) -> Value:
         blocks = pem_blocks(keys)
     except BuiltinError:
         return []
-    found = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
-    if len(found) > MAX_KEYS:
+    private = [block for block in blocks if block.label.endswith("PRIVATE KEY")]
+    if len(private) > MAX_KEYS:
         raise LimitError(f"more than {MAX_KEYS} private keys")
-    return [private_object(load_private(block)) for block in found]
+    return [private_object(load_private(block)) for block in private]

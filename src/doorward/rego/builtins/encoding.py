@@ -121,12 +121,12 @@ def json_marshal_with_options(x: Value, opts: dict[Key, Value]) -> str:
     """The JSON text of `x`, over several lines if `pretty`, or if `indent` or `prefix` is given."""
     texts = {"indent": "\t", "prefix": ""}
     pretty = "indent" in opts or "prefix" in opts
-    for place, key in enumerate(sorted_keys(opts)):
+    for position, key in enumerate(sorted_keys(opts)):
         option = opts[key]
         if type(key) is not str:
             kind = kind_name(from_key(key))
             raise OperandError(
-                f"operand 2 failed to stringify key {to_rego(from_key(key))} at index {place}: "
+                f"operand 2 failed to stringify key {to_rego(from_key(key))} at index {position}: "
                 f"operand 0 must be string but got {kind}"
             )
         if key == "pretty":

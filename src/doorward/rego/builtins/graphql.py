@@ -41,14 +41,14 @@ _TEXT_OR_AST: Final = any_of(string, _AST)
 @builtin("graphql.parse_query", string, returns=_AST, context=True)
 def graphql_parse_query(context: Context, query: str) -> Object:
     """The object of a query text."""
-    with _watching(context, query):
+    with _enforced(context, query):
         return from_query(_parsed(query, MAX_QUERY_TOKENS))
 
 
 @builtin("graphql.parse_schema", string, returns=_AST, context=True)
 def graphql_parse_schema(context: Context, schema: str) -> Object:
     """The object of a schema text. It is read only, not checked."""
-    with _watching(context, schema):
+    with _enforced(context, schema):
         return from_schema(_parsed(schema, MAX_SCHEMA_TOKENS))
 
 
@@ -67,7 +67,7 @@ def _refuse_schema(query: Value, schema: Value) -> None:
 )
 def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[query, schema]` as objects; an error if the query is not right for the schema."""
-    with _watching(context, query, schema):
+    with _enforced(context, query, schema):
         return list(_verified(query, schema))
 
 
@@ -82,7 +82,7 @@ def graphql_parse(context: Context, query: Value, schema: Value) -> list[Value]:
 def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> list[Value]:
     """`[true, query, schema]`, or `[false, {}, {}]` if the query is not right for the schema."""
     try:
-        with _watching(context, query, schema):
+        with _enforced(context, query, schema):
             return [True, *_verified(query, schema)]
     except BuiltinError:
         return [False, {}, {}]
@@ -94,7 +94,7 @@ def graphql_parse_and_verify(context: Context, query: Value, schema: Value) -> l
 def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
     """Whether a query is right for a schema."""
     try:
-        with _watching(context, query, schema):
+        with _enforced(context, query, schema):
             _validate(_query_text(query), _schema_text(schema))
     except BuiltinError:
         return False
@@ -105,14 +105,14 @@ def graphql_is_valid(context: Context, query: Value, schema: Value) -> bool:
 def graphql_schema_is_valid(context: Context, schema: Value) -> bool:
     """Whether a schema is one."""
     try:
-        with _watching(context, schema):
+        with _enforced(context, schema):
             _schema(_schema_text(schema))
     except BuiltinError:
         return False
     return True
 
 
-def _watching(context: Context, *given: Value) -> AbstractContextManager[None]:
+def _enforced(context: Context, *given: Value) -> AbstractContextManager[None]:
     """Stops at the deadline; of an object it is not known how long the text is."""
     return context.enforce_deadline(
         sum(len(text) if isinstance(text, str) else LONG for text in given)
@@ -186,8 +186,8 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
     text = error.message.removeprefix("Syntax Error: ").removesuffix(".")
     if text.startswith(("Document contains more than", "Document is nested too deeply")):
         return LimitError(f"GraphQL: {text}")
-    source, place = error.source.body, error.positions[0]
-    here = source[place : place + 1]
+    source, offset = error.source.body, error.positions[0]
+    here = source[offset : offset + 1]
     where = error.locations[0]
     column = where.column
     if text.startswith(_INVALID):
@@ -195,9 +195,9 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
     elif text.startswith("Unexpected variable"):
         text = "Unexpected $"
     elif text.startswith("Unexpected description"):
-        found = re.compile(r'"([^"]*)"').match(source, place)
-        text = f'Unexpected String "{found[1] if found else ""}"'
-    elif here in {"}", ")"} and source[:place].rstrip().endswith(("{", "(")):
+        match = re.compile(r'"([^"]*)"').match(source, offset)
+        text = f'Unexpected String "{match[1] if match else ""}"'
+    elif here in {"}", ")"} and source[:offset].rstrip().endswith(("{", "(")):
         text = f"expected at least one definition, found {here}"
     text = _WORD.sub(r'Expected "\1"', text)
     text = _NAMED.sub(lambda m: f'{m[1]} "{m[2]}"', _PUNCTUATION.sub(r"\1", text))
@@ -208,8 +208,8 @@ def _syntax_error(error: Any) -> BuiltinError | LimitError:
 
 def _located(text: str, error: Any) -> BuiltinError:
     where = error.locations[0] if error.locations else None
-    place = f"{where.line}:{where.column}" if where else "0:0"
-    return BuiltinError(f"{text} in GraphQL string at location {place}")
+    location = f"{where.line}:{where.column}" if where else "0:0"
+    return BuiltinError(f"{text} in GraphQL string at location {location}")
 
 
 @lru_cache(maxsize=16)

@@ -94,14 +94,14 @@ def graph_reachable_paths(context: Context, graph: Graph, initial: Value) -> fro
                 paths.add((root,))
             for neighbour in neighbours:
                 paths.follow(root, neighbour)
-    return frozenset(paths.found)
+    return frozenset(paths.paths)
 
 
 class _Paths:
     def __init__(self, context: Context, graph: Graph) -> None:
         self.context = context
         self.graph = graph
-        self.found: dict[Key, None] = {}
+        self.paths: dict[Key, None] = {}
         self.size = 0
         self.stack: list[tuple[tuple[Key, ...], Iterator[Key]]] = []
 
@@ -115,7 +115,7 @@ class _Paths:
 
     def add(self, path: tuple[Key, ...]) -> None:
         self.count(path)
-        self.found[Boxed([from_key(node) for node in path])] = None
+        self.paths[Boxed([from_key(node) for node in path])] = None
 
     def follow(self, root: Key, first: Key) -> None:
         """Every path that starts with `root` and `first`."""

@@ -49,9 +49,9 @@ INTERNAL_ERROR: Final = "eval_http_send_internal_error"
 _STRINGS: Final = frozenset(
     {"method", "url", "raw_body", "tls_server_name", "caching_mode"}
     | {
-        f"tls_{what}{place}"
+        f"tls_{what}{source}"
         for what in ("ca_cert", "client_cert", "client_key")
-        for place in ("", "_file", "_env_variable")
+        for source in ("", "_file", "_env_variable")
     }
 )
 _BOOLEANS: Final = frozenset(
@@ -170,8 +170,8 @@ def _refreshed(
     if stale is None or not stale.validators:
         response = _send(context, request)
         return keep(response, context.now_ns, forced) or StoredResponse(response, 0)
-    asked = {name for name, _ in request.headers}
-    conditions = tuple(pair for pair in stale.validators if pair[0] not in asked)
+    names = {name for name, _ in request.headers}
+    conditions = tuple(pair for pair in stale.validators if pair[0] not in names)
     response = _send(context, replace(request, headers=request.headers + conditions))
     if response.status_code == 304:
         return revalidated(stale, response, context.now_ns)

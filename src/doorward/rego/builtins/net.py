@@ -179,7 +179,7 @@ def net_cidr_contains_matches(
 
     The key is the index in an array, the key in an object, the item itself in a set.
     """
-    found: list[Value] = []
+    matches: list[Value] = []
     inner: list[tuple[Value, _Network]] | None = None
     for key, cidr in _candidates(1, cidrs):
         context.check_deadline()
@@ -187,19 +187,19 @@ def net_cidr_contains_matches(
             inner = _members(context, cidrs_or_ips, cidr)
         if inner:
             outer = _network(_string(1, cidr))
-            found += [[key, k] for k, n in inner if n.first in outer and n.last in outer]
-    return make_set(found)
+            matches += [[key, k] for k, n in inner if n.first in outer and n.last in outer]
+    return make_set(matches)
 
 
 def _members(context: Context, collection: Value, cidr: Value) -> list[tuple[Value, _Network]]:
     """Read with the first network in hand: of several faults OPA names the first one it meets."""
-    found: list[tuple[Value, _Network]] = []
+    members: list[tuple[Value, _Network]] = []
     for key, other in context.checked_iter(_candidates(2, collection)):
         outer, text = _string(1, cidr), _string(2, other)
-        if not found:
+        if not members:
             _network(outer)
-        found.append((key, _network_or_address(text)))
-    return found
+        members.append((key, _network_or_address(text)))
+    return members
 
 
 def _string(position: int, text: Value) -> str:
@@ -293,13 +293,13 @@ def net_lookup_ip_addr(context: Context, name: str) -> frozenset[Key]:
     try:
         if limit == 0:
             raise TimeoutError
-        found = context.environment.lookup(name, limit)
+        resolved = context.environment.lookup(name, limit)
     except TimeoutError:
         halt = EvaluationAborted("net.lookup_ip_addr: timed out")
         halt.code = CANCEL_ERROR
         raise halt from None
     except OSError as error:
         raise BuiltinError(f"lookup {scrub(name)}: {error.strerror or 'no such host'}") from None
-    addresses = frozenset(str(_written(n)) for n in map(_address, found) if n is not None)
+    addresses = frozenset(str(_written(n)) for n in map(_address, resolved) if n is not None)
     context.drawn[key] = addresses
     return addresses

@@ -228,11 +228,11 @@ def _range(context: Context, start: int, stop: int, step: int) -> list[int]:
     numbers = range(start, stop + 1, step) if start <= stop else range(start, stop - 1, -step)
     if count <= _PIECE:
         return list(numbers)
-    found: list[int] = []
-    for place in range(0, count, _PIECE):
+    items: list[int] = []
+    for first in range(0, count, _PIECE):
         context.check_deadline()
-        found += numbers[place : place + _PIECE]
-    return found
+        items += numbers[first : first + _PIECE]
+    return items
 
 
 @builtin("rand.intn", string, number, returns=number, pure=False, context=True)

@@ -61,8 +61,8 @@ def object_get(object_: Value, key: Value, default: Value) -> Value:
         return object_.get(key, default)
     if type(key) is not list:
         return object_.get(to_key(key), default)
-    found = at_path(object_, key)
-    return default if isinstance(found, Undefined) else found
+    value = at_path(object_, key)
+    return default if isinstance(value, Undefined) else value
 
 
 def at_path(value: Value, path: list[Value]) -> Value | Undefined:
@@ -269,10 +269,10 @@ def json_matchprepare_schema(context: Context, document: Value, schema: Value) -
     instance = read_json(document)
     read = prepare_schema(context, schema)
     try:
-        found = findings(read, to_python(instance), MAX_ERRORS, context.check_deadline)
+        errors = findings(read, to_python(instance), MAX_ERRORS, context.check_deadline)
     except RecursionError:
         raise LimitError("document or schema is nested too deeply") from None
-    return [not found, found]
+    return [not errors, errors]
 
 
 @builtin(

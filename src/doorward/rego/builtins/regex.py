@@ -65,13 +65,13 @@ def regex_is_valid(expression: Value) -> bool:
 @builtin("regex.split", string, string, returns=array(string), context=True)
 def regex_split(context: Context, expression: str, value: str) -> list[str]:
     """The pieces of `value` between the matches."""
-    found = pattern(expression)
+    regex = pattern(expression)
     if expression and not value:
         return [""]
     data = _bytes(value)
     pieces: list[str] = []
     start = end = 0
-    for spans in _limited(context, found.every(data, -1)):
+    for spans in _limited(context, regex.every(data, -1)):
         end, stop = spans[0]
         if stop:
             pieces.append(_text(data[start:end]))
@@ -101,8 +101,8 @@ def _text(data: bytes) -> str:
 @builtin("regex.find_n", string, string, number, returns=array(string), context=True, checked=False)
 def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
     """The first `count` matches; all of them for a negative `count`."""
-    found, data, limit = _find(expression, value, count)
-    return [_text(data[slice(*spans[0])]) for spans in _limited(context, found.every(data, limit))]
+    regex, data, limit = _find(expression, value, count)
+    return [_text(data[slice(*spans[0])]) for spans in _limited(context, regex.every(data, limit))]
 
 
 @builtin(
@@ -118,10 +118,10 @@ def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
     """The first `count` matches, each with its groups; "" for a group that took no part."""
-    found, data, limit = _find(expression, value, count)
+    regex, data, limit = _find(expression, value, count)
     return [
         [_text(data[start:end]) if start >= 0 else "" for start, end in spans]
-        for spans in _limited(context, found.every(data, limit))
+        for spans in _limited(context, regex.every(data, limit))
     ]
 
 
@@ -137,16 +137,16 @@ def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, bytes
 @builtin("regex.replace", string, string, string, returns=string, context=True)
 def regex_replace(context: Context, base: str, expression: str, value: str) -> str:
     """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
-    found = pattern(expression)
+    regex = pattern(expression)
     data = _bytes(base)
     # A long template is not worth the memory of keeping it.
     template = _template(value) if len(value) <= _KEPT_TEXT else _read_template(value)
-    pieces = _resolved(template, found)
+    pieces = _resolved(template, regex)
     out: list[bytes] = []
     size = at = copied = 0
     while at <= len(data):
         context.check_deadline()
-        spans = found.search(data, at)
+        spans = regex.search(data, at)
         if spans is None:
             break
         start, end = spans[0]
@@ -205,14 +205,14 @@ def _is_number(name: str) -> bool:
     return plain and (name == "0" or not name.startswith("0"))
 
 
-def _resolved(template: list[bytes | str | int], found: Pattern) -> list[bytes | int]:
+def _resolved(template: list[bytes | str | int], compiled: Pattern) -> list[bytes | int]:
     """The template with the numbers of its groups; what names no group gives nothing."""
-    numbers = {name: number for number, name in enumerate(found.names) if name}
+    numbers = {name: number for number, name in enumerate(compiled.names) if name}
     pieces: list[bytes | int] = []
     for piece in template:
         if isinstance(piece, str):
             pieces.append(numbers.get(piece, b""))
-        elif isinstance(piece, bytes) or piece < len(found.names):
+        elif isinstance(piece, bytes) or piece < len(compiled.names):
             pieces.append(piece)
     return pieces
 
@@ -249,7 +249,7 @@ def _template_matcher(template: str, start: str, end: str) -> Any:
 
 def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
     """Where the outermost delimiters lie."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     level = opening = 0
     for at, char in enumerate(template):
         if char == start:
@@ -259,12 +259,12 @@ def _delimited(template: str, start: str, end: str) -> list[tuple[int, int]]:
         elif char == end:
             level -= 1
             if level == 0:
-                found.append((opening, at))
+                spans.append((opening, at))
         if level < 0:
             break
     if level != 0:
         raise BuiltinError(f"unbalanced braces in {quote(template)}")
-    return found
+    return spans
 
 
 @builtin("regex.globs_match", string, string, returns=boolean, context=True)

@@ -52,13 +52,13 @@ def _version(position: int, text: str) -> _Parts:
 
 
 def _parse(text: str) -> _Parts | None:
-    found = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
-    if not found:
+    match = _VERSION.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if not match:
         return None
-    numbers = int(found["major"]), int(found["minor"]), int(found["patch"])
+    numbers = int(match["major"]), int(match["minor"]), int(match["patch"])
     if max(numbers) > _MAX_NUMBER:
         return None
-    return numbers, found["release"].split(".") if found["release"] else []
+    return numbers, match["release"].split(".") if match["release"] else []
 
 
 def _order(one: list[str], other: list[str]) -> int:

@@ -151,7 +151,7 @@ def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> 
     if sizes * len(value) <= _QUICK and len(value) * longest <= MAX_TEXT:
         # Literal alternatives only: no backtracking that could take long.
         alternatives = re.compile("|".join(map(re.escape, replacements)))
-        return alternatives.sub(lambda found: replacements[found[0]], value)
+        return alternatives.sub(lambda match: replacements[match[0]], value)
     return _replace_each(context, value, replacements)
 
 
@@ -274,15 +274,15 @@ def indexof_n(context: Context, haystack: str, needle: str) -> list[int]:
     """Everywhere that `needle` is found, places that overlap included."""
     if not needle:
         raise BuiltinError("empty search character")
-    found: list[int] = []
+    positions: list[int] = []
     # Python prepares each search, which takes as long as the needle is.
     checks = context.checked_iter(repeat(None), max(1, 100_000 // len(needle)))
     at = haystack.find(needle)
     while at >= 0:
         next(checks)
-        found.append(at)
+        positions.append(at)
         at = haystack.find(needle, at + 1)
-    return found
+    return positions
 
 
 @builtin("strings.count", string, string, returns=number)

@@ -151,10 +151,10 @@ def time_diff(ns1: Value, ns2: Value) -> list[int]:
     fields = ["year", "month", "day", "hour", "minute", "second"]
     parts = [getattr(other, field) - getattr(one, field) for field in fields]
     borrowed = (0, 12, days_in_month(one.year, one.month), 24, 60, 60)
-    for place in range(5, 0, -1):
-        if parts[place] < 0:
-            parts[place] += borrowed[place]
-            parts[place - 1] -= 1
+    for unit in range(5, 0, -1):
+        if parts[unit] < 0:
+            parts[unit] += borrowed[unit]
+            parts[unit - 1] -= 1
     return parts
 
 
@@ -250,17 +250,17 @@ def time_parse_duration_ns(duration: str) -> int:
         raise invalid
     total = at = 0
     while at < len(rest):
-        found = _SEGMENT.match(rest, at)
-        if not found or not (found["whole"] or found["part"]):
+        match = _SEGMENT.match(rest, at)
+        if not match or not (match["whole"] or match["part"]):
             raise invalid
-        if not found["unit"]:
+        if not match["unit"]:
             raise BuiltinError(f"time: missing unit in duration {shown}")
-        unit = _UNITS.get(found["unit"])
+        unit = _UNITS.get(match["unit"])
         if unit is None:
-            name = quote_bytes(as_bytes(found["unit"]))
+            name = quote_bytes(as_bytes(match["unit"]))
             raise BuiltinError(f"time: unknown unit {name} in duration {shown}")
-        total += int(found["whole"] or 0) * unit + _part(found["part"] or "", unit)
-        at = found.end()
+        total += int(match["whole"] or 0) * unit + _part(match["part"] or "", unit)
+        at = match.end()
     if total > _LIMIT or (total == _LIMIT and duration[0] != "-"):
         raise invalid
     return -total if duration[0] == "-" else total

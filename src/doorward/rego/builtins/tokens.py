@@ -114,8 +114,8 @@ def _split(text: str) -> _Token:
     if len(parts) == 1:
         raise BuiltinError("encoded JWT had no period separators")
     if len(parts) != 3:
-        found = text.count(".") + 1
-        raise BuiltinError(f"encoded JWT must have 3 sections, found {found}")
+        count = text.count(".") + 1
+        raise BuiltinError(f"encoded JWT must have 3 sections, found {count}")
     return _Token(*parts)
 
 
@@ -293,23 +293,23 @@ class _Constraints:
 
 
 def _constraints(given: Object) -> _Constraints:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key in sorted_keys(given):
         value = given[key]
         if type(key) is not str:
             raise BuiltinError(f"token validation constraint must be a string, not {_kind(key)}")
         if key == "time":
-            found[key] = _constraint_time(value)
+            values[key] = _constraint_time(value)
         elif key not in {"alg", "aud", "cert", "iss", "secret"}:
             raise BuiltinError(f"unknown token validation constraint: {key}")
         elif not isinstance(value, str):
             raise BuiltinError(f"{key} constraint: must be a string")
         elif key == "cert":
-            found["keys"] = verification_keys(value)
+            values["keys"] = verification_keys(value)
         else:
-            found[key] = value
-    constraints = _Constraints(**found)
-    if constraints.keys is not None and "secret" in found:
+            values[key] = value
+    constraints = _Constraints(**values)
+    if constraints.keys is not None and "secret" in values:
         raise BuiltinError("duplicate key constraints")
     if constraints.keys is None and not constraints.secret:
         raise BuiltinError("no key constraint")

@@ -81,8 +81,8 @@ def _split(text: str, name: str, what: str) -> tuple[str, str]:
     if " " in text:
         raise BuiltinError(f"{name}: spaces not allowed in resource strings")
     # An `e` is part of the number only where digits follow: `1e3`, but `1e` and `1ei`.
-    found = re.match(r"(?:[\d.+-]|[eE](?=[\d+-])[+-]?)*", text, re.ASCII)
-    end = found.end() if found else 0
+    match = re.match(r"(?:[\d.+-]|[eE](?=[\d+-])[+-]?)*", text, re.ASCII)
+    end = match.end() if match else 0
     if end == 0:
         raise BuiltinError(f"{name}: no {what} provided")
     return text[:end], text[end:]
@@ -92,10 +92,10 @@ def _amount(text: str, name: str, what: str) -> tuple[int, int]:
     """The amount as a numerator and a denominator."""
     if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
         return int(text), 1
-    found = _AMOUNT.fullmatch(text)
-    if not found or len(text) > MAX_DIGITS:
+    match = _AMOUNT.fullmatch(text)
+    if not match or len(text) > MAX_DIGITS:
         raise BuiltinError(f"{name}: could not parse {what} to a number")
-    exponent = found["exponent"] or "0"
+    exponent = match["exponent"] or "0"
     if len(exponent) > 7 or abs(int(exponent)) > MAX_DIGITS:
         raise LimitError(f"{name}: exponent too large")
     whole, _, rest = text.lower().partition("e")[0].partition(".")

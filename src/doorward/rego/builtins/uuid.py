@@ -42,10 +42,10 @@ def uuid_rfc4122(context: Context, k: str) -> str:
 @builtin("uuid.parse", string, returns=object_(string, any_))
 def uuid_parse(uuid: str) -> dict[Key, Value] | Undefined:
     """Version and variant, and for versions 1 and 2 what else they say; undefined for no UUID."""
-    found = _UUID.fullmatch(uuid.encode("utf-8", "surrogatepass"))
-    if not found:
+    match = _UUID.fullmatch(uuid.encode("utf-8", "surrogatepass"))
+    if not match:
         return UNDEFINED
-    digits = b"".join([part for part in found.groups()[1:] if part])
+    digits = b"".join([part for part in match.groups()[1:] if part])
     data = bytes.fromhex(digits.decode("ascii"))
     version = data[6] >> 4
     said: dict[Key, Value] = {"version": version, "variant": _variant(data[8])}

@@ -75,8 +75,8 @@ def _decode_lines(octets: bytes, alphabet: re.Pattern[bytes]) -> bytes:
     """The bytes of base64 with line ends in it; BuiltinError where Go's decoder gives up."""
     digits = octets.translate(None, b"\r\n")
     if len(digits) % 4 or not alphabet.fullmatch(digits):
-        place = _corrupt_at(octets, alphabet)
-        raise BuiltinError(f"illegal base64 data at input byte {place}")
+        offset = _corrupt_at(octets, alphabet)
+        raise BuiltinError(f"illegal base64 data at input byte {offset}")
     return binascii.a2b_base64(digits.translate(_FROM_URL) if alphabet is _URL else digits)
 
 
@@ -94,8 +94,8 @@ def _corrupt_at(octets: bytes, alphabet: re.Pattern[bytes]) -> int:
     return max(end - rest, start) if rest else end
 
 
-def _corrupt_padding(octets: bytes, place: int, digits: int) -> int:
-    following = [n for n in range(place + 1, len(octets)) if octets[n] not in b"\r\n"]
+def _corrupt_padding(octets: bytes, offset: int, digits: int) -> int:
+    following = [n for n in range(offset + 1, len(octets)) if octets[n] not in b"\r\n"]
     if digits == 3:
         return following[0] if following else len(octets)
     if not following:

@@ -102,8 +102,8 @@ def _trailing(what: str) -> JSONError:
 
 
 def _skip(text: bytes, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _unexpected(text: bytes, at: int, context: str) -> JSONError:
@@ -172,8 +172,8 @@ class _Scanner:
         raise _unexpected(self.text, at, f"after {where}")
 
     def _string(self, at: int) -> int:
-        found = _STRING.match(self.text, at)
-        at = found.end() if found else at
+        match = _STRING.match(self.text, at)
+        at = match.end() if match else at
         following = self.text[at : at + 1]
         if following == b'"':
             return at + 1
@@ -210,7 +210,7 @@ class _Scanner:
         return at
 
     def _digits(self, at: int, context: str) -> int:
-        found = _DIGITS.match(self.text, at)
-        if found is None or found.end() == at:
+        match = _DIGITS.match(self.text, at)
+        if match is None or match.end() == at:
             raise _unexpected(self.text, at, context)
-        return found.end()
+        return match.end()

@@ -91,12 +91,12 @@ def chunks(layout: str) -> tuple[tuple[str, str], ...]:
     """(text before, element) pairs; the last element is ""."""
     if len(layout) > MAX_LAYOUT:
         raise LimitError(f"layout is longer than {MAX_LAYOUT} bytes")
-    found: list[tuple[str, str]] = []
+    parts: list[tuple[str, str]] = []
     at = 0
     for element in _ELEMENT.finditer(layout):
-        found.append((layout[at : element.start()], element.group()))
+        parts.append((layout[at : element.start()], element.group()))
         at = element.end()
-    return (*found, (layout[at:], ""))
+    return (*parts, (layout[at:], ""))
 
 
 def format_time(layout: str, moment: Moment) -> str:
@@ -189,13 +189,13 @@ def read_by_elements(layout: str, value: str) -> tuple[int, int]:
     elements = chunks(layout)
     for (before, element), following in pairwise(elements):
         skip(before)
-        held = reader.rest
+        start = reader.rest
         try:
             reader.read(element, following)
         except _RangeError as error:
             raise BuiltinError(f"{whole}: {error} out of range") from None
         except _BadValueError:
-            raise _cannot(whole, layout, held, element) from None
+            raise _cannot(whole, layout, start, element) from None
     skip(elements[-1][0])
     if reader.rest:
         raise BuiltinError(f"{whole}: extra text: {quote_bytes(reader.rest)}")
@@ -510,13 +510,13 @@ def _zone_length(text: str) -> int:
         return 3 + _signed_hour_length(text[3:])
     if text[0] in "+-":
         return _signed_hour_length(text)
-    found = re.match(r"[A-Z]{3,6}", text)
-    length = found.end() if found else 0
+    match = re.match(r"[A-Z]{3,6}", text)
+    length = match.end() if match else 0
     if length == 3 or (length in {4, 5} and text[length - 1] == "T"):
         return length
     return 0
 
 
 def _signed_hour_length(text: str) -> int:
-    found = re.match(r"[+-](\d+)", text, re.ASCII)
-    return found.end() if found and len(found[1]) < 20 and int(found[1]) <= 23 else 0
+    match = re.match(r"[+-](\d+)", text, re.ASCII)
+    return match.end() if match and len(match[1]) < 20 and int(match[1]) <= 23 else 0

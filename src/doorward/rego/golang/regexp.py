@@ -101,8 +101,8 @@ class Pattern:
 
     def every(self, data: bytes, limit: int) -> Iterator[Spans]:
         """The matches that Go's `FindAll` finds: none empty right after another; -1 for all."""
-        at, previous, found = 0, -1, 0
-        while found != limit and at <= len(data):
+        at, previous, count = 0, -1, 0
+        while count != limit and at <= len(data):
             spans = self.search(data, at)
             if spans is None:
                 return
@@ -115,7 +115,7 @@ class Pattern:
                     previous = end
                     continue
             previous = end
-            found += 1
+            count += 1
             yield spans
 
 

@@ -71,16 +71,16 @@ class _Reader:
 
     def alternatives(self) -> list[str]:
         """`a|b|c`"""
-        found = self.sequence()
+        texts = self.sequence()
         while self.peek() == "|":
             self.at += 1
             self.parted = self.parted or not self.depth
-            found = _bounded(found + self.sequence())
-        return found
+            texts = _bounded(texts + self.sequence())
+        return texts
 
     def sequence(self) -> list[str]:
         """`abc`"""
-        found = [""]
+        prefixes = [""]
         while self.peek() not in ("", "|", ")"):
             texts = self.item()
             if self.peek() == "?":
@@ -90,8 +90,8 @@ class _Reader:
                     self.at += 1
             if self.peek() and self.peek() in "*+?{":
                 raise _NotLiteralError
-            found = _bounded([begin + text for begin in found for text in texts])
-        return found
+            prefixes = _bounded([begin + text for begin in prefixes for text in texts])
+        return prefixes
 
     def item(self) -> list[str]:
         """A group, or one character."""
@@ -115,12 +115,12 @@ class _Reader:
         if self.peek() == "?":
             raise _NotLiteralError
         self.depth += 1
-        found = self.alternatives()
+        texts = self.alternatives()
         self.depth -= 1
         if self.peek() != ")":
             raise _NotLiteralError
         self.at += 1
-        return found
+        return texts
 
 
 def _bounded(texts: list[str]) -> list[str]:

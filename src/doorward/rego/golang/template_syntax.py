@@ -183,10 +183,10 @@ def _lex(source: str) -> list[str | list[_Token]]:
 
 
 def _comment(source: str, at: int) -> tuple[list[_Token], int, bool] | None:
-    found = re.compile(r"[ \t\r\n]*/\*").match(source, at)
-    if not found:
+    match = re.compile(r"[ \t\r\n]*/\*").match(source, at)
+    if not match:
         return None
-    end = source.find("*/", found.end())
+    end = source.find("*/", match.end())
     closing = re.compile(r"(?:[ \t\r\n]+(-))?\}\}").match(source, end + 2) if end >= 0 else None
     if not closing:
         raise _fail("unclosed comment")
@@ -201,13 +201,13 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
             if all(token.kind == "space" for token in tokens):
                 raise _fail("missing value for command")
             return tokens, at + (4 if trimmed else 2), trimmed
-        found = _TOKEN.match(source, at)
-        if not found:
+        match = _TOKEN.match(source, at)
+        if not match:
             raise _fail("unclosed action" if at >= len(source) else "unexpected character")
-        at = found.end()
-        if found.lastgroup == "space" and source.startswith("-}}", at):
+        at = match.end()
+        if match.lastgroup == "space" and source.startswith("-}}", at):
             at -= 1  # the last space belongs to the trim marker
-        tokens.append(_Token(found.lastgroup or "", found.group()))
+        tokens.append(_Token(match.lastgroup or "", match.group()))
 
 
 def parse_template(source: str) -> Template:
@@ -222,7 +222,7 @@ def parse_template(source: str) -> Template:
 class _Parser:
     def __init__(self, pieces: list[str | list[_Token]]) -> None:
         self.pieces = pieces
-        self.place = 0
+        self.position = 0
         self.template = Template()
         self.variables: list[str] = ["$"]
 
@@ -233,9 +233,9 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         nodes: list[Node] = []
-        while self.place < len(self.pieces):
-            piece = self.pieces[self.place]
-            self.place += 1
+        while self.position < len(self.pieces):
+            piece = self.pieces[self.position]
+            self.position += 1
             if isinstance(piece, str):
                 if piece:
                     nodes.append(Text(piece))
@@ -316,8 +316,8 @@ class _Parser:
             raise LimitError(f"template is nested more than {MAX_DEPTH} deep")
         names, sign, rest = _declaration(tokens, ranges=ranges)
         commands = tuple(self.command(part, depth) for part in _split(rest))
-        for place, command in enumerate(commands):
-            if place and isinstance(command.operands[0], Constant):
+        for position, command in enumerate(commands):
+            if position and isinstance(command.operands[0], Constant):
                 raise _fail("non executable command in pipeline")
         if sign == ":=":
             self.variables += names
@@ -473,11 +473,11 @@ def _split(tokens: list[_Token]) -> list[list[_Token]]:
 
 def _closing(tokens: list[_Token], at: int) -> int:
     level = 0
-    for place in range(at, len(tokens)):
-        if tokens[place].kind == "mark":
-            level += {"(": 1, ")": -1}.get(tokens[place].text, 0)
+    for position in range(at, len(tokens)):
+        if tokens[position].kind == "mark":
+            level += {"(": 1, ")": -1}.get(tokens[position].text, 0)
             if level == 0:
-                return place
+                return position
     raise _fail("unclosed left paren")
 
 
@@ -506,8 +506,8 @@ def _unquote(text: str) -> str:
     return _ESCAPE.sub(_unescape, text[1:-1])
 
 
-def _unescape(found: re.Match[str]) -> str:
-    simple, byte, short, long, octal = found.groups()
+def _unescape(match: re.Match[str]) -> str:
+    simple, byte, short, long, octal = match.groups()
     if simple:
         return _SIMPLE[simple]
     digits = byte or short or long

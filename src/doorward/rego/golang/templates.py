@@ -190,8 +190,8 @@ class _Run:
             if not assigns:
                 self.scope.append((name, value))
                 continue
-            place = next(n for n in reversed(range(len(self.scope))) if self.scope[n][0] == name)
-            self.scope[place] = (name, value)
+            position = next(n for n in reversed(range(len(self.scope))) if self.scope[n][0] == name)
+            self.scope[position] = (name, value)
 
     def pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
         value: Any = _MISSING

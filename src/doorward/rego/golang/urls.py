@@ -153,14 +153,14 @@ def _parse(address: str) -> dict[str, str]:
 
 
 def _split_scheme(address: str) -> tuple[str, str]:
-    for place, character in enumerate(address):
+    for position, character in enumerate(address):
         if character.isascii() and character.isalpha():
             continue
         if character == ":":
-            if place == 0:
+            if position == 0:
                 raise BuiltinError("missing protocol scheme")
-            return address[:place], address[place + 1 :]
-        if place == 0 or character not in "0123456789+-.":
+            return address[:position], address[position + 1 :]
+        if position == 0 or character not in "0123456789+-.":
             break
     return "", address
 

@@ -177,11 +177,11 @@ def _scalar(node: Node) -> object:
     if tag not in _TAGS:
         return text
     resolved = _resolve(text, timestamps=tag in ("", "!!timestamp"))
-    found = _tag_of(text, resolved)
-    if tag == "!!float" and found == "!!int":
+    implied = _tag_of(text, resolved)
+    if tag == "!!float" and implied == "!!int":
         return float(resolved)  # type: ignore[arg-type] # an integer
-    if tag not in ("", found):
-        raise BuiltinError(f"yaml: cannot decode {found} `{text}` as a {tag}")
+    if tag not in ("", implied):
+        raise BuiltinError(f"yaml: cannot decode {implied} `{text}` as a {tag}")
     return resolved
 
 
@@ -207,8 +207,8 @@ def _resolve(text: str, *, timestamps: bool = True) -> object:
     match = None if first == "." else _INTEGER.match(plain)
     if match and len(plain) <= 80:
         sign, *digits = match.groups()
-        base, found = next((b, d) for b, d in zip((16, 2, 8, 10), digits, strict=True) if d)
-        value = int(sign + found, base)
+        base, numeral = next((b, d) for b, d in zip((16, 2, 8, 10), digits, strict=True) if d)
+        value = int(sign + numeral, base)
         if -(1 << 63) <= value < 1 << 64:
             return value
     if _FLOAT.match(plain) and len(plain) <= 4096:

@@ -74,10 +74,10 @@ def compose_slow(text: str, *, is_old: bool = False) -> Node | None:
         is_scanner = isinstance(error, yaml.scanner.ScannerError)
         marks = [error.context_mark, error.problem_mark]
         lines = [mark.line for mark in marks if mark is not None and mark.line]
-        place = ""
+        position = ""
         if lines:
-            place = f"line {lines[-1 if is_old else 0] + is_scanner}: "
-        raise YamlError(f"yaml: {place}{_said(error)}") from None
+            position = f"line {lines[-1 if is_old else 0] + is_scanner}: "
+        raise YamlError(f"yaml: {position}{_said(error)}") from None
     except yaml.reader.ReaderError:
         raise YamlError("yaml: control characters are not allowed") from None
     except (ValueError, OverflowError):  # of `chr`
@@ -344,10 +344,10 @@ def _loader_class() -> Any:
                     blanks += self.peek()
                     self.forward()
                     continue
-                found: str = self.scan_line_break()  # type: ignore[no-untyped-call] # PyYAML is untyped
+                line_break: str = self.scan_line_break()  # type: ignore[no-untyped-call] # PyYAML is untyped
                 if first:
-                    breaks.append(found)
-                first = first or found
+                    breaks.append(line_break)
+                first = first or line_break
                 self.allow_simple_key = True
                 if self.prefix(3) in ("---", "...") and self.peek(3) in "\0" + _BLANKS:
                     return None

@@ -189,8 +189,8 @@ def _plain(parts: list[Part], stops: str) -> Matcher | None:
     if not wilds:
         whole = "".join(texts)
         return whole.__eq__
-    place = parts.index(wilds[0])
-    head, tail = "".join(texts[:place]), "".join(texts[place:])
+    wild_at = parts.index(wilds[0])
+    head, tail = "".join(texts[:wild_at]), "".join(texts[wild_at:])
     if wilds[0].sign == "**" or not stops:
         return _around(head, tail)
     return _around_no(stops, head, tail)

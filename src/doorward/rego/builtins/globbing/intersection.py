@@ -49,8 +49,8 @@ class _Tokenizer:
         self.at = 0
 
     def refuse(self, what: str) -> BuiltinError:
-        place = f"input:{self.text}, pos:{self.at}, {what}"
-        return BuiltinError(f"{place}: the input provided is invalid")
+        context = f"input:{self.text}, pos:{self.at}, {what}"
+        return BuiltinError(f"{context}: the input provided is invalid")
 
     def take(self) -> tuple[str, bool]:
         """The next character and whether it is escaped."""
@@ -64,16 +64,16 @@ class _Tokenizer:
         return self.text[self.at - 1], True
 
     def tokens(self) -> list[_Token]:
-        found: list[_Token] = []
+        merged: list[_Token] = []
         while self.at < len(self.text):
             token = self.token()
-            last = found[-1] if found else None
+            last = merged[-1] if merged else None
             if last and last.flag and token.flag and last.ranges == token.ranges:
                 # t*t+ is t+, and t*t* is t*.
-                found[-1] = _Token(last.ranges, max(last.flag, token.flag, key="*+".index))
+                merged[-1] = _Token(last.ranges, max(last.flag, token.flag, key="*+".index))
             else:
-                found.append(token)
-        return found
+                merged.append(token)
+        return merged
 
     def token(self) -> _Token:
         char, escaped = self.take()

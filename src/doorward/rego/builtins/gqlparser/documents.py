@@ -167,7 +167,7 @@ def _block_text(node: Any) -> str:
     indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip(" \t")]
     common = min(indents, default=0)
     lines = [lines[0], *(line[common:] for line in lines[1:])]
-    texts = [place for place, line in enumerate(lines) if line.strip(" \t")]
+    texts = [number for number, line in enumerate(lines) if line.strip(" \t")]
     return "\n".join(lines[texts[0] : texts[-1] + 1]) if texts else ""
 
 
@@ -418,17 +418,17 @@ def _described(node: Value) -> str:
 def _schema_text(node: Value, word: str) -> str:
     items = [f"{_word(o, 'Operation')}: {_word(o, 'Type')}" for o in _items(node, "OperationTypes")]
     block = " { " + " ".join(items) + " }" if items else ""
-    described = "" if word.startswith("extend") else _described(node)
-    return f"{described}{word}{_directives_text(node)}{block}"
+    description = "" if word.startswith("extend") else _described(node)
+    return f"{description}{word}{_directives_text(node)}{block}"
 
 
 def _directive_definition_text(node: Value) -> str:
-    places = [place for place in _items(node, "Locations") if isinstance(place, str)]
-    if not all(place.replace("_", "A").isalpha() for place in places):
+    locations = [location for location in _items(node, "Locations") if isinstance(location, str)]
+    if not all(location.replace("_", "A").isalpha() for location in locations):
         raise BuiltinError("GraphQL AST: Locations are no names")
     repeatable = " repeatable" if _get(node, "IsRepeatable") is True else ""
     head = f"{_described(node)}directive @{_word(node, 'Name')}{_parameters_text(node)}"
-    return f"{head}{repeatable} on {' | '.join(places)}"
+    return f"{head}{repeatable} on {' | '.join(locations)}"
 
 
 def _parameters_text(node: Value) -> str:

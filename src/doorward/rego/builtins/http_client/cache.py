@@ -71,8 +71,8 @@ def _directives(response: HTTPResponse) -> dict[str, str]:
 
 def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
     pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")]
-    found = [(asking, response.header(given)) for asking, given in pairs]
-    return tuple((asking, value) for asking, value in found if value)
+    headers = [(asking, response.header(given)) for asking, given in pairs]
+    return tuple((asking, value) for asking, value in headers if value)
 
 
 def _lifetime(response: HTTPResponse, directives: dict[str, str]) -> int:

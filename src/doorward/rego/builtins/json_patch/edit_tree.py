@@ -175,9 +175,9 @@ class _Node:
         if self.parts is None:
             return self.original
         parts = self.parts.copy()
-        for place, part in enumerate(parts) if isinstance(parts, list) else self.parts.items():
+        for position, part in enumerate(parts) if isinstance(parts, list) else self.parts.items():
             if type(part) is _Node:
-                parts[place] = part.rendered()
+                parts[position] = part.rendered()
         return frozenset(map(to_key, parts.values())) if self._is_set() else parts
 
     def _is_set(self) -> bool:
@@ -196,14 +196,14 @@ class _Node:
         if self.parts is None and self._is_set():
             self._unfold()
         parts: Any = self.original if self.parts is None else self.parts
-        place: Any = _index(step, len(parts)) if isinstance(parts, list) else to_key(step)
+        key: Any = _index(step, len(parts)) if isinstance(parts, list) else to_key(step)
         if isinstance(parts, list):
-            is_there = 0 <= place < len(parts)
+            is_there = 0 <= key < len(parts)
         else:
-            is_there = isinstance(parts, dict) and place in parts
+            is_there = isinstance(parts, dict) and key in parts
         if not is_there:
-            self._refuse(step, place)
-        part = parts[place]
+            self._refuse(step, key)
+        part = parts[key]
         return part if type(part) is _Node else _Node(part)
 
     def open(self, step: Value) -> _Node:
@@ -211,20 +211,20 @@ class _Node:
         node = self.read(step)
         if isinstance(node.original, _CONTAINERS):
             self._unfold()
-            place = _index(step, len(self.parts)) if type(self.parts) is list else to_key(step)
-            self.parts[place] = node
+            key = _index(step, len(self.parts)) if type(self.parts) is list else to_key(step)
+            self.parts[key] = node
         return node
 
-    def _refuse(self, step: Value, place: Any) -> NoReturn:
+    def _refuse(self, step: Value, key: Any) -> NoReturn:
         if not isinstance(self.original, _CONTAINERS):
             raise BuiltinError(
                 f"expected composite type for path {to_rego(step)}, found {_scalar(self.original)}"
             )
         if isinstance(self.original, list):
-            step = place
-        elif place in self.gone:
+            step = key
+        elif key in self.gone:
             raise BuiltinError(
-                f"cannot unfold the already deleted {self.gone[place]} node for key {to_rego(step)}"
+                f"cannot unfold the already deleted {self.gone[key]} node for key {to_rego(step)}"
             )
         kind = kind_name(self.original)
         raise BuiltinError(

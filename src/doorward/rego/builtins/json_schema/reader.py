@@ -237,9 +237,9 @@ def _type(part: _Part, keyword: str, value: Any) -> None:
 def _properties(part: _Part, keyword: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise BuiltinError("Properties must be of type object")
-    found = {name: part.read(value[name]) for name in sorted(value)}
-    part.names = frozenset(found)
-    part.schema.add(keyword, rules.properties(found))
+    properties = {name: part.read(value[name]) for name in sorted(value)}
+    part.names = frozenset(properties)
+    part.schema.add(keyword, rules.properties(properties))
 
 
 def _pattern_properties(part: _Part, keyword: str, value: Any) -> None:
@@ -274,16 +274,16 @@ def _property_names(part: _Part, keyword: str, value: Any) -> None:
 def _dependencies(part: _Part, keyword: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise BuiltinError("dependencies must be of type object")
-    found: dict[str, Schema | list[str]] = {}
+    dependencies: dict[str, Schema | list[str]] = {}
     for name in sorted(value):
         item = value[name]
         if _is_schema(item):
-            found[name] = part.read(item)
+            dependencies[name] = part.read(item)
         elif isinstance(item, list) and all(isinstance(other, str) for other in item):
-            found[name] = item
+            dependencies[name] = item
         else:
             raise BuiltinError("Dependency must be of type Schema Or Array Of Strings")
-    part.schema.add(keyword, rules.dependencies(found))
+    part.schema.add(keyword, rules.dependencies(dependencies))
 
 
 def _items(part: _Part, keyword: str, value: Any) -> None:

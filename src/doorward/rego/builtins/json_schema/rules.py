@@ -73,27 +73,27 @@ class Schema:
 
     def add(self, keyword: str, rule: Rule) -> None:
         """Add what a keyword says, in its place among the others."""
-        phase, place = _PLACES[keyword]
+        phase, rank = _RANKS[keyword]
         placed = self.rules.setdefault(phase, [])
-        placed.append((place, rule))
+        placed.append((rank, rule))
         placed.sort(key=lambda one: one[0])
 
 
 class Result:
     """What was found so far, and points: of alternatives that fail, the most fit best."""
 
-    __slots__ = ("found", "points")
+    __slots__ = ("errors", "points")
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, Path, str]] = []
+        self.errors: list[tuple[str, Path, str]] = []
         self.points = 0
 
     def add(self, kind: str, path: Path, text: str) -> None:
-        self.found.append((kind, path, text))
+        self.errors.append((kind, path, text))
         self.points -= 2
 
     def merge(self, other: Result, most: int) -> None:
-        self.found += other.found[: max(1, most - len(self.found))]
+        self.errors += other.errors[: max(1, most - len(self.errors))]
         self.points += other.points
 
 
@@ -108,14 +108,14 @@ def findings(
     `check_deadline` is called often.
     """
     result = Match(most, check_deadline).result(schema, value, None)
-    found: list[Value] = []
-    for kind, path, text in result.found[:most]:
+    rows: list[Value] = []
+    for kind, path, text in result.errors[:most]:
         field = _field(path)
-        described = text.replace(_FIELD, field)
-        found.append(
-            {"error": f"{field}: {described}", "type": kind, "field": field, "desc": described}
+        description = text.replace(_FIELD, field)
+        rows.append(
+            {"error": f"{field}: {description}", "type": kind, "field": field, "desc": description}
         )
-    return found
+    return rows
 
 
 _FIELD: Final = "\0field\0"
@@ -145,7 +145,7 @@ class Match:
 
     def bound(self, result: Result) -> None:
         """Forget what would not be told."""
-        del result.found[self.most :]
+        del result.errors[self.most :]
 
     def ask(self, schema: Schema, value: Any, path: Path, result: Result) -> None:
         """Add what a schema finds to `result`."""
@@ -225,10 +225,10 @@ _ORDER: Final = {
     "number": ("multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
     "string": ("minLength", "maxLength", "pattern"),
 }
-_PLACES: Final = {
-    keyword: (phase, place)
+_RANKS: Final = {
+    keyword: (phase, rank)
     for phase, keywords in _ORDER.items()
-    for place, keyword in enumerate(keywords)
+    for rank, keyword in enumerate(keywords)
 }
 
 
@@ -288,7 +288,7 @@ def _require_one(
     best: Result | None = None
     for schema, value, path in tries:
         one = match.result(schema, value, path)
-        if not one.found:
+        if not one.errors:
             return
         if best is None or one.points > best.points:
             best = one
@@ -311,7 +311,7 @@ def alternatives_one(schemas: Sequence[Schema]) -> Rule:
         count = 0
         for schema in schemas:
             one = match.result(schema, value, path)
-            if not one.found:
+            if not one.errors:
                 count += 1
             elif count == 0 and (best is None or one.points > best.points):
                 best = one
@@ -328,7 +328,7 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
         wrong = False
         for schema in schemas:
             one = match.result(schema, value, path)
-            wrong |= bool(one.found)
+            wrong |= bool(one.errors)
             result.merge(one, match.most)
         if wrong:
             result.add("number_all_of", path, "Must validate all the schemas (allOf)")
@@ -338,7 +338,7 @@ def alternatives_all(schemas: Sequence[Schema]) -> Rule:
 
 def not_(schema: Schema) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        if not match.result(schema, value, path).found:
+        if not match.result(schema, value, path).errors:
             result.add("number_not", path, "Must not validate the schema (not)")
 
     return rule
@@ -346,12 +346,12 @@ def not_(schema: Schema) -> Rule:
 
 def if_(condition: Schema, branches: Mapping[str, Schema]) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        holds = not match.result(condition, value, path).found
+        holds = not match.result(condition, value, path).errors
         name = "then" if holds else "else"
         if name not in branches:
             return
         one = match.result(branches[name], value, path)
-        if one.found:
+        if one.errors:
             was = "valid" if holds else "not valid"
             result.add(f"condition_{name}", path, f'Must validate "{name}" as "if" was {was}')
             result.merge(one, match.most)
@@ -378,8 +378,8 @@ def dependencies(wanted: Mapping[str, Schema | list[str]]) -> Rule:
 
 def each_item(schema: Schema) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        for place, item in enumerate(value):
-            match.ask(schema, item, (path, str(place)), result)
+        for index, item in enumerate(value):
+            match.ask(schema, item, (path, str(index)), result)
             match.bound(result)
 
     return rule
@@ -387,13 +387,13 @@ def each_item(schema: Schema) -> Rule:
 
 def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
-        for place, (schema, item) in enumerate(zip(schemas, value, strict=False)):
-            match.ask(schema, item, (path, str(place)), result)
+        for index, (schema, item) in enumerate(zip(schemas, value, strict=False)):
+            match.ask(schema, item, (path, str(index)), result)
         if not schemas or len(value) <= len(schemas):
             return
         if isinstance(more, Schema):
-            for place in range(len(schemas), len(value)):
-                match.ask(more, value[place], (path, str(place)), result)
+            for index in range(len(schemas), len(value)):
+                match.ask(more, value[index], (path, str(index)), result)
                 match.bound(result)
         elif not more:
             result.add("array_no_additional_items", path, "No additional items allowed on array")
@@ -403,13 +403,13 @@ def items(schemas: Sequence[Schema], more: Schema | bool) -> Rule:
 
 def unique_items(match: Match, value: Any, path: Path, result: Result) -> None:
     seen: dict[str, int] = {}
-    for place, item in enumerate(value):
+    for index, item in enumerate(value):
         match.check_deadline()
         text = canonical(item)
         if text in seen:
-            result.add("unique", path, f"array items[{seen[text]},{place}] must be unique")
+            result.add("unique", path, f"array items[{seen[text]},{index}] must be unique")
             match.bound(result)
-        seen[text] = place
+        seen[text] = index
 
 
 def contains(schema: Schema) -> Rule:
@@ -464,7 +464,7 @@ def property_names(schema: Schema) -> Rule:
     def rule(match: Match, value: Any, path: Path, result: Result) -> None:
         for name in sorted(value):
             one = match.result(schema, name, path)
-            if one.found:
+            if one.errors:
                 text = f'Property name of "{name}" does not match'
                 result.add("invalid_property_name", path, text)
                 result.merge(one, match.most)

@@ -109,7 +109,7 @@ class Context:
         """For built-ins whose result holds more than can be seen of it: count `items` as made."""
 
     def checked_iter(self, items: Iterable[T], every: int = 128) -> Iterator[T]:
-        """`items` as they are, with a look at the clock before each `every` of them."""
+        """`items` as they are, with a check of the deadline before each `every` of them."""
         left = 0
         for item in items:
             left -= 1
@@ -130,14 +130,14 @@ class Context:
             return
         calls = repeat(None, _CALLS)
 
-        def look(*_event: object) -> None:  # pragma: no cover - a profiler's lines are not seen
+        def check(*_event: object) -> None:  # pragma: no cover - a profiler's lines are not seen
             nonlocal calls
             for _ in calls:
                 return
             calls = repeat(None, _CALLS)
             self.check_deadline()
 
-        sys.setprofile(look)
+        sys.setprofile(check)
         try:
             yield
         except BuiltinError:

@@ -125,19 +125,19 @@ class Registry:
                 raise ValueError(f"built-in `{name}` takes any number of operands and returns one")
             _check_parameters(name, body, len(args) + context, variadic is not None)
             signature = Function(args, returns, variadic)
-            asked: Callable[..., Any] = body
+            call: Callable[..., Any] = body
             if is_foreign(body):
-                asked = guarded(name, body, relation=relation)
+                call = guarded(name, body, relation=relation)
             if checks_deadline:
-                asked = _checking_deadline(asked)
+                call = _checking_deadline(call)
             self._builtins[name] = Builtin(
                 name=name,
                 signature=signature,
-                body=asked,
+                body=call,
                 call=(
-                    _checked(asked, _Refusal(signature, refuse), context=context or checks_deadline)
+                    _checked(call, _Refusal(signature, refuse), context=context or checks_deadline)
                     if checked
-                    else asked
+                    else call
                 ),
                 category=body.__module__.rpartition(".")[2],
                 pure=pure,
@@ -320,8 +320,8 @@ class _Refusal:
             self.first(*operands)
         wanted = [kinds(type_) for type_ in self.signature.args]
         wrong = [bool(w) and kind_name(o) not in w for w, o in zip(wanted, operands, strict=False)]
-        place = wrong.index(True)
-        raise operand_error(place + 1, operands[place], *wanted[place])
+        position = wrong.index(True)
+        raise operand_error(position + 1, operands[position], *wanted[position])
 
 
 def _classes(type_: Type) -> frozenset[type]:

@@ -29,8 +29,10 @@ class _LookUp(Thread):
         import socket  # only policies that look names up need it
 
         try:
-            found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
-            self.addresses = list(dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in found))
+            entries = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
+            self.addresses = list(
+                dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in entries)
+            )
         except (OSError, UnicodeError) as error:
             self.error = error if isinstance(error, OSError) else OSError("no such host")
         finally:

@@ -122,13 +122,13 @@ def kinds(type_: Type) -> tuple[str, ...]:
     """The kinds of value that `type_` admits, in the order errors name them; () for any."""
     if not isinstance(type_, AnyOf):
         return (type_.kind,)
-    found: list[str] = []
+    names: list[str] = []
     for option in type_.options:
         inner = kinds(option)
         if not inner:
             return ()
-        found += [kind for kind in inner if kind not in found]
-    return tuple(found)
+        names += [kind for kind in inner if kind not in names]
+    return tuple(names)
 
 
 def type_text(type_: Type) -> str:

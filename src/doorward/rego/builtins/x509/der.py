@@ -74,32 +74,32 @@ class Element:
 
 def read(octets: bytes) -> Element:
     """The one element that the bytes are."""
-    found = list(read_all(octets))
-    if len(found) != 1:
+    elements = list(read_all(octets))
+    if len(elements) != 1:
         raise ValueError("not one element")
-    return found[0]
+    return elements[0]
 
 
 def read_all(octets: bytes) -> Iterator[Element]:
     """The elements that the bytes are, one after another."""
-    place = 0
-    while place < len(octets):
-        element = _element(octets, place)
+    offset = 0
+    while offset < len(octets):
+        element = _element(octets, offset)
         yield element
-        place += len(element.raw)
+        offset += len(element.raw)
 
 
 def _element(octets: bytes, start: int) -> Element:
     if start + 2 > len(octets) or octets[start] & 0x1F == 0x1F:
         raise ValueError("truncated tag or length")
-    length, place = octets[start + 1], start + 2
+    length, offset = octets[start + 1], start + 2
     if length >= 0x80:
         size = length & 0x7F
-        if not 0 < size <= 4 or place + size > len(octets):
+        if not 0 < size <= 4 or offset + size > len(octets):
             raise ValueError("truncated tag or length")
-        length = int.from_bytes(octets[place : place + size], "big")
-        place += size
-    end = place + length
+        length = int.from_bytes(octets[offset : offset + size], "big")
+        offset += size
+    end = offset + length
     if end > len(octets):
         raise ValueError("data truncated")
-    return Element(octets[start], octets[place:end], octets[start:end])
+    return Element(octets[start], octets[offset:end], octets[start:end])

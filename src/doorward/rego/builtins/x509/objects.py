@@ -151,12 +151,12 @@ class _Extension:
 
 
 def _extensions(sequence: Element) -> list[_Extension]:
-    found = []
+    extensions = []
     for element in sequence.children():
         parts = element.children()
         critical = len(parts) == 3 and parts[1].content != b"\x00"
-        found.append(_Extension(parts[0].oid(), critical, parts[-1].content))
-    return found
+        extensions.append(_Extension(parts[0].oid(), critical, parts[-1].content))
+    return extensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +286,12 @@ def _distribution_points(fields: CertificateFields, extension: _Extension) -> bo
 
 def _authority_access(fields: CertificateFields, extension: _Extension) -> bool:
     for description in read(extension.value).children():
-        method, place = description.children()
-        if place.tag == 0x86:
+        method, location = description.children()
+        if location.tag == 0x86:
             kind = method.oid()[-1]
             into = {1: fields.ocsp_servers, 2: fields.issuer_urls}.get(kind)
             if into is not None:
-                into.append(place.content.decode("ascii"))
+                into.append(location.content.decode("ascii"))
     return True
 
 
@@ -438,14 +438,14 @@ def _names_object(names: _Names) -> Object:
 def _uri(uri: str) -> Object:
     try:
         parts = go_url.parse(uri)
-        place = go_url.split(uri)
+        url = go_url.split(uri)
     except BuiltinError:
         raise ValueError("malformed certificate") from None
     return {
         "Scheme": parts.get("scheme", ""),
         "Opaque": "",
         "User": None,
-        "Host": place.host,
+        "Host": url.host,
         "Path": parts.get("path", ""),
         "RawPath": "",
         "OmitHost": False,

@@ -66,14 +66,14 @@ def split_certificates(text: str) -> list[bytes]:
 
 def _split(octets: bytes) -> list[bytes]:
     try:
-        found = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
+        certificates = [element.raw for element in islice(read_all(octets), MAX_CERTIFICATES + 1)]
     except ValueError:
         raise BuiltinError(_MALFORMED) from None
-    if len(found) > MAX_CERTIFICATES:
+    if len(certificates) > MAX_CERTIFICATES:
         raise LimitError(f"more than {MAX_CERTIFICATES} certificates")
-    for der in found:
+    for der in certificates:
         certificate_of(der, uri_strings=False)
-    return found
+    return certificates
 
 
 def request_of(text: str) -> Object:
