@@ -141,15 +141,11 @@ EDGES = {
     "pdp/pdp.py": {"decide", "decide_query"},
     "pdp/reload.py": {"reload"},
     "rest/app.py": {"__call__"},
-    "rest/server.py": {"_run"},
     "transport/grpc/methods.py": {"call_method", "receive"},
-    "transport/server.py": {
-        "_run",
-        "connection_lost",
-        "data_received",
-        "expire",
-        "run",
-    },
+    "transport/http1/asgi.py": {"_run"},
+    "transport/http1/connection.py": {"_go_on", "data_received"},
+    "transport/loop.py": {"_run", "run"},
+    "transport/server.py": {"connection_lost", "data_received", "expire"},
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""
 

@@ -29,14 +29,14 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.quiet import Quiet
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import build
-from doorward.rest import bounded, memory, workers
+from doorward.rest import memory, workers
 from doorward.rest import server as server_module
 from doorward.rest.app import Api
 from doorward.rest.memory import Memory, NoRoomError
 from doorward.rest.server import HttpServer, Listener, bind
+from doorward.transport.http1.limits import Limits
 
 POLICY = "package a\n\nallow := input\n\nparsed := json.unmarshal(input.text)\n"
 ZIPPED = {"content-encoding": "gzip"}
@@ -264,19 +264,19 @@ def test_connections_at_work_are_not_dropped_for_new_ones(monkeypatch: pytest.Mo
         assert get(address, "/health")[0] == 200
 
 
-def test_a_client_that_reads_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "WRITE_TIMEOUT", 0.2)
+def test_a_client_that_reads_nothing_is_dropped() -> None:
     body = json.dumps({"input": "x" * 20_000_000}).encode()
     request = b"POST /v1/data/a/allow HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
     listener = bind("127.0.0.1:0")
-    server = HttpServer([Listener("", listener, api())], grace=1.0)
+    limits = Limits(write_timeout=0.2)
+    server = HttpServer([Listener("", listener, api(), limits=limits)], grace=1.0)
     server.start()
-    connections = server._servers[0].server_state.connections
+    (connections,) = server._server._connections
     with socket.create_connection(listener.getsockname(), timeout=PATIENCE) as client:
         client.sendall(request)
-        wait_until(lambda: bool(connections))
+        wait_until(lambda: len(connections))
         client.sendall(body)
-        wait_until(lambda: not connections)
+        wait_until(lambda: not len(connections))
     server.close()
 
 
@@ -286,13 +286,11 @@ def test_a_client_that_reads_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_not_a_request_is_logged_once_an_interval(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_of_a_kind = server_module._OneOfAKind()
-    one_of_a_kind._quiet = Quiet(PATIENCE)
-    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "filters", [one_of_a_kind])
+    monkeypatch.setattr(server_module, "REFUSALS_QUIET", PATIENCE)
     with caplog.at_level(logging.WARNING), served(api()) as address:
         for _ in range(30):
             with socket.create_connection(address, timeout=PATIENCE) as client:
                 client.sendall(b"rubbish\r\n\r\n")
                 assert client.recv(100).startswith(b"HTTP/1.1 400 ")
-    lines = [record for record in caplog.records if record.name == "uvicorn.error"]
+    lines = [each for each in caplog.records if each.message == "An HTTP request was refused."]
     assert len(lines) == 1

@@ -22,9 +22,9 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
-from doorward.rest import bounded
 from doorward.rest.app import Api
 from doorward.rest.server import BindError, HttpServer, Listener, bind
+from doorward.transport.http1.limits import Limits
 
 
 def api(*, diagnostic: bool = False) -> Api:
@@ -93,10 +93,10 @@ def test_a_body_in_small_chunks_is_read(server: socket.socket) -> None:
         assert client.recv(15) == b"HTTP/1.1 200 OK"
 
 
-def test_a_slow_head_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "HEAD_TIMEOUT", 0.2)
+def test_a_slow_head_is_closed() -> None:
     listener = bind("127.0.0.1:0")
-    server = HttpServer([Listener("", listener, api())], grace=1.0)
+    limits = Limits(head_timeout=0.2)
+    server = HttpServer([Listener("", listener, api(), limits=limits)], grace=1.0)
     server.start()
     with socket.create_connection(listener.getsockname(), timeout=PATIENCE) as client:
         client.sendall(b"GET /health HTTP/1.1\r\n")
@@ -171,7 +171,8 @@ def test_addresses_are_those_of_opa(address: str) -> None:
 
 
 FEW_DESCRIPTORS = """
-import os, resource, sys
+import asyncio, os, resource, sys
+from doorward.transport import loop
 from doorward.pdp.log import configure
 from doorward.rest import server as module
 from doorward.rest.server import HttpServer, Listener, bind
@@ -186,6 +187,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 module.ACCEPT_QUIET = 3600.0
+loop.new_loop = asyncio.new_event_loop
 configure("info", "json")
 server = Counted([Listener("x", bind(sys.argv[1]), app)])
 server.start()

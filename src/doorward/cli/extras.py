@@ -24,7 +24,6 @@ EXTRAS: Final = {
     "prometheus_client": "server",
     "pygls": "lsp",
     "starlette": "server",
-    "uvicorn": "server",
     "uvloop": "speed",
 }
 """The extra by the module that it brings. What `docker` brings as well, `server` brings too."""

@@ -45,12 +45,8 @@ def configure(level: str, format: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
-    for name in ("uvicorn", "uvicorn.access", "uvicorn.error", "asyncio"):
-        # Their own handlers would print in another shape; what they say at info is noise.
-        logger = logging.getLogger(name)
-        logger.handlers[:] = []
-        logger.propagate = True
-        logger.setLevel(logging.WARNING if level != "debug" else logging.INFO)
+    # What asyncio says at info is noise.
+    logging.getLogger("asyncio").setLevel(logging.WARNING if level != "debug" else logging.INFO)
 
 
 def line_for(format: str) -> Line:

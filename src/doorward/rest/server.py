@@ -12,36 +12,34 @@ import logging
 import os
 import resource
 import socket
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import uvicorn
-from starlette.types import ASGIApp
-
-from doorward.edge import FAULTS, Edge, Part, Parts
+from doorward.edge import Parts
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
-from doorward.rest.bounded import bounded
+from doorward.transport.http1.asgi import AsgiApp
+from doorward.transport.http1.connection import Application, HttpConnection
+from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
+from doorward.transport.loop import Connections, Endpoint, LoopServer
 
 __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 
 BACKLOG: Final = 1024
 MAX_CONNECTIONS: Final = 1_000
 """Of a listener; fewer where the process may have few descriptors."""
-KEEP_ALIVE: Final = 30
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about connections that could not be accepted."""
+REFUSALS_QUIET: Final = 1.0
+"""The same about requests that were refused before they were read, for each reason."""
 
 STUCK_AFTER: Final = 30.0
 """Seconds in which the loop must have come round once."""
-_BEAT: Final = 1.0
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _log: Final = logging.getLogger(__name__)
-_EDGE: Final = Edge("http-server", "the HTTP server failed")
 
 
 class BindError(Exception):
@@ -54,8 +52,9 @@ class Listener:
 
     address: str
     socket: socket.socket
-    app: ASGIApp
+    app: AsgiApp
     connections: int = MAX_CONNECTIONS
+    limits: Limits = field(default_factory=Limits)
 
 
 def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
@@ -93,43 +92,31 @@ class HttpServer:
         self, listeners: Sequence[Listener], *, grace: float = 10.0, parts: Parts | None = None
     ) -> None:
         self._listeners = tuple(listeners)
-        self._servers = [uvicorn.Server(_settings(each, grace)) for each in listeners]
-        _hush()
-        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._server = LoopServer(
+            self._endpoints,
+            name="http-server",
+            parts=parts,
+            stuck_after=STUCK_AFTER,
+            on_error=self._complain,
+        )
         self._grace = grace
-        self._parts = parts or Parts()
-        self._part = Part("http-server", within=STUCK_AFTER)
         self._quiet = Quiet(ACCEPT_QUIET)
+        self._refusals = Quiet(REFUSALS_QUIET)
         names = [each.socket.getsockname() for each in listeners]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self) -> None:
         """Serve from now on; returns when every listener takes requests."""
-        self._thread.start()
-        self._part.thread = self._thread
-        self._parts.add(self._part)
-        waited = threading.Event()
-        for _ in range(int(timeout / 0.01)):
-            if all(server.started for server in self._servers):
-                for each in self._listeners:
-                    each.socket.listen(BACKLOG)
-                return
-            if not self._thread.is_alive():
-                break
-            waited.wait(0.01)
-        raise BindError("the HTTP server did not start")
+        if not self._server.start():
+            raise BindError("the HTTP server did not start")
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        return self._server.alive
 
     def close(self) -> None:
         """Take no more requests, and give those under way the grace period to end."""
-        self._parts.remove(self._part)
-        for server in self._servers:
-            server.should_exit = True
-        if self._thread.is_alive():
-            self._thread.join(self._grace + 5.0)
+        self._server.stop(self._grace)
         for each in self._listeners:
             each.socket.close()
         for path, inode in self._files:
@@ -137,26 +124,18 @@ class HttpServer:
                 if os.stat(path).st_ino == inode:
                     os.unlink(path)
 
-    def _run(self) -> None:
-        # The thread ends all the same: its sockets are closed. The supervisor ends the process.
-        try:
-            asyncio.run(self._serve())
-        except FAULTS as fault:
-            _EDGE.report(fault)
+    def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        return [self._endpoint(loop, each) for each in self._listeners]
 
-    async def _serve(self) -> None:
-        asyncio.get_running_loop().set_exception_handler(self._complain)
-        pairs = zip(self._servers, self._listeners, strict=True)
-        beating = asyncio.create_task(self._beat())
-        try:
-            await asyncio.gather(*[server.serve([each.socket]) for server, each in pairs])
-        finally:
-            beating.cancel()
+    def _endpoint(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> Endpoint:
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        connections = Connections(max(8, min(listener.connections, descriptors // 4)))
+        application = Application(asgi=listener.app, on_refused=self._note_refusal)
 
-    async def _beat(self) -> None:
-        while True:
-            self._part.beat()
-            await asyncio.sleep(_BEAT)
+        def make_protocol() -> HttpConnection:
+            return HttpConnection(connections, application, listener.limits, loop)
+
+        return Endpoint(listener.socket, connections, make_protocol)
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
@@ -167,42 +146,7 @@ class HttpServer:
         if (more := self._quiet.suppressed("accept")) is not None:
             _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
-
-class _OneOfAKind(logging.Filter):
-    """Of what clients can cause, one line a second for each kind."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._quiet = Quiet()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return (
-            record.levelno != logging.WARNING or self._quiet.suppressed(str(record.msg)) is not None
-        )
-
-
-def _hush() -> None:
-    logger = logging.getLogger("uvicorn.error")
-    if not any(isinstance(each, _OneOfAKind) for each in logger.filters):
-        logger.addFilter(_OneOfAKind())
-
-
-def _settings(listener: Listener, grace: float) -> uvicorn.Config:
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return uvicorn.Config(
-        listener.app,
-        loop="asyncio",
-        http=bounded(max(8, min(listener.connections, descriptors // 4))),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        # To asyncio this is also how often it accepts before it looks at anything else. Without
-        # descriptors it makes as many attempts, and a timer for each (Python 3.11 and 3.12).
-        backlog=1,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, int(grace)),
-    )
+    def _note_refusal(self, reason: str) -> None:
+        """Of what clients can cause, one line a second for each kind."""
+        if (more := self._refusals.suppressed(reason)) is not None:
+            _log.warning("An HTTP request was refused.", extra={"reason": reason, "more": more})

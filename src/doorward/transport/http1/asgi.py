@@ -1,0 +1,233 @@
+"""A request as a call of an ASGI application: its scope, its body in pieces, its response."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import unquote
+
+from httptools import HttpParserInvalidURLError, parse_url
+
+from doorward.edge import FAULTS, Edge
+from doorward.transport.http1.messages import Request, Response, response_head
+
+__all__ = ["AsgiApp", "AsgiCall", "Carrier"]
+
+_EDGE: Final = Edge("asgi", "an application failed")
+
+Message: TypeAlias = MutableMapping[str, Any]
+AsgiApp: TypeAlias = Callable[
+    [
+        MutableMapping[str, Any],
+        Callable[[], Awaitable[Message]],
+        Callable[[Message], Awaitable[None]],
+    ],
+    Awaitable[None],
+]
+
+_FULL: Final = 64 * 1024
+"""Bytes of a body that wait for the application."""
+_NO_BODY: Final = frozenset({204, 304})
+_TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
+_FAILED: Final = Response(500, _TEXT, b"500 Internal Server Error\n")
+_BAD_TARGET: Final = Response(400, _TEXT, b"400 Bad Request: invalid request target\n")
+_NO_APPLICATION: Final = Response(404, _TEXT, b"404 page not found\n")
+
+
+class Carrier(Protocol):
+    """What a call needs of its connection (`connection.HttpConnection`)."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def ends(self) -> bool: ...
+    @property
+    def date(self) -> bytes: ...
+    @property
+    def can_write(self) -> bool: ...
+    @property
+    def addresses(self) -> tuple[Any, Any]: ...
+    def respond(self, request: Request, response: Response) -> None: ...
+    def write(self, data: bytes) -> None: ...
+    def finish_call(self, call: AsgiCall, *, ends: bool) -> None: ...
+    def read_on(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class AsgiCall:
+    """One request under way. `feed` and `end` bring its body; `start` begins it."""
+
+    def __init__(self, connection: Carrier, request: Request) -> None:
+        self._connection = connection
+        self._request = request
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+        self._is_whole = False
+        self._was_told = False
+        """Whether the application knows that the body is whole."""
+        self._is_gone = False
+        self._arrived = asyncio.Event()
+        self._may_write = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
+        self._is_complete = False
+        self._is_chunked = False
+        self._ends = False
+        self._head = b""
+        self._left: int | None = None
+        """Bytes of the body that the response announced and has not written."""
+
+    @property
+    def is_full(self) -> bool:
+        return self._size > _FULL
+
+    def feed(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        self._arrived.set()
+
+    def end(self) -> None:
+        """The body is whole."""
+        self._is_whole = True
+        self._arrived.set()
+
+    def disconnect(self) -> None:
+        """The client is gone."""
+        self._is_gone = True
+        self._arrived.set()
+        self._may_write.set()
+
+    def wake_writer(self) -> None:
+        self._may_write.set()
+
+    def start(self, app: AsgiApp | None) -> None:
+        if app is None:
+            self._connection.respond(self._request, _NO_APPLICATION)
+            return
+        try:
+            scope = _scope(self._request, self._connection.addresses)
+        except (HttpParserInvalidURLError, ValueError):
+            self._connection.respond(self._request, _BAD_TARGET)
+            return
+        self._task = self._connection.loop.create_task(self._run(app, scope))
+
+    async def _run(self, app: AsgiApp, scope: dict[str, Any]) -> None:
+        try:
+            await app(scope, self._receive, self._send)
+        except FAULTS as fault:
+            _EDGE.report(fault)
+        if self._is_complete or self._is_gone:
+            return
+        if self._has_begun:
+            self._connection.abort()
+        else:
+            self._connection.respond(self._request, _FAILED)
+
+    async def _receive(self) -> Message:
+        if self._request.expects_continue and not self._is_whole and not self._has_begun:
+            self._request.expects_continue = False
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not self._parts and not self._ended and (self._was_told or not self._is_whole):
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._ended:
+            return {"type": "http.disconnect"}
+        body = b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        self._was_told = self._is_whole
+        self._connection.read_on()
+        return {"type": "http.request", "body": body, "more_body": not self._is_whole}
+
+    @property
+    def _ended(self) -> bool:
+        return self._is_gone or self._is_complete
+
+    async def _send(self, message: Message) -> None:
+        if self._is_gone:
+            return
+        if message["type"] == "http.response.start":
+            if self._has_begun:
+                raise RuntimeError("the response has begun")
+            self._begin(message)
+            return
+        if not self._has_begun or self._is_complete:
+            raise RuntimeError("the response has not begun, or is complete")
+        self._write_body(message.get("body", b""), more=message.get("more_body", False))
+        while not self._connection.can_write and not self._is_gone:
+            self._may_write.clear()
+            await self._may_write.wait()
+
+    def _begin(self, message: Message) -> None:
+        self._has_begun = True
+        status = message["status"]
+        self._ends = self._connection.ends
+        lines = [response_head(status), self._connection.date]
+        has_body = self._request.method != b"HEAD" and status not in _NO_BODY
+        for name, value in message.get("headers", ()):
+            lowered = name.lower()
+            if lowered == b"content-length":
+                self._left = int(value)
+            elif lowered == b"connection":
+                self._ends = self._ends or value.lower() == b"close"
+                continue
+            lines.append(b"%s: %s\r\n" % (lowered, value))
+        if not has_body:
+            self._left = 0
+        elif self._left is None and self._request.version == "1.0":
+            self._ends = True
+        elif self._left is None:
+            self._is_chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if self._ends:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+
+    def _write_body(self, body: bytes, *, more: bool) -> None:
+        out, self._head = self._head, b""
+        if self._is_chunked:
+            if body:
+                out += b"%x\r\n%s\r\n" % (len(body), body)
+            if not more:
+                out += b"0\r\n\r\n"
+        elif self._left is None:
+            out += body
+        elif self._left:
+            if len(body) > self._left:
+                raise RuntimeError("the response is longer than it announced")
+            self._left -= len(body)
+            out += body
+        if out:
+            self._connection.write(out)
+        if not more:
+            if self._left:
+                raise RuntimeError("the response is shorter than it announced")
+            self._is_complete = True
+            self._arrived.set()
+            self._connection.finish_call(self, ends=self._ends)
+
+
+def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:
+    url = parse_url(request.target)
+    raw = url.path or b"/"
+    if not raw.startswith(b"/"):
+        raise ValueError("not a path")
+    path = raw.decode("ascii")
+    client, server = addresses
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": request.version,
+        "method": request.method.decode("ascii"),
+        "scheme": "http",
+        "path": unquote(path) if "%" in path else path,
+        "raw_path": raw,
+        "query_string": url.query or b"",
+        "root_path": "",
+        "headers": request.headers,
+        "server": server[:2] if isinstance(server, tuple) else (server, None),
+        "client": client[:2] if isinstance(client, tuple) else None,
+    }

@@ -1,0 +1,514 @@
+"""One HTTP/1.1 connection: bytes become requests, each is answered in turn, within bounds.
+
+A complete request with a short body goes to `Application.answer`, which answers it at once, later,
+or not at all: then it becomes a call of the ASGI application, as every request with a longer body
+does from its head on. Framing is strict (RFC 9112): what two servers could read differently is
+refused, and the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from doorward.edge import FAULTS, Edge
+from doorward.transport.http1.asgi import AsgiApp, AsgiCall
+from doorward.transport.http1.limits import Limits
+from doorward.transport.http1.messages import Request, Response, response_head
+from doorward.transport.loop import Connections
+
+__all__ = ["LATER", "Answer", "Application", "HttpConnection", "Respond"]
+
+_EDGE: Final = Edge("http1", "an HTTP/1.1 connection failed")
+
+LATER: Final = Response(0, b"", b"")
+"""What `Application.answer` returns where it will call `respond`."""
+LINGER: Final = 4
+"""Sweeps in which a client may read the last response of a connection that ends."""
+_DRAINED: Final = 2
+"""Sweeps without a request after which a connection of a server that ends is closed."""
+_CLOSE: Final = b"connection: close\r\n"
+_TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
+
+Respond: TypeAlias = Callable[[Request, Response], None]
+"""Answers a request on the loop; does nothing where its connection is gone."""
+Answer: TypeAlias = Callable[[Request, Respond], Response | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What is served: `answer` first, which returns None for what it leaves to `asgi`."""
+
+    answer: Answer = lambda _request, _respond: None
+    asgi: AsgiApp | None = None
+    on_refused: Callable[[str], object] = lambda _reason: None
+    """Told why a connection was refused."""
+
+
+class _RefusedError(Exception):
+    """A request that ends the connection with this status."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class HttpConnection(asyncio.Protocol):
+    """The protocol of an accepted socket."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        application: Application,
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.loop = loop
+        self._connections = connections
+        self._application = application
+        self._limits = limits
+        self._parser: Any = HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        # The message that is read
+        self._in_head = True
+        self._in_body = False
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._request: Request | None = None
+        self._body: list[bytes] = []
+        self._stream: AsgiCall | None = None
+        self._messages = 0
+        self._head_size = 0
+        self._body_size = 0
+        self._framing_size = 0
+        self._upgrades = False
+        # The request that is answered, and those that wait for it
+        self._current: Request | None = None
+        self._call: AsgiCall | None = None
+        self._queue: deque[Request] = deque()
+        # The connection
+        self._since = connections.now
+        self._write_since: float | None = None
+        self._reading = True
+        self._no_more = False
+        self._unread = 0
+        self._ending = False
+        self._draining = False
+        self._sweeps = 0
+
+    # As the loop calls it
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
+        assert self._transport is not None
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._no_more:
+            self._unread += len(data)
+            if self._unread > self._limits.unread:
+                self.abort()
+            return
+        try:
+            self._feed(data)
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self)
+        self._transport = None
+        self._no_more = self._ending = True
+        self._current = self._request = None
+        self._queue.clear()
+        for call in (self._call, self._stream):
+            if call is not None:
+                call.disconnect()
+
+    def pause_writing(self) -> None:
+        self._write_since = self._connections.now
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        self._write_since = None
+        self._update_reading()
+        if self._call is not None:
+            self._call.wake_writer()
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the buffers have room; true as well where nobody reads any more."""
+        return self._write_since is None or self._transport is None
+
+    # As the server calls it
+
+    @property
+    def idle_since(self) -> float | None:
+        return None if self._current is not None and not self._in_body else self._since
+
+    def expire(self) -> None:
+        if self._transport is None:
+            return
+        limits, now = self._limits, self._connections.now
+        waited = now - self._since
+        if self._transport.is_closing() or self._ending:
+            self._sweeps += 1
+            if self._sweeps > LINGER:
+                self._transport.abort()
+        elif self._write_since is not None:
+            if now - self._write_since > limits.write_timeout:
+                self._transport.abort()
+        elif self._in_head and waited > limits.head_timeout:
+            self._transport.close()
+        elif self._in_body and self._reading and waited > limits.body_timeout:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time")
+        elif self._is_between_requests and waited > limits.keep_alive:
+            self._transport.close()
+        elif self._draining and self._is_between_requests:
+            self._sweeps += 1
+            if self._sweeps > _DRAINED:
+                self._transport.close()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        is_reading = self._in_body or (self._in_head and self._messages > 0)
+        return self._current is None and not is_reading
+
+    def shutdown(self) -> None:
+        self._draining = True
+        self._sweeps = 0
+
+    def close(self) -> None:
+        self.abort()
+
+    def refuse(self) -> None:
+        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Bytes
+
+    def _feed(self, data: bytes) -> None:
+        message = self._messages if self._in_body else 0
+        head, body_size = self._head_size if self._in_head else 0, self._body_size
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except HttpParserError as error:
+            self._refuse_for(error)
+            return
+        if self._no_more:
+            return
+        if self._in_head:
+            # A head of which a part came before was not begun in these bytes.
+            self._head_size = head + len(data)
+            self._check_head(self._head_size)
+        elif message == self._messages and self._in_body:
+            self._framing_size += len(data) - (self._body_size - body_size)
+            if self._framing_size > self._limits.head_bytes + self._limits.framing * (
+                self._body_size
+            ):
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "chunks are too small")
+
+    def _check_head(self, size: int) -> None:
+        if size > self._limits.head_bytes or len(self._headers) > self._limits.headers:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
+
+    def _refuse_for(self, error: HttpParserError) -> None:
+        if self._no_more:
+            return  # what follows a request that ends the connection is nobody's
+        cause = error.__context__
+        if isinstance(cause, _RefusedError):
+            self._refuse(cause.status, str(cause))
+        elif cause is not None and not isinstance(cause, HttpParserError):
+            raise cause
+        else:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error).lower())
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Read the body of a request whose upgrade is ignored: the parser took it for a message of
+        another protocol. The connection ends with this request."""
+        request = self._request
+        if request is None:
+            return
+        length = dict(request.headers).get(b"content-length")
+        framing = b"content-length: %s" % (length or b"0")
+        if b"transfer-encoding" in dict(request.headers):
+            framing = b"transfer-encoding: chunked"
+        self._upgrades = False
+        self._parser = HttpRequestParser(_Body(self))
+        try:
+            self._parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n\r\n" % framing)
+            if not self._no_more:
+                self._parser.feed_data(rest)
+        except HttpParserError as error:
+            self._refuse_for(error)
+
+    # As the parser calls it
+
+    def on_message_begin(self) -> None:
+        self._messages += 1
+        self._in_head = True
+        self._head_size = 0
+        self._target = b""
+        self._headers = []
+        self._since = self._connections.now
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what follows a body in chunks is not used
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        parser, headers = self._parser, self._headers
+        size = len(self._target) + sum([len(name) + len(value) for name, value in headers])
+        if size > self._limits.head_bytes or len(headers) > self._limits.headers:
+            raise _RefusedError(431, "the headers are too large")
+        if self._no_more:
+            return  # nobody is answered after the request that ends the connection
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise _RefusedError(505, "HTTP/1.1 is spoken here")
+        request = Request(version, parser.get_method(), self._target, headers)
+        request.keeps_alive = version == "1.1" and parser.should_keep_alive()
+        fields = request.fields
+        if len(fields) != len(headers) and sum([name == b"host" for name, _ in headers]) > 1:
+            raise _RefusedError(400, "more than one host header")
+        if version == "1.1" and b"host" not in fields:
+            raise _RefusedError(400, "missing required host header")
+        if b"transfer-encoding" in fields:
+            if version == "1.0":
+                raise _RefusedError(400, "transfer-encoding in HTTP/1.0")
+            if fields[b"transfer-encoding"].lower() != b"chunked":
+                raise _RefusedError(501, "unsupported transfer encoding")
+        self._in_head = False
+        self._in_body = True
+        self._request = request
+        self._body = []
+        self._body_size = self._framing_size = 0
+        self._since = self._connections.now
+        if parser.should_upgrade():
+            self._upgrades = True
+            request.keeps_alive = False
+        if b"expect" in fields:
+            if fields[b"expect"].lower() != b"100-continue":
+                raise _RefusedError(417, "unknown expectation")
+            request.expects_continue = version == "1.1"
+            self._begin_stream()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_size += len(body)
+        if self._stream is not None:
+            self._stream.feed(body)
+            self._update_reading()
+            return
+        self._body.append(body)
+        if self._body_size > self._limits.body_buffered:
+            self._begin_stream()
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if self._upgrades or request is None:
+            return
+        self._in_body = False
+        self._request = None
+        self._no_more = not request.keeps_alive
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.end()
+            return
+        body = self._body
+        request.body = body[0] if len(body) == 1 else b"".join(body)
+        if self._current is None:
+            self._begin(request)
+        else:
+            self._queue.append(request)
+            self._no_more = self._no_more or len(self._queue) >= self._limits.pipelined
+            self._update_reading()
+
+    # Requests in turn
+
+    def _begin(self, request: Request) -> None:
+        self._current = request
+        response = self._application.answer(request, self.respond)
+        if response is None:
+            self._begin_call(request).end()
+        elif response is not LATER:
+            self._write(request, response)
+
+    def _begin_stream(self) -> None:
+        """Hand the request that is being read to the application, unless another comes first."""
+        request = self._request
+        if request is None or self._current is not None or self._no_more:
+            self._update_reading()
+            return
+        self._current = request
+        self._stream = self._begin_call(request)
+        for part in self._body:
+            self._stream.feed(part)
+        self._body = []
+        self._update_reading()
+
+    def _begin_call(self, request: Request) -> AsgiCall:
+        call = self._call = AsgiCall(self, request)
+        if request.body:
+            call.feed(request.body)
+        call.start(self._application.asgi)
+        return call
+
+    def respond(self, request: Request, response: Response) -> None:
+        """Answer `request`; nothing where its connection is gone."""
+        if self._current is request and self._transport is not None:
+            self._write(request, response)
+            self._go_on()
+
+    def _write(self, request: Request, response: Response) -> None:
+        transport = self._transport
+        assert transport is not None
+        ends = self.ends
+        transport.write(
+            b"%s%s%scontent-length: %d\r\n%s\r\n%s"
+            % (
+                response_head(response.status),
+                self._connections.date,
+                response.headers,
+                len(response.body),
+                _CLOSE if ends else b"",
+                b"" if request.method == b"HEAD" else response.body,
+            )
+        )
+        self._finish(ends=ends)
+
+    def write(self, data: bytes) -> None:
+        """Write a part of the response of a call."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the connection ends after the response that is due now."""
+        if self._request is self._current:
+            return True  # the rest of its body is not read
+        return (self._no_more or self._draining) and not self._queue
+
+    @property
+    def date(self) -> bytes:
+        """The `date` header of a response, as a line."""
+        return self._connections.date
+
+    @property
+    def addresses(self) -> tuple[Any, Any]:
+        """Of the client, and of the server."""
+        if self._transport is None:
+            return None, None
+        info = self._transport.get_extra_info
+        return info("peername"), info("sockname")
+
+    def finish_call(self, call: AsgiCall, *, ends: bool) -> None:
+        """The call has written its response; `ends`: the connection ends with it."""
+        if self._call is call and self._transport is not None:
+            self._finish(ends=ends or self._request is self._current)
+            self._go_on()
+
+    def _finish(self, *, ends: bool) -> None:
+        self._current = self._call = self._stream = None
+        self._since = self._connections.now
+        self._sweeps = 0
+        if ends:
+            self._end()
+
+    def _go_on(self) -> None:
+        """Begin what waits for the request that was answered."""
+        try:
+            while self._queue and self._current is None and not self._ending:
+                self._begin(self._queue.popleft())
+            request = self._request
+            if request is not None and (
+                request.expects_continue or self._body_size > self._limits.body_buffered
+            ):
+                self._begin_stream()
+            self._update_reading()
+        except FAULTS as fault:
+            _EDGE.report(fault)
+            self.abort()
+
+    def _refuse(self, status: int, reason: str) -> None:
+        """End the connection with an error, after what is under way."""
+        self._application.on_refused(reason)
+        self._no_more = True
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._current is None:  # else the connection ends after its answer
+            phrase = HTTPStatus(status).phrase
+            body = f"{int(status)} {phrase}: {reason}\n".encode("utf-8", errors="replace")
+            transport.write(
+                b"%s%s%scontent-length: %d\r\n%s\r\n%s"
+                % (response_head(status), self.date, _TEXT, len(body), _CLOSE, body)
+            )
+            self._end()
+        elif self._request is self._current:
+            self.abort()  # what is wrong is the body of the request that is answered
+
+    def _end(self) -> None:
+        """Close when the client has read what is written, or has had time to.
+
+        A socket that is closed with unread bytes is reset, and the response with it.
+        """
+        self._no_more = self._ending = True
+        self._sweeps = 0
+        self._queue.clear()
+        transport = self._transport
+        if transport is None:
+            return
+        if (self._in_body or self._in_head) and transport.can_write_eof():
+            if not self._reading:
+                self._reading = True
+                transport.resume_reading()
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def _update_reading(self) -> None:
+        """Read on only while there is room for what comes."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        waits = self._current is not None and self._stream is None
+        wanted = self._ending or not (
+            self._write_since is not None
+            or self._queue
+            or (self._stream is not None and self._stream.is_full)
+            or (waits and self._in_body and self._body_size > self._limits.body_buffered)
+        )
+        if wanted is not self._reading:
+            self._reading = wanted
+            if wanted:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def read_on(self) -> None:
+        """The call has taken what it was fed."""
+        self._since = self._connections.now
+        self._update_reading()
+
+
+class _Body:
+    """What a parser is told that reads nothing but a body."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.on_message_complete

@@ -1,0 +1,55 @@
+"""A request as it was parsed, and a response as it is written."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final, NamedTuple, TypeAlias
+
+__all__ = ["Headers", "Request", "Response", "response_head"]
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+"""Names in lower case, with their values, in order."""
+
+
+class Request:
+    """A request with its body, or as much of it as was collected."""
+
+    __slots__ = (
+        "body",
+        "expects_continue",
+        "fields",
+        "headers",
+        "keeps_alive",
+        "method",
+        "target",
+        "version",
+    )
+
+    def __init__(self, version: str, method: bytes, target: bytes, headers: Headers) -> None:
+        self.version = version
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.fields = dict(headers)
+        """The headers by name; of several with one name the last."""
+        self.keeps_alive = False
+        self.expects_continue = False
+        self.body = b""
+
+
+class Response(NamedTuple):
+    """A whole response. `headers`: lines with their ends, without `date` and `content-length`."""
+
+    status: int
+    headers: bytes
+    body: bytes
+
+
+_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+
+
+def response_head(status: int) -> bytes:
+    """The status line."""
+    return _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status

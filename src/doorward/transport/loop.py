@@ -1,0 +1,265 @@
+"""The event loop around every server: endpoints, their connections, a clock, and the end.
+
+One thread runs one loop (uvloop where it is installed). Listening sockets come from the caller, who
+knows addresses and permissions. A connection keeps no timer of its own: a sweep looks at all of
+them, which costs nothing on the path of a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.utils import formatdate
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from doorward.edge import FAULTS, Edge, Part, Parts
+
+__all__ = ["SWEEP", "Connections", "Endpoint", "LoopServer", "ServedConnection", "new_loop"]
+
+_EDGE: Final = Edge("transport", "a server's event loop failed")
+
+SWEEP: Final = 0.5
+"""Seconds between two looks for what is over its time."""
+_DRAINING_SWEEP: Final = SWEEP / 10
+_BACKLOG: Final = 1_024
+
+
+class ServedConnection(Protocol):
+    """One connection, as its server sees it."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when (monotonic seconds) the client has kept us waiting; None while we work."""
+
+    def expire(self) -> None:
+        """End what is over its time."""
+
+    def shutdown(self) -> None:
+        """Take no more requests, answer those under way, and close."""
+
+    def close(self) -> None:
+        """Tell the client and close, whatever is open."""
+
+    def refuse(self) -> None:
+        """There is no room: say so, as far as the protocol can, and close."""
+
+    def abort(self) -> None:
+        """Close without a word."""
+
+
+class Connections:
+    """The open connections of an endpoint: at most so many at the same time.
+
+    A further one replaces the one whose client has kept us waiting longest, and is refused where
+    every one is at work.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: dict[ServedConnection, None] = {}
+        self.draining = False
+        self.now = monotonic()
+        """The time of the last sweep."""
+        self.date = b""
+        """The same as HTTP's `date` header."""
+        self.tell_time()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: ServedConnection) -> None:
+        """A connection was accepted."""
+        if len(self._open) >= self._most and not self._replace_idle():
+            connection.refuse()
+            return
+        self._open[connection] = None
+        if self.draining:
+            connection.shutdown()
+
+    def _replace_idle(self) -> bool:
+        idle = [(each.idle_since, each) for each in self._open]
+        waiting = [(since, each) for since, each in idle if since is not None]
+        if not waiting:
+            return False
+        _, oldest = min(waiting, key=lambda pair: pair[0])
+        self.remove(oldest)
+        oldest.close()
+        return True
+
+    def remove(self, connection: ServedConnection) -> None:
+        """A connection was closed."""
+        self._open.pop(connection, None)
+
+    def tell_time(self) -> None:
+        self.now = monotonic()
+        self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
+
+    def sweep(self) -> None:
+        self.tell_time()
+        for connection in list(self._open):
+            connection.expire()
+
+    def drain(self) -> None:
+        self.draining = True
+        for connection in list(self._open):
+            connection.shutdown()
+
+    def abort(self) -> None:
+        for connection in list(self._open):
+            connection.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A listening socket, its connections, and what makes the protocol of one."""
+
+    socket: socket.socket
+    connections: Connections
+    make_protocol: Callable[[], asyncio.BaseProtocol]
+    accepts: int = 16
+    """Connections that asyncio accepts before it looks at anything else; without descriptors it
+    makes as many attempts, and a timer for each (Python 3.11 and 3.12)."""
+
+
+class LoopServer:
+    """Serves endpoints from one loop in a thread of its own. `start`, then `stop`."""
+
+    def __init__(
+        self,
+        open_endpoints: Callable[[asyncio.AbstractEventLoop], Sequence[Endpoint]],
+        *,
+        name: str,
+        parts: Parts | None = None,
+        stuck_after: float = 60.0,
+        on_error: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None,
+    ) -> None:
+        self._open_endpoints = open_endpoints
+        self._endpoints: Sequence[Endpoint] = ()
+        self._parts = parts
+        self._part = Part(name, within=stuck_after)
+        self._loop = new_loop()
+        if on_error is not None:
+            self._loop.set_exception_handler(on_error)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._ready = threading.Event()
+        self._serving = False
+        self._draining = False
+        self._ended: asyncio.Future[None] | None = None
+
+    def start(self) -> bool:
+        """Serve; returns when connections are accepted, and whether they are."""
+        self._thread.start()
+        self._ready.wait()
+        if self._parts is not None and self._serving:
+            self._part.thread = self._thread
+            self._parts.add(self._part)
+        return self._serving
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Run `function` in the loop's thread."""
+
+        def run() -> None:
+            try:
+                function()
+            except FAULTS as fault:
+                _EDGE.report(fault)
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(run)
+
+    def stop(self, grace: float) -> None:
+        """Accept no more, let open requests end within `grace` seconds, and close."""
+        if self._parts is not None:
+            self._parts.remove(self._part)
+        if self._thread.is_alive() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._drain, grace)
+            self._thread.join(grace + 2)
+        elif self._thread.ident is None:
+            self._loop.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether the server ended within `timeout` seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # In the thread of the loop
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except FAULTS as fault:
+            _EDGE.report(fault)
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._ended = self._loop.create_future()
+        self._endpoints = self._open_endpoints(self._loop)
+        servers = [await self._listen(each) for each in self._endpoints]
+        self._sweep()
+        self._serving = True
+        self._ready.set()
+        await self._ended
+        for server in servers:
+            server.close()
+        for connections in self._connections:
+            connections.abort()
+        while any(map(len, self._connections)):
+            await asyncio.sleep(0)
+        await self._loop.shutdown_asyncgens()
+
+    async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer:
+        listen = (
+            self._loop.create_unix_server
+            if endpoint.socket.family == socket.AF_UNIX
+            else self._loop.create_server
+        )
+        server = await listen(
+            endpoint.make_protocol, sock=endpoint.socket, backlog=endpoint.accepts
+        )
+        endpoint.socket.listen(_BACKLOG)
+        return server
+
+    @property
+    def _connections(self) -> list[Connections]:
+        return list(dict.fromkeys(each.connections for each in self._endpoints))
+
+    def _sweep(self) -> None:
+        self._part.beat()
+        for each in self._connections:
+            each.sweep()
+        if self._draining and not any(map(len, self._connections)):
+            self._end()
+        elif self._ended is not None and not self._ended.done():
+            self._loop.call_later(_DRAINING_SWEEP if self._draining else SWEEP, self._sweep)
+
+    def _drain(self, grace: float) -> None:
+        self._draining = True
+        for each in self._connections:
+            each.drain()
+        self._loop.call_later(grace, self._end)
+        self._loop.call_soon(self._sweep)
+
+    def _end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed (extra `speed`), else asyncio's."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
