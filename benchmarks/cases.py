@@ -91,7 +91,7 @@ def people() -> Case:
 
 def lookup(rules: int = RULES) -> Case:
     """So many rules that test one constant each."""
-    asked = f"{rules * 777 // 1000:05}"
+    key = f"{rules * 777 // 1000:05}"
     lines = policy("lookup").splitlines(keepends=True)
     one = next(line for line in lines if line.startswith("service :="))
     table = "".join(one.replace("00000", f"{each:05}") for each in range(rules))
@@ -100,8 +100,8 @@ def lookup(rules: int = RULES) -> Case:
         source="".join(line for line in lines if line is not one) + table,
         query="data.lookup.service",
         data={"rules": rules},
-        input={"method": "GET", "host": f"host-{asked}", "port": 443},
-        expected=f"service-{asked}",
+        input={"method": "GET", "host": f"host-{key}", "port": 443},
+        expected=f"service-{key}",
         baselines={"by hand": baselines.lookup},
         too_much_for_regopy="" if rules <= 1_000 else "not built within two minutes",
     )

@@ -119,20 +119,20 @@ def loading() -> Iterator[Measure]:
     text = document(MEGABYTES << 20)
     gc.collect()
     before = resident()
-    found: list[Any] = []
-    seconds = spent(lambda: found.append(from_json(text)))
+    results: list[Any] = []
+    seconds = spent(lambda: results.append(from_json(text)))
     gc.collect()
-    held = resident() - before
-    Engine(data=found[0]).prepare('data.users["user-1"].name').value()
+    memory = resident() - before
+    Engine(data=results[0]).prepare('data.users["user-1"].name').value()
     yield Measure(f"loading {MEGABYTES} MB of data", seconds, "seconds", 4)
-    yield Measure("memory of it after loading / its size", held / len(text), "times", 4)
+    yield Measure("memory of it after loading / its size", memory / len(text), "times", 4)
 
 
 def threads() -> Iterator[Measure]:
     """Wrong answers of eight threads that share one query."""
     wrong: list[object] = []
-    made = [make() for make in CASES.values() if make is not CASES["lookup"]]
-    queries = [(doorward(case), case) for case in made]
+    cases = [make() for make in CASES.values() if make is not CASES["lookup"]]
+    queries = [(doorward(case), case) for case in cases]
 
     def ask(number: int) -> None:
         for turn in range(300):
@@ -164,14 +164,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="what grows, and what must not")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    found = []
+    results = []
     for measure in measured():
-        found.append(measure)
+        results.append(measure)
         if not options.json:
             mark = "" if measure.holds else "  MISSED"
             print(f"{measure.name:50} {measure.value:10.2f} {measure.unit:8} {measure.limit}{mark}")
     if options.json:
-        print(json.dumps([asdict(measure) for measure in found], indent=1))
+        print(json.dumps([asdict(measure) for measure in results], indent=1))
     return 0
 
 

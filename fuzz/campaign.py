@@ -93,10 +93,10 @@ def _smallest(
 ) -> Shown:
     def holds(candidate: Program) -> bool:
         try:
-            found = compare(candidate, peer)
+            shown = compare(candidate, peer)
         except RefusedError:
             return False
-        return found is not None and found.kind == difference.kind
+        return shown is not None and shown.kind == difference.kind
 
     small = shrink(program, holds, seconds)
     tidy = {file: re.sub(r"\n{3,}", "\n\n", text) for file, text in small.modules.items()}

@@ -55,8 +55,8 @@ class Difference:
     """Which input; -1 if none was looked at."""
 
     def __str__(self) -> str:
-        place = f"{self.query}, input {self.number}" if self.query else "compiling"
-        return f"{place}: {self.kind}\n  got  {self.got}\n  want {self.want}"
+        context = f"{self.query}, input {self.number}" if self.query else "compiling"
+        return f"{context}: {self.kind}\n  got  {self.got}\n  want {self.want}"
 
 
 def compare(program: Program, peer: Peer | None = None) -> Difference | None:

@@ -77,8 +77,8 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
 
 def examples(folder: Path) -> None:
     """Policies of the repository as bytes to begin with."""
-    found = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.rego"))]
-    for number, path in enumerate(found):
+    files = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.rego"))]
+    for number, path in enumerate(files):
         (folder / f"{number}.rego").write_bytes(path.read_bytes()[:MAX_LENGTH])
 
 

@@ -122,16 +122,16 @@ class Opa:
 
     def _run(self, program: Program, query: str, input_: Any) -> list[Any] | str:
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder)
+            directory = Path(folder)
             arguments = [self.command, "eval", "--format", "json"]
             for name, text in program.modules.items():
-                (place / name).write_text(text, encoding="utf-8")
-                arguments += ["-d", str(place / name)]
-            (place / "data.json").write_text(json.dumps(program.data), encoding="utf-8")
-            arguments += ["-d", str(place / "data.json")]
+                (directory / name).write_text(text, encoding="utf-8")
+                arguments += ["-d", str(directory / name)]
+            (directory / "data.json").write_text(json.dumps(program.data), encoding="utf-8")
+            arguments += ["-d", str(directory / "data.json")]
             if input_ is not MISSING:
-                (place / "input.json").write_text(json.dumps(input_), encoding="utf-8")
-                arguments += ["-i", str(place / "input.json")]
+                (directory / "input.json").write_text(json.dumps(input_), encoding="utf-8")
+                arguments += ["-i", str(directory / "input.json")]
             arguments += ["--v0-compatible"] if program.v0 else []
             arguments += ["--strict-builtin-errors"] if program.strict else []
             done = subprocess.run(

@@ -140,14 +140,14 @@ def main() -> int:
         if time.monotonic() > ends:
             break
         read += 1
-        found = next((what for check in checks if (what := fault(check, raw))), "")
-        decider.asked.clear()
+        fault_ = next((what for check in checks if (what := fault(check, raw))), "")
+        decider.queries.clear()
         strict(raw)
-        if decider.asked:
+        if decider.queries:
             passed += 1
-            found = found or disagreement(raw)
-        if found:
-            sys.stdout.write(f"{found}: {raw!r}\n")
+            fault_ = fault_ or disagreement(raw)
+        if fault_:
+            sys.stdout.write(f"{fault_}: {raw!r}\n")
             return 1
     sys.stdout.write(f"{read} requests of seed {options.seed}, {passed} passed strict mode\n")
     return 0

@@ -106,10 +106,12 @@ def main() -> int:
                 subject = git("log", "-1", "--format=%h %s", commit).strip()
                 git("checkout", "--quiet", "--detach", commit, at=fixed)
                 git("checkout", "--quiet", "--detach", f"{commit}^", at=broken)
-                spent, number, found = first_found(fixed, broken, options.seconds, options.seed)
-                outcome = found or "not found"
+                spent, number, difference = first_found(
+                    fixed, broken, options.seconds, options.seed
+                )
+                outcome = difference or "not found"
                 print(f"{subject}: {spent:.0f} s, {number} programs: {outcome}", flush=True)
-                missed += not found
+                missed += not difference
         finally:
             for tree in (fixed, broken):
                 git("worktree", "remove", "--force", str(tree))

@@ -80,21 +80,21 @@ def _copy_packages(site: Path) -> None:
 
 def _closure(names: Iterable[str]) -> set[str]:
     """These distributions and all that they require, extras apart."""
-    found: set[str] = set()
+    libraries: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop().lower().replace("_", "-")
-        if name in found:
+        if name in libraries:
             continue
         try:
             required = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             continue  # for another platform or version of the interpreter
-        found.add(name)
+        libraries.add(name)
         waiting += [
             match[0] for text in required if "extra ==" not in text and (match := _NAME.match(text))
         ]
-    return found
+    return libraries
 
 
 def _libraries(rootfs: Path) -> set[str]:
@@ -110,14 +110,14 @@ def _is_elf(path: Path) -> bool:
 
 def _loaded_by(path: Path) -> Iterator[str]:
     done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)
-    for found in _LIBRARY.findall(done.stdout):
-        if not found.startswith(str(path.parent)):
-            yield found
+    for library in _LIBRARY.findall(done.stdout):
+        if not library.startswith(str(path.parent)):
+            yield library
     # Names are looked up as they are loaded, with what the C library opens by itself.
-    for found in ("libnss_dns.so.2", "libnss_files.so.2"):
+    for library in ("libnss_dns.so.2", "libnss_files.so.2"):
         for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu"):
-            if (Path(folder) / found).exists():
-                yield f"{folder}/{found}"
+            if (Path(folder) / library).exists():
+                yield f"{folder}/{library}"
 
 
 def _copy(source: Path, rootfs: Path) -> None:

@@ -31,7 +31,7 @@ DATA: Final = ROOT / os.environ.get("DOORWARD_SHARED", "../shared") / "data"
 SETS: Final = ("language", "negation", "heads", "with", "schema-meta", "mutants")
 """The recorded sets whose rows are programs."""
 
-WAYS: Final[Mapping[str, dict[str, Any]]] = {
+MODES: Final[Mapping[str, dict[str, Any]]] = {
     "plain": {},
     "traced": {"traced": True},
     "bounded": {"max_items": 1_000, "environment": Environment(on_print=lambda *_: None)},
@@ -49,7 +49,7 @@ class Program(NamedTuple):
     modules: Mapping[str, str]
     query: str
     v0: bool = False
-    ways: tuple[str, ...] = tuple(WAYS)
+    modes: tuple[str, ...] = tuple(MODES)
 
 
 def main() -> int:
@@ -77,7 +77,7 @@ def _digest(
     for program in programs:
         count += 1
         texts = "\n".join(
-            [rename(text) for way in program.ways for text in _generated(program, way)]
+            [rename(text) for mode in program.modes for text in _generated(program, mode)]
         )
         digest = hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()
         whole.update(digest.encode())
@@ -85,10 +85,10 @@ def _digest(
     return count, whole.hexdigest()
 
 
-def _generated(program: Program, way: str) -> Iterator[str]:
+def _generated(program: Program, mode: str) -> Iterator[str]:
     """The code of the policies and of the query, or the error that they are refused with."""
     try:
-        engine = Engine(program.modules, v0=program.v0, registry=REGISTERED, **WAYS[way])
+        engine = Engine(program.modules, v0=program.v0, registry=REGISTERED, **MODES[mode])
         for file, text in engine.emit().items():
             yield f"# {file}\n{text}"
         if program.query:
@@ -128,9 +128,9 @@ def _case(row: dict[str, Any]) -> Program:
 
 
 def _row(row: dict[str, Any]) -> Program:
-    # The mutants are variants of the suite's cases, and many: one way is enough for them.
-    ways = ("plain",) if row["group"] == "mutants" else tuple(WAYS)
-    return Program(row["id"], row.get("modules", {}), row["query"], bool(row.get("v0")), ways)
+    # The mutants are variants of the suite's cases, and many: one mode is enough for them.
+    modes = ("plain",) if row["group"] == "mutants" else tuple(MODES)
+    return Program(row["id"], row.get("modules", {}), row["query"], bool(row.get("v0")), modes)
 
 
 def _as_is(text: str) -> str:

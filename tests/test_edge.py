@@ -81,7 +81,7 @@ def test_of_a_deep_recursion_both_ends_are_shown(caplog: pytest.LogCaptureFixtur
     assert shown[5] == "… 477 frames"
 
 
-def test_whoever_sends_requests_does_not_fill_the_log(
+def test_senders_of_requests_do_not_fill_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0

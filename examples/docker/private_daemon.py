@@ -288,17 +288,17 @@ def received(connection: socket.socket) -> bytes:
 
 
 def _dechunked(content: bytes) -> bytes:
-    found = b""
+    body = b""
     while content:
         size, _, rest = content.partition(b"\r\n")
         length = int(size or b"0", 16)
         if not length:
             break
-        found, content = found + rest[:length], rest[length + 2 :]
-    return found
+        body, content = body + rest[:length], rest[length + 2 :]
+    return body
 
 
 def _mounts_below(folder: Path) -> list[str]:
     lines = Path("/proc/self/mounts").read_text().splitlines()
-    found = [line.split()[1] for line in lines]
-    return sorted((each for each in found if each.startswith(f"{folder}/")), reverse=True)
+    mounts = [line.split()[1] for line in lines]
+    return sorted((each for each in mounts if each.startswith(f"{folder}/")), reverse=True)

@@ -168,8 +168,8 @@ def _print_outcome(outcome: Outcome) -> None:
     row = outcome.row
     mark = _paint("FAIL", RED) if outcome.problems else _paint("ok  ", GREEN)
     status = outcome.answer.status if outcome.answer else "---"
-    place = "application" if outcome.arrivals else "-"
-    print(f"  {mark} {status!s:4}{place:12} {row.name:44} {row.why}".rstrip(), flush=True)
+    decided_by = "application" if outcome.arrivals else "-"
+    print(f"  {mark} {status!s:4}{decided_by:12} {row.name:44} {row.why}".rstrip(), flush=True)
     for problem in outcome.problems:
         print(f"       {_paint(problem, RED)}")
 

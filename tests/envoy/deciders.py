@@ -18,19 +18,19 @@ class Fixed:
     result: Value | Undefined = UNDEFINED
     error: Exception | None = None
     logs_decisions: bool = True
-    asked: list[tuple[str, Value | Undefined]] = field(default_factory=list)
+    queries: list[tuple[str, Value | Undefined]] = field(default_factory=list)
     logged: list[tuple[Decision, Value | Undefined]] = field(default_factory=list)
 
     def decide(
         self, path: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
     ) -> Decision:
-        self.asked.append((path, input))
+        self.queries.append((path, input))
         return Decision(DECISION_ID, path, self.result, self.error)
 
     def decide_query(
         self, text: str, input: Value | Undefined = UNDEFINED, /, *, is_parsed: bool = False
     ) -> Decision:
-        self.asked.append((text, input))
+        self.queries.append((text, input))
         return Decision(DECISION_ID, "", self.result, self.error, query=text)
 
     def record(

@@ -48,7 +48,7 @@ def test_false_is_denied() -> None:
 def test_path_and_input_reach_the_policy() -> None:
     pdp = Fixed(True)
     answer(pdp, request("/a/b?c=d"), Options(path="/x//y/"))
-    path, found = pdp.asked[0]
+    path, found = pdp.queries[0]
     assert path == "/x//y/"
     assert isinstance(found, dict)
     assert found["parsed_path"] == ["a", "b"]
@@ -57,7 +57,7 @@ def test_path_and_input_reach_the_policy() -> None:
 def test_query_is_asked_in_place_of_the_path() -> None:
     pdp = Fixed(True)
     answer(pdp, options=Options(query="data.a.b == 1"))
-    assert pdp.asked[0][0] == "data.a.b == 1"
+    assert pdp.queries[0][0] == "data.a.b == 1"
     assert pdp.logged[0][0].query == "data.a.b == 1"
 
 
@@ -159,7 +159,7 @@ def test_bytes_that_are_no_request_are_answered(raw: bytes) -> None:
     response = answer(pdp, raw)
     assert response.status.code == 7
     assert response.denied_response.status.code == 400
-    assert not pdp.asked
+    assert not pdp.queries
     with pytest.raises(CallFailedError) as raised:
         make_check(pdp, Options(on_error="fail-call"))(raw)
     assert raised.value.code == "INTERNAL"
@@ -201,7 +201,7 @@ def test_json_bodies_are_read_alike_in_both_modes(value: object) -> None:
         refused = answer(pdp, request("/", "POST", headers, body), options).status.code
         if refused:
             return
-        found = pdp.asked[0][1]
+        found = pdp.queries[0][1]
         assert isinstance(found, dict)
         seen.append(found["parsed_body"])
     assert seen == [{"v": value}, {"v": value}]

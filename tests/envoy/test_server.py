@@ -160,7 +160,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_decided(
     options = Options(addr=f"unix://{tmp_path}/check.sock", threads=1)
     with serving(options, pdp) as (_, channel), ThreadPoolExecutor(1) as caller:
         first = caller.submit(call, channel, request())
-        wait_until(lambda: pdp.asked)
+        wait_until(lambda: pdp.queries)
         method = channel.unary_unary(CHECK.format("v3"), bytes, auth.CheckResponse.FromString)
         given_up = method.future(request())
         wait_until(lambda: len(contexts) == 2)
@@ -170,7 +170,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_decided(
         pdp.let_go.set()
         assert first.result(PATIENCE).status.code == 0
         assert call(channel, request()).status.code == 0
-    assert len(pdp.asked) == 2
+    assert len(pdp.queries) == 2
 
 
 def test_health_is_served(tmp_path: Path) -> None:

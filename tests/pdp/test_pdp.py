@@ -221,7 +221,7 @@ class Sink:
         self.closed = True
 
 
-def test_answers_are_recorded_by_whoever_gave_them() -> None:
+def test_answers_are_recorded_under_who_gave_them() -> None:
     sink = Sink()
     pdp = PDP(build(Loaded({"a.rego": POLICY})), sink)
     decision = pdp.decide("a/allow")

@@ -188,14 +188,14 @@ def test_a_watcher_that_cannot_look_says_so_and_looks_again(
 ) -> None:
     monkeypatch.setattr(edge, "FIRST_PAUSE", 0.001)
     watched, failing = Watched(str(policy)), [True]
-    look = reload.look
+    read = reload.read_signature
 
     def fail(files: reload.Files) -> reload.Signature:
         if failing:
             raise error
-        return look(files)
+        return read(files)
 
-    monkeypatch.setattr(reload, "look", fail)
+    monkeypatch.setattr(reload, "read_signature", fail)
     watched.watcher.start()
     try:
         wait_until(lambda: watched.health.stopped == (("policy-watch", "failing"),))
@@ -304,18 +304,18 @@ class Files:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, interval: float = 0.25) -> None:
         self.number = 0
         self.now = self.spent = 0.0
-        monkeypatch.setattr(reload, "look", self.look)
+        monkeypatch.setattr(reload, "read_signature", self.signature)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(time, "thread_time", lambda: self.spent)
-        self.looks = reload._Looks(lambda: [], self.look(lambda: []), interval)
+        self.polls = reload._Polls(lambda: [], self.signature(lambda: []), interval)
 
-    def look(self, _files: reload.Files) -> reload.Signature:
+    def signature(self, _files: reload.Files) -> reload.Signature:
         return (("f", 1, 1, 1, 1, self.number),)
 
     def wait(self) -> bool:
-        """Until the next look; whether the files are to be read then."""
-        self.now += self.looks.pause
-        return self.looks.is_due()
+        """until the next poll; whether the files are to be read then."""
+        self.now += self.polls.pause
+        return self.polls.is_due()
 
 
 def test_a_change_is_read_when_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,10 +345,10 @@ def test_the_time_that_a_read_waits_for_the_processor_is_no_time_to_look_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = Files(monkeypatch)
-    with files.looks.reading():
+    with files.polls.reading():
         files.now += 0.75
         files.spent += 0.05
-    assert files.looks.pause == 0.25
-    with files.looks.reading():
+    assert files.polls.pause == 0.25
+    with files.polls.reading():
         files.spent += 5.0  # half of the processor's time, at most
-    assert files.looks.pause == 5.0
+    assert files.polls.pause == 5.0

@@ -165,7 +165,7 @@ def test_a_long_path_is_not_kept() -> None:
     assert path not in snapshot._ready
 
 
-def test_paths_are_prepared_one_at_a_time_and_whoever_waits_too_long_is_refused(
+def test_paths_are_prepared_one_at_a_time_and_waiting_too_long_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     snapshot = snapshot_of()

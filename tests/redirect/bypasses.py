@@ -181,7 +181,7 @@ HTTP2: Final = (
                 "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==", last=False,
             ),
         ),
-        why="upgrades are not configured, whoever asks",
+        why="upgrades are not configured for any client",
     ),
     Bypass(
         name="CONNECT to the application", statuses=(404,),

@@ -114,8 +114,8 @@ def _find_listeners(port: int) -> set[str]:
 def _holds(process: Path, inodes: set[str]) -> bool:
     try:
         for descriptor in os.listdir(process / "fd"):
-            held = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(process / "fd" / descriptor))
-            if held and held[1] in inodes:
+            socket = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(process / "fd" / descriptor))
+            if socket and socket[1] in inodes:
                 return True
     except OSError:  # it ended meanwhile, or belongs to another user
         return False

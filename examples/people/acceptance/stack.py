@@ -163,7 +163,7 @@ class Stack:
 
     def _pdp_options(self) -> list[str]:
         return [
-            # A socket of this folder: whoever can reach the API may ask for decisions.
+            # A socket of this folder: who can reach the API may ask for decisions.
             "--addr=unix://api.sock",
             "--unix-socket-perm=700",
             f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",
@@ -281,10 +281,10 @@ def _write_private(file: Path, text: str) -> None:
 def _find_program(name: str) -> str:
     """The program of this environment; the one of the system where it has none."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which(name)
+    if program is None:
         raise PartFailed(f"there is no `{name}` beside {sys.executable}, nor on the PATH")
-    return found
+    return program
 
 
 def _states(pid: int) -> list[str]:

@@ -97,7 +97,7 @@ def command(
     """
     if not paths:
         raise click.UsageError("specify at least one file")
-    found: RegoError | LoadError | None = None
+    failure: RegoError | LoadError | None = None
     files: Sequence[str] = ()
     try:
         if all_errors and not _is_given("max_errors"):
@@ -115,9 +115,9 @@ def command(
                     _check_all(loaded, options, registry, v0=v0, allowed=capabilities)
                 _check(loaded, options, registry, v0=v0, allowed=capabilities, with_data=bundle)
     except (LoadError, RegoError) as error:
-        found = error
-    _report(found, files, style)
-    return 0 if found is None else 1
+        failure = error
+    _report(failure, files, style)
+    return 0 if failure is None else 1
 
 
 def _load(paths: Sequence[str], ignore: Sequence[str], *, bundle: bool, v0: bool) -> Loaded:
@@ -178,9 +178,9 @@ def _check_all(
             except ParseError as error:
                 errors += error.diagnostics
         parsed[source.name] = each._replace(errors=tuple(errors))
-    found = find_errors(parsed, registry, replace(options, max_errors=0))
-    if found:
-        raise CompileError(report(found, options.max_errors))
+    diagnostics = find_errors(parsed, registry, replace(options, max_errors=0))
+    if diagnostics:
+        raise CompileError(report(diagnostics, options.max_errors))
 
 
 def _sources(loaded: Loaded, *, v0: bool) -> Iterator[tuple[Source, bool]]:
@@ -197,11 +197,11 @@ def _is_given(option: str) -> bool:
 
 def _report(error: RegoError | LoadError | None, files: Sequence[str], style: str) -> None:
     if style in ("sarif", "github", "junit"):
-        found = findings_of(error) if error is not None else []
+        findings = findings_of(error) if error is not None else []
         if style == "sarif":
-            click.echo(sarif(found))
+            click.echo(sarif(findings))
         else:
-            click.echo(github(found) if style == "github" else junit(files, found), nl=False)
+            click.echo(github(findings) if style == "github" else junit(files, findings), nl=False)
     elif error is None:
         return
     elif style == "json":

@@ -61,16 +61,16 @@ def command(
                 rego_versions=loaded.rego_versions,
                 registry=extensions.registry_for(builtins, (*data, *bundle)),
             )
-        found = engine.documents(query[0])
+        documents = engine.documents(query[0])
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)
         return 1
-    click.echo(_as_json(found) if style == "json" else _as_table(found), nl=style == "json")
+    click.echo(_as_json(documents) if style == "json" else _as_table(documents), nl=style == "json")
     return 0
 
 
-def _as_json(found: Documents) -> str:
-    lists = {"base": found.base, "virtual": found.virtual}
+def _as_json(documents: Documents) -> str:
+    lists = {"base": documents.base, "virtual": documents.virtual}
     fields = {
         name: "[" + ",".join(map(_ref, paths)) + "]" for name, paths in lists.items() if paths
     }
@@ -87,10 +87,10 @@ def _ref(path: Path) -> str:
     return "[" + ",".join(terms) + "]"
 
 
-def _as_table(found: Documents) -> str:
+def _as_table(documents: Documents) -> str:
     columns: list[tuple[str, Sequence[str]]] = [
-        ("BASE DOCUMENTS", [_text(path) for path in found.base]),
-        ("VIRTUAL DOCUMENTS", [_text(path) for path in found.virtual]),
+        ("BASE DOCUMENTS", [_text(path) for path in documents.base]),
+        ("VIRTUAL DOCUMENTS", [_text(path) for path in documents.virtual]),
     ]
     columns = [(name, cells) for name, cells in columns if cells]
     if not columns:

@@ -295,11 +295,11 @@ def replay_(files: tuple[Path, ...], pdp: str, policy: tuple[str, ...], everythi
             count += 1
             changed += each.changed
             if everything or each.changed:
-                found = each.input or {}
+                input_doc = each.input or {}
                 click.echo(
                     f"{each.past.decision or '?'} -> {each.decision}  "
-                    f"{found.get('action', '-')} {found.get('target', '')}  "
-                    f"{each.verdict.reason}  ({each.past.place})"
+                    f"{input_doc.get('action', '-')} {input_doc.get('target', '')}  "
+                    f"{each.verdict.reason}  ({each.past.location})"
                 )
     except (ReplayError, LoadError, RegoError, UrlError) as error:
         raise click.ClickException(str(error)) from None
@@ -344,18 +344,18 @@ def server(hosts: tuple[str, ...], folder: Path, days: int) -> int:
 @_folder
 @_DAYS
 def user(name: str, folder: Path, days: int) -> int:
-    """Certify a user: whoever has the key is NAME to the daemon and to the policy."""
+    """Certify a user: the owner of the key is NAME to the daemon and to the policy."""
     from doorward.docker.install.certificates import issue_client
 
     return _certify(lambda: issue_client(folder, name, days=days), folder / f"{name}-cert.pem")
 
 
-def _certify(make: Callable[[], None], made: Path) -> int:
+def _certify(make: Callable[[], None], folder: Path) -> int:
     from doorward.docker.install.certificates import CertificateError
 
     try:
         make()
     except CertificateError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(str(made))
+    click.echo(str(folder))
     return 0

@@ -51,10 +51,10 @@ class OneOf(click.ParamType[str]):
 def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> str:
     """The JSON list of errors, as `opa eval` and `opa check` write it, on one line."""
     if isinstance(error, LoadError):
-        found = [object_text({"message": marshal(message)}) for message in error.messages]
+        documents = [object_text({"message": marshal(message)}) for message in error.messages]
     else:
-        found = [_document(each, sort_keys=sort_keys) for each in error.diagnostics]
-    return "[" + ",".join(found) + "]"
+        documents = [_document(each, sort_keys=sort_keys) for each in error.diagnostics]
+    return "[" + ",".join(documents) + "]"
 
 
 def _document(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
@@ -86,12 +86,14 @@ def _line_details(text: bytes, span: Span, *, sort_keys: bool) -> str:
     """The line at fault and the byte in it; at an end or a space what stands before it."""
     if not text:
         return ""
-    place = len(span.source.text[: span.start].encode(errors="replace"))
-    place = len(text[: place + 1].rstrip()) - 1 if text[place : place + 1].strip() == b"" else place
-    place = max(place, 0)
-    begin = max(text.rfind(b"\n", 0, place), text.rfind(b"\r", 0, place)) + 1
+    offset = len(span.source.text[: span.start].encode(errors="replace"))
+    offset = (
+        len(text[: offset + 1].rstrip()) - 1 if text[offset : offset + 1].strip() == b"" else offset
+    )
+    offset = max(offset, 0)
+    begin = max(text.rfind(b"\n", 0, offset), text.rfind(b"\r", 0, offset)) + 1
     line = re.split(rb"[\r\n]", text[begin:], maxsplit=1)[0].decode(errors="replace")
-    return _object({"line": marshal(line), "idx": str(place - begin)}, sort_keys=sort_keys)
+    return _object({"line": marshal(line), "idx": str(offset - begin)}, sort_keys=sort_keys)
 
 
 def _json(value: object) -> str:

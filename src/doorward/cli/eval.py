@@ -50,7 +50,7 @@ _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "dis
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """What one call asked for."""
 
     query: str
@@ -167,7 +167,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     except LoadError as error:
         click.echo(error.messages[0], err=True)
         return 2
-    asked = _Asked(
+    request = _Request(
         query=text,
         sources=Sources(
             paths=options["data"],
@@ -191,13 +191,13 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         profile=options["profile"] or bool(options["profile_sort"]),
         metrics=any(options[name] for name in ("metrics", "instrument", "profile", "profile_sort")),
     )
-    if asked.profile and (asked.explain != "off" or asked.coverage):
+    if request.profile and (request.explain != "off" or request.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
-    if asked.profile and options["count"] > 1:
+    if request.profile and options["count"] > 1:
         raise click.UsageError("--profile is of one evaluation: --count is not for it")
     if options["why"]:
-        return _why(asked, as_json=_is_given("style") and options["style"] == "json")
-    return _evaluate(asked, options["style"], options["pretty_limit"], options)
+        return _why(request, as_json=_is_given("style") and options["style"] == "json")
+    return _evaluate(request, options["style"], options["pretty_limit"], options)
 
 
 def _is_given(option: str) -> bool:
@@ -205,13 +205,13 @@ def _is_given(option: str) -> bool:
     return source is not ParameterSource.DEFAULT
 
 
-def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) -> int:
-    answer = _answer(asked)
-    more = [_answer(asked).metrics for _ in range(options["count"] - 1)]
+def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]) -> int:
+    answer = _answer(request)
+    more = [_answer(request).metrics for _ in range(options["count"] - 1)]
     answer = replace(answer, metrics=[*answer.metrics, *chain.from_iterable(more)])
     order, most = options["profile_sort"], options["profile_limit"]
     answer = replace(answer, profile=in_order(answer.profile, order, most))
-    _show(answer, asked, style, limit)
+    _show(answer, request, style, limit)
     if answer.is_stopped:
         return 2
     if options["fail"] and not answer.results:
@@ -219,8 +219,8 @@ def _evaluate(asked: _Asked, style: str, limit: int, options: dict[str, Any]) ->
     return 1 if options["fail_defined"] and answer.results else 0
 
 
-def _why(asked: _Asked, *, as_json: bool) -> int:
-    answer = _answer(asked)
+def _why(request: _Request, *, as_json: bool) -> int:
+    answer = _answer(request)
     if answer.explanation is None:
         assert answer.error is not None
         click.echo(for_people(answer.error), err=True)
@@ -228,7 +228,7 @@ def _why(asked: _Asked, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(answer.explanation.to_document(), indent=2, ensure_ascii=False))
     else:
-        click.echo(answer.explanation.text(full=asked.explain in ("full", "debug")))
+        click.echo(answer.explanation.text(full=request.explain in ("full", "debug")))
     return 2 if answer.is_stopped else 0
 
 
@@ -246,32 +246,32 @@ def _query(query: tuple[str, ...], *, stdin: bool, stdin_input: bool) -> str:
     return query[0]
 
 
-def _answer(asked: _Asked) -> _Answer:
+def _answer(request: _Request) -> _Answer:
     timers = Timers()
-    traced = asked.explain != "off" or asked.coverage or asked.profile
+    traced = request.explain != "off" or request.coverage or request.profile
     try:
-        query = _prepared(asked, timers, traced=traced)
+        query = _prepared(request, timers, traced=traced)
     except (LoadError, RegoError) as error:
         return _Answer(error=_in_words(error), is_stopped=True)
-    answer = _traced(query, asked, timers) if traced else _plain(query, asked, timers)
+    answer = _traced(query, request, timers) if traced else _plain(query, request, timers)
     if not answer.results and answer.error is None:
         for path, near in query.near_misses.items():
             click.echo(f"hint: there is no {path}: did you mean {near}?", err=True)
-    return replace(answer, metrics=[timers.document()] if asked.metrics else [])
+    return replace(answer, metrics=[timers.document()] if request.metrics else [])
 
 
-def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
-    if not asked.query.strip():
+def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
+    if not request.query.strip():
         raise LoadError(["cannot evaluate empty query"])
-    loaded = asked.sources.load(timers)
+    loaded = request.sources.load(timers)
     warn(loaded.notes)
     options = Options(
-        v0=asked.v0,
+        v0=request.v0,
         rego_versions=loaded.rego_versions,
-        strict=asked.strict,
-        registry=extensions.registry_for(asked.builtins, asked.sources.all_paths),
-        capabilities=asked.capabilities,
-        schemas=schemas.read_schemas(asked.schema),
+        strict=request.strict,
+        registry=extensions.registry_for(request.builtins, request.sources.all_paths),
+        capabilities=request.capabilities,
+        schemas=schemas.read_schemas(request.schema),
         environment=Environment(tokens=VerifiedTokens(), on_print=_print),
         traced=traced,
         timers=timers,
@@ -280,11 +280,11 @@ def _prepared(asked: _Asked, timers: Timers, *, traced: bool) -> Query:
         engine = compile(loaded.modules, options).bind(loaded.data)
         engine.check_data()
     return engine.prepare(
-        asked.query,
-        strict_builtin_errors=asked.strict_builtin_errors,
-        deadline=asked.deadline,
-        package=asked.package,
-        imports=asked.imports,
+        request.query,
+        strict_builtin_errors=request.strict_builtin_errors,
+        deadline=request.deadline,
+        package=request.package,
+        imports=request.imports,
     )
 
 
@@ -295,27 +295,27 @@ def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
     return error
 
 
-def _plain(query: Query, asked: _Asked, timers: Timers) -> _Answer:
-    evaluation = query.evaluation(asked.input)
+def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
+    evaluation = query.evaluation(request.input)
     try:
         with timers.measure("rego_query_eval"):
             rows = query.rows_of(evaluation)
     except EvalError as error:
         return _Answer(error=error, is_stopped=True)
-    met = evaluation.errors if asked.show_builtin_errors else []
+    met = evaluation.errors if request.show_builtin_errors else []
     return _Answer(results_of(query, rows), _distinct(met) if met else None)
 
 
-def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
+def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
     # What only a traced evaluation needs is not brought in for the others.
     from doorward.rego import Explanation, Mask, Profile, Recorder
     from doorward.testing.coverage import Coverage
     from doorward.testing.tracers import Both
 
     recorder, coverage, profile = Recorder(), Coverage(), Profile()
-    evaluation = query.evaluation(asked.input)
-    # Whoever looks at the clock shall not pay for the others.
-    evaluation.tracer = profile if asked.profile else Both([recorder, coverage])
+    evaluation = query.evaluation(request.input)
+    # The times must not include the cost of the other tracers.
+    evaluation.tracer = profile if request.profile else Both([recorder, coverage])
     rows: list[tuple[Any, ...]] = []
     error: RegoError | None = None
     stopped: EvalError | None = None
@@ -324,17 +324,17 @@ def _traced(query: Query, asked: _Asked, timers: Timers) -> _Answer:
             rows = query.rows_of(evaluation)
     except EvalError as raised:
         error = stopped = raised
-    if asked.show_builtin_errors and evaluation.errors:
+    if request.show_builtin_errors and evaluation.errors:
         error = _distinct(evaluation.errors)
     answer = rows[0][-1] if rows else UNDEFINED
     registry = query.engine.registry
-    mask = Mask(asked.input, query.engine.data)
-    explanation = Explanation(asked.query, recorder, registry, mask, answer, stopped)
-    report = coverage.report(query.engine.trees) if asked.coverage else ""
-    found = results_of(query, rows)
-    shown = explanation if asked.explain != "off" else None
-    entries = profile.entries() if asked.profile else []
-    return _Answer(found, error, shown, report, entries, is_stopped=stopped is not None)
+    mask = Mask(request.input, query.engine.data)
+    explanation = Explanation(request.query, recorder, registry, mask, answer, stopped)
+    report = coverage.report(query.engine.trees) if request.coverage else ""
+    results = results_of(query, rows)
+    shown = explanation if request.explain != "off" else None
+    entries = profile.entries() if request.profile else []
+    return _Answer(results, error, shown, report, entries, is_stopped=stopped is not None)
 
 
 def _distinct(errors: Sequence[EvalError]) -> RegoError:
@@ -345,12 +345,12 @@ def _print(text: str, _span: Span) -> None:
     click.echo(text, err=True)
 
 
-def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
+def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
     if style in ("json", "discard"):
-        click.echo(_as_json(answer, asked, discard=style == "discard"))
+        click.echo(_as_json(answer, request, discard=style == "discard"))
         return
     if answer.explanation is not None and style == "pretty":
-        for line in _explained(answer.explanation, asked):
+        for line in _explained(answer.explanation, request):
             click.echo(line)
     if answer.error is not None:
         click.echo(for_people(answer.error), err=True)
@@ -365,13 +365,13 @@ def _show(answer: _Answer, asked: _Asked, style: str, limit: int) -> None:
         click.echo(profile_table(answer.profile), nl=False)
 
 
-def _explained(explanation: Explanation, asked: _Asked) -> list[str]:
-    if asked.explain == "notes":
+def _explained(explanation: Explanation, request: _Request) -> list[str]:
+    if request.explain == "notes":
         return explanation.notes()
-    return explanation.text(full=asked.explain != "fails").splitlines()
+    return explanation.text(full=request.explain != "fails").splitlines()
 
 
-def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
+def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)
@@ -381,7 +381,7 @@ def _as_json(answer: _Answer, asked: _Asked, *, discard: bool) -> str:
         fields["result"] = "[" + ",".join(map(to_document, answer.results)) + "]"
     if answer.explanation is not None:
         explained: Any = answer.explanation.to_document()
-        if asked.explain == "notes":
+        if request.explain == "notes":
             explained = answer.explanation.notes()
         fields["explanation"] = json.dumps(explained, ensure_ascii=False)
     if answer.metrics:

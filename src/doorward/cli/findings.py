@@ -43,10 +43,10 @@ def _result(finding: Diagnostic) -> dict[str, Any]:
     }
     span = finding.span
     if span.file:
-        place: dict[str, Any] = {"artifactLocation": {"uri": span.file}}
+        location: dict[str, Any] = {"artifactLocation": {"uri": span.file}}
         if span.row:
-            place["region"] = {"startLine": span.row, "startColumn": max(span.col, 1)}
-        result["locations"] = [{"physicalLocation": place}]
+            location["region"] = {"startLine": span.row, "startColumn": max(span.col, 1)}
+        result["locations"] = [{"physicalLocation": location}]
     return result
 
 

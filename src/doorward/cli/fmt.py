@@ -35,7 +35,7 @@ class _RefusedResult(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """How to read and write, and what to do with what was written."""
 
     v0: bool
@@ -88,7 +88,7 @@ def command(
         target = "v0v1"
     elif v0_compatible and not v1_compatible:
         target = "v0"
-    asked = _Asked(
+    request = _Request(
         v0=(v0_compatible or v0_v1) and not v1_compatible,
         target=target,
         drop_v0_imports=drop_v0_imports,
@@ -99,22 +99,22 @@ def command(
         fail=fail,
     )
     if not paths:
-        return _from_stdin(asked)
+        return _from_stdin(request)
     paths = tuple(path.removeprefix("file://") for path in paths)
     for path in paths:
         if not os.path.exists(path):
             click.echo(f"lstat {path}: no such file or directory", err=True)
             return 1
-    return _files(paths, asked)
+    return _files(paths, request)
 
 
-def _files(paths: Iterable[str], asked: _Asked) -> int:
+def _files(paths: Iterable[str], request: _Request) -> int:
     """Format all files; those that cannot be are named after the others."""
     broken: list[str] = []
     differs = False
     for root, name in _below(paths, broken):
         try:
-            differs = _file(root, name, asked) and asked.fail
+            differs = _file(root, name, request) and request.fail
         except (_RefusedResult, LoadError, RegoError) as error:
             broken.append(_said(error))
         if differs:
@@ -153,28 +153,28 @@ def _said(error: RegoError | LoadError | _RefusedResult) -> str:
     return f"failed to format Rego source file: {said}"
 
 
-def _file(root: str, name: str, asked: _Asked) -> bool:
+def _file(root: str, name: str, request: _Request) -> bool:
     """Format one file; whether it was not formatted yet."""
     text = _read(name)
-    formatted = _formatted(name, text, asked)
+    formatted = _formatted(name, text, request)
     changed = formatted != text
-    if asked.list_:
+    if request.list_:
         if changed:
             click.echo(name)
-    elif asked.diff:
+    elif request.diff:
         click.echo(_difference(name, text, formatted), nl=False)
-    elif asked.write:
+    elif request.write:
         if changed:
             _write(root, name, formatted)
-    elif not (changed and asked.fail):
+    elif not (changed and request.fail):
         click.echo(formatted, nl=False)
     return changed
 
 
-def _from_stdin(asked: _Asked) -> int:
+def _from_stdin(request: _Request) -> int:
     try:
         text = _text("stdin", sys.stdin.buffer.read(_MAX_BYTES + 1))
-        click.echo(_formatted("stdin", text, asked), nl=False)
+        click.echo(_formatted("stdin", text, request), nl=False)
     except (_RefusedResult, LoadError) as error:
         click.echo(str(error), err=True)
         return 1
@@ -184,17 +184,17 @@ def _from_stdin(asked: _Asked) -> int:
     return 0
 
 
-def _formatted(name: str, text: str, asked: _Asked) -> str:
+def _formatted(name: str, text: str, request: _Request) -> str:
     formatted = format_source(
         Source(name, text),
-        v0=asked.v0,
-        target=asked.target,
-        drop_v0_imports=asked.drop_v0_imports,
+        v0=request.v0,
+        target=request.target,
+        drop_v0_imports=request.drop_v0_imports,
         removed={builtin.name for builtin in REGISTRY if builtin.deprecated},
     )
-    if asked.check_result:
+    if request.check_result:
         try:
-            parse_module(Source("formatted", formatted), v0=asked.target == "v0")
+            parse_module(Source("formatted", formatted), v0=request.target == "v0")
         except ParseError as error:
             raise _RefusedResult(name, error) from None
     return formatted

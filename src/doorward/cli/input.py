@@ -40,7 +40,7 @@ def from_envoy(
 ) -> int:
     """The input of a CheckRequest in FILE (`-` for standard input), as JSON or protobuf."""
     try:
-        found = envoy_input(
+        document = envoy_input(
             _read(file),
             strict=strict,
             api=api,
@@ -50,7 +50,7 @@ def from_envoy(
     except LoadError as error:
         click.echo(f"{file}: {error.messages[0]}", err=True)
         return 1
-    click.echo(indent(marshal(found), "", "  "))
+    click.echo(indent(marshal(document), "", "  "))
     return 0
 
 
@@ -64,19 +64,19 @@ def from_docker(file: str, number: int | None, mask_env: bool) -> int:
     Of several requests each input stands on a line of its own.
     """
     try:
-        found = docker_inputs(file, mask_env=mask_env)
+        documents = docker_inputs(file, mask_env=mask_env)
     except LoadError as error:
         click.echo(error.messages[0], err=True)
         return 1
     if number is not None:
-        found = found[number - 1 : number]
-    if not found:
+        documents = documents[number - 1 : number]
+    if not documents:
         click.echo(f"{file}: no such request", err=True)
         return 1
-    if len(found) == 1:
-        click.echo(indent(marshal(found[0]), "", "  "))
+    if len(documents) == 1:
+        click.echo(indent(marshal(documents[0]), "", "  "))
     else:
-        click.echo("\n".join(map(marshal, found)))
+        click.echo("\n".join(map(marshal, documents)))
     return 0
 
 

@@ -58,7 +58,7 @@ def _parse(content: bytes) -> Value | Undefined:
         raise LoadError([f"unable to parse input: {what}"]) from None
 
 
-# The adapters are brought in by whoever has a request: each has a library of its own.
+# The adapters are imported where there is a request: each needs a library of its own.
 
 
 def envoy_input(
@@ -118,9 +118,9 @@ def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
 def _docker_input(path: str) -> Any:
     if not path:
         raise click.UsageError("--request docker needs --input")
-    found = docker_inputs(path)
-    if len(found) != 1:
+    documents = docker_inputs(path)
+    if len(documents) != 1:
         raise LoadError(
-            [f"{path}: {len(found)} requests; `doorward input docker -n` takes one out"]
+            [f"{path}: {len(documents)} requests; `doorward input docker -n` takes one out"]
         )
-    return found[0]
+    return documents[0]

@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
         click.echo(f"Error: {said}", err=True)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing may be written at exit either.
+        # The reader of our output has closed it; nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code if isinstance(code, int) else 0

@@ -41,16 +41,18 @@ def metrics_table(measured: Sequence[Metrics]) -> str:
         rows = [[name, str(spent)] for name, spent in measured[0].items()]
         return table(["METRIC", "VALUE"], rows)
     shown = ("min", "max", "mean", "90%", "99%")
-    found = {name: _statistics(measured, name) for name in measured[0]}
-    rows = [[name, *(each[key] for key in shown)] for name, each in found.items()]
+    columns = {name: _statistics(measured, name) for name in measured[0]}
+    rows = [[name, *(each[key] for key in shown)] for name, each in columns.items()]
     return table(["METRIC", *shown], rows)
 
 
 def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
     """In order of their names, as OPA prints them."""
     spent = sorted(each[name] for each in measured)
-    found: dict[str, float] = {key: _percentile(spent, part) for key, part in _PERCENTILES.items()}
-    found |= {
+    figures: dict[str, float] = {
+        key: _percentile(spent, part) for key, part in _PERCENTILES.items()
+    }
+    figures |= {
         "count": len(spent),
         "max": spent[-1],
         "mean": statistics.fmean(spent),
@@ -58,14 +60,14 @@ def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
         "min": spent[0],
         "stddev": statistics.pstdev(spent),
     }
-    return {key: f"{found[key]:.15g}" for key in sorted(found)}
+    return {key: f"{figures[key]:.15g}" for key in sorted(figures)}
 
 
 def _percentile(spent: Sequence[int], part: float) -> float:
-    place = part * (len(spent) + 1)
-    if place < 1:
+    position = part * (len(spent) + 1)
+    if position < 1:
         return spent[0]
-    if place >= len(spent):
+    if position >= len(spent):
         return spent[-1]
-    lower = int(place)
-    return spent[lower - 1] + (place - lower) * (spent[lower] - spent[lower - 1])
+    lower = int(position)
+    return spent[lower - 1] + (position - lower) * (spent[lower] - spent[lower - 1])

@@ -68,7 +68,7 @@ def command(
     elif places is None:
         click.echo("\n".join(tree_lines(module_to_json(module))))
     else:
-        click.echo("\n".join(tree(module, places=places)))
+        click.echo("\n".join(tree(module, positions=places)))
     return 0
 
 
@@ -92,7 +92,7 @@ def json_text(value: Any) -> str:
     return marshal(value)
 
 
-def tree(node: object, *, places: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
+def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:
     """The lines of a node and all below it: its kind, its own values, and its place."""
     lead = "  " * depth + (f"{label}: " if label else "")
     if not is_dataclass(node) or isinstance(node, type):
@@ -100,26 +100,26 @@ def tree(node: object, *, places: bool = True, label: str = "", depth: int = 0) 
         return
     own: list[str] = []
     below: list[tuple[str, object]] = []
-    place = ""
+    position = ""
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, Span):
-            place = f"  @{value.row}:{value.col}" if places and value.row else ""
+            position = f"  @{value.row}:{value.col}" if positions and value.row else ""
         elif is_dataclass(value) or (isinstance(value, tuple) and _nested(value)):
             below.append((each.name, value))
         elif each.name == "value" or value not in (None, False, ()):
             own.append(f" {each.name}={_text(value)}")
-    yield f"{lead}{type(node).__name__}{''.join(own)}{place}"
+    yield f"{lead}{type(node).__name__}{''.join(own)}{position}"
     for name, value in below:
         for number, item in enumerate(value if isinstance(value, tuple) else (value,)):
             inner = f"{name}[{number}]" if isinstance(value, tuple) else name
-            yield from _branch(item, inner, depth + 1, places)
+            yield from _branch(item, inner, depth + 1, positions)
 
 
 def _branch(item: object, label: str, depth: int, places: bool) -> Iterator[str]:
     """A node; or a tuple of them (the key and value of an object's item, the body of `not`)."""
     if not isinstance(item, tuple):
-        yield from tree(item, places=places, label=label, depth=depth)
+        yield from tree(item, positions=places, label=label, depth=depth)
         return
     for number, each in enumerate(item):
         yield from _branch(each, f"{label}.{number}", depth, places)

@@ -24,8 +24,8 @@ _ORDERS: Final[dict[str, Callable[[Entry], Any]]] = {
 def in_order(entries: Sequence[Entry], order: Sequence[str], limit: int) -> Sequence[Entry]:
     """The first `limit` entries (0: all), by the first of `order`, then the next, then time."""
     wanted = [*order, "total_time_ns"]
-    found = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in wanted])
-    return found[:limit] if limit > 0 else found
+    ordered = sorted(entries, key=lambda entry: [_ORDERS[name](entry) for name in wanted])
+    return ordered[:limit] if limit > 0 else ordered
 
 
 def profile_document(entries: Sequence[Entry]) -> str:
@@ -33,12 +33,12 @@ def profile_document(entries: Sequence[Entry]) -> str:
     documents = []
     for entry in entries:
         span = entry.span
-        place = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
+        location = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
         fields = {
             "total_time_ns": str(entry.total_ns),
             "num_eval": str(entry.evaluated),
             "num_held": str(entry.succeeded),
-            "location": object_text(place),
+            "location": object_text(location),
         }
         documents.append(object_text(fields))
     return "[" + ",".join(documents) + "]"

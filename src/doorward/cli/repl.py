@@ -140,12 +140,12 @@ class Session:
     def _evaluate(self, text: str) -> str:
         self.printed.clear()
         query = self._engine.prepare(text, package=_PACKAGE, deadline=DEADLINE)
-        found = results_of(query, query.rows(self.input))
+        results = results_of(query, query.rows(self.input))
         if self.style == "json":
-            documents = "[" + ",".join(map(to_document, found)) + "]"
+            documents = "[" + ",".join(map(to_document, results)) + "]"
             shown = indent(documents, "", "  ")
         else:
-            shown = FORMATS["pretty"](found, 0).rstrip("\n")
+            shown = FORMATS["pretty"](results, 0).rstrip("\n")
         return "".join([*self.printed, shown])
 
     def _why(self, text: str) -> str:

@@ -44,15 +44,15 @@ def results_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Result]:
         key=lambda n: body[n].span.start,
     )
     needs_true = len(body) > 1 or _iterates(query.source)
-    found: list[Result] = []
+    results: list[Result] = []
     for row in rows:
         values = [row[count + n] for n in order]
         if needs_true and any(value is False for value in values):
             continue
         named = zip(query.variables, row[:count], strict=True)
         expressions = zip([body[n] for n in order], values, strict=True)
-        found.append(Result(tuple(expressions), dict(named)))
-    return found
+        results.append(Result(tuple(expressions), dict(named)))
+    return results
 
 
 def _iterates(node: object) -> bool:
@@ -73,8 +73,8 @@ def to_document(result: Result) -> str:
     expressions = []
     for expr, value in result.expressions:
         span = expr.span
-        place = object_text({"row": str(span.row), "col": str(span.col)})
-        fields = {"value": marshal(value), "text": marshal(span.text), "location": place}
+        location = object_text({"row": str(span.row), "col": str(span.col)})
+        fields = {"value": marshal(value), "text": marshal(span.text), "location": location}
         expressions.append(object_text(fields))
     fields = {"expressions": "[" + ",".join(expressions) + "]"}
     if result.bindings:

@@ -36,15 +36,15 @@ def read_schemas(path: str | None) -> Schemas | None:
     path = path.removeprefix("file://")
     if not os.path.isdir(path):
         return {(): _schema(path)}
-    found: Schemas = {}
+    schemas: Schemas = {}
     for folder, _, names in os.walk(path):
         for name in names:
-            if len(found) >= MAX_FILES:
+            if len(schemas) >= MAX_FILES:
                 raise LoadError([f"{path}: more than {MAX_FILES} schemas"])
             file = os.path.join(folder, name)
             below = PurePosixPath(os.path.relpath(file, path)).with_suffix("")
-            found[below.parts] = _schema(file)
-    return found
+            schemas[below.parts] = _schema(file)
+    return schemas
 
 
 def _schema(path: str) -> Any:

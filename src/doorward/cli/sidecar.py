@@ -47,7 +47,7 @@ _PROBES: Final = 100
 
 
 class StartupError(Exception):
-    """What keeps the decision point from starting, in words for whoever starts it."""
+    """What keeps the decision point from starting, in words for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +241,10 @@ def _envoy_options(block: Block) -> Options:
     try:
         options, unknown = from_block(block.plain())
     except OptionsError as error:
-        place = block.place(error.key) if error.key else f"{block.file}: {block.path}"
-        raise ConfigError(f"{place} {error.message}") from None
+        location = block.location(error.key) if error.key else f"{block.file}: {block.path}"
+        raise ConfigError(f"{location} {error.message}") from None
     for key in unknown:
-        _log.warning(f"{block.place(key)}: unknown key, ignored")
+        _log.warning(f"{block.location(key)}: unknown key, ignored")
     return options
 
 

@@ -18,7 +18,7 @@ from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
 from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import LoadError
-from doorward.pdp.reload import changes, look
+from doorward.pdp.reload import changes, read_signature
 from doorward.pdp.sources import Sources
 from doorward.rego import CALL_ERRORS, Diagnostic, RegoError, gc_paused
 from doorward.testing import Coverage, Result, Suite, Test, why
@@ -40,7 +40,7 @@ _BENCH: Final = {"pretty": bench_pretty, "json": bench_json, "gobench": bench_go
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """How to run and what to print."""
 
     style: str
@@ -120,7 +120,7 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     if options["bench"] and (options["coverage"] or options["threshold"] > 0):
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
-    asked = _Asked(
+    request = _Request(
         style=options["style"],
         verbose=options["verbose"] or options["explain"] is not None,
         explain=options["explain"],
@@ -138,11 +138,11 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
         v0=options["v0_compatible"],
     )
     if options["watch"]:
-        return _watch(sources, lambda: _once(sources, pattern, asked, options))
-    return _once(sources, pattern, asked, options)
+        return _watch(sources, lambda: _once(sources, pattern, request, options))
+    return _once(sources, pattern, request, options)
 
 
-def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]) -> int:
+def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, Any]) -> int:
     try:
         loaded = sources.load()
         warn(loaded.notes)
@@ -157,7 +157,7 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
             )
         tests = suite.matching(pattern)
         if not options["watch"]:
-            # The policies stay until the process ends: no collection need look at them again.
+            # The policies stay until the process ends: no collection needs to visit them again.
             gc.freeze()
     except BundleError as error:
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)
@@ -169,15 +169,15 @@ def _once(sources: Sources, pattern: str, asked: _Asked, options: dict[str, Any]
         click.echo("no tests were run", err=True)
         return 1
     if options["bench"]:
-        return _bench(suite, tests, asked.style)
-    codes = (_run(suite, tests, asked) for _ in range(asked.count))
+        return _bench(suite, tests, request.style)
+    codes = (_run(suite, tests, request) for _ in range(request.count))
     return next((code for code in codes if code), 0)
 
 
 def _watch(sources: Sources, run: Callable[[], int]) -> int:
     """Run now, and each time that a file has changed; Ctrl-C ends it with 0, as SIGTERM does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    known = look(sources.files)
+    known = read_signature(sources.files)
     try:
         run()
         click.echo(_WATCHING)
@@ -189,15 +189,15 @@ def _watch(sources: Sources, run: Callable[[], int]) -> int:
     return 0
 
 
-def _run(suite: Suite, tests: Sequence[Test], asked: _Asked) -> int:
-    coverage = Coverage() if asked.coverage else None
+def _run(suite: Suite, tests: Sequence[Test], request: _Request) -> int:
+    coverage = Coverage() if request.coverage else None
     results = list(
-        run_parallel(suite, tests, asked.processes, timeout=asked.timeout, coverage=coverage)
+        run_parallel(suite, tests, request.processes, timeout=request.timeout, coverage=coverage)
     )
     if coverage is not None:
-        return _covered(suite, results, coverage, asked)
-    click.echo(_report(suite, results, asked), nl=False)
-    return 2 if any(_is_bad(result, asked) for result in results) else 0
+        return _covered(suite, results, coverage, request)
+    click.echo(_report(suite, results, request), nl=False)
+    return 2 if any(_is_bad(result, request) for result in results) else 0
 
 
 def _bench(suite: Suite, tests: Sequence[Test], style: str) -> int:
@@ -215,24 +215,24 @@ def _bench(suite: Suite, tests: Sequence[Test], style: str) -> int:
     return 2 if failed else 0
 
 
-def _is_bad(result: Result, asked: _Asked) -> bool:
+def _is_bad(result: Result, request: _Request) -> bool:
     outcome = result.outcome
-    return outcome != "PASS" and not (outcome == "SKIPPED" and asked.exit_zero_on_skipped)
+    return outcome != "PASS" and not (outcome == "SKIPPED" and request.exit_zero_on_skipped)
 
 
-def _report(suite: Suite, results: Sequence[Result], asked: _Asked) -> str:
+def _report(suite: Suite, results: Sequence[Result], request: _Request) -> str:
     def explained(result: Result) -> str:
-        return why(suite, result, full=asked.explain in ("full", "debug"))
+        return why(suite, result, full=request.explain in ("full", "debug"))
 
-    if asked.style == "json":
+    if request.style == "json":
         return json_report(results) + "\n"
-    if asked.style == "junit":
+    if request.style == "junit":
         return junit_report(results, explained)
-    if asked.style in ("sarif", "github"):
-        found = [_finding(result, explained) for result in results if _is_bad(result, asked)]
-        return sarif(found) + "\n" if asked.style == "sarif" else github(found)
-    wanted = asked.explain not in ("off", "notes")
-    return pretty(results, verbose=asked.verbose, why=explained if wanted else None)
+    if request.style in ("sarif", "github"):
+        findings = [_finding(result, explained) for result in results if _is_bad(result, request)]
+        return sarif(findings) + "\n" if request.style == "sarif" else github(findings)
+    wanted = request.explain not in ("off", "notes")
+    return pretty(results, verbose=request.verbose, why=explained if wanted else None)
 
 
 def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
@@ -244,14 +244,15 @@ def _finding(result: Result, explained: Callable[[Result], str]) -> Diagnostic:
     return Diagnostic(f"test_{result.outcome.lower()}", f"{result.test}\n{said}", result.test.span)
 
 
-def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, asked: _Asked) -> int:
+def _covered(suite: Suite, results: Sequence[Result], coverage: Coverage, request: _Request) -> int:
     if any(result.outcome != "PASS" for result in results):
         click.echo(unmet(results, lambda result: why(suite, result)), err=True)
         return 1
     percent = coverage.percent(suite.trees)
-    if percent < asked.threshold:
+    if percent < request.threshold:
         click.echo(
-            f"Code coverage threshold not met: got {percent:.2f} instead of {asked.threshold:.2f}",
+            "Code coverage threshold not met: "
+            f"got {percent:.2f} instead of {request.threshold:.2f}",
             err=True,
         )
         return 2

@@ -117,8 +117,8 @@ def _secret(given: str | None, file: str | None) -> bytes:
         return _not_empty(sys.stdin.buffer.read().strip(), "standard input")
     if file is not None:
         try:
-            with open(file, "rb") as found:
-                return _not_empty(found.read().strip(), file)
+            with open(file, "rb") as stream:
+                return _not_empty(stream.read().strip(), file)
         except OSError as error:
             raise click.ClickException(f"{file}: {(error.strerror or 'failed').lower()}") from None
     if given is None:

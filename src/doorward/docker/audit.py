@@ -73,15 +73,15 @@ class AuditLog:
     def write(self, entry: Entry) -> None:
         """Write one line at once; a line that is lost is counted and reported."""
         verdict, input = entry.verdict, entry.input
-        found = input or entry.refused or {}
+        input_doc = input or entry.refused or {}
         line: dict[str, Any] = {
             "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "decision_id": entry.decision_id,
-            "user": clean(found.get("User", entry.user))[:200],
+            "user": clean(input_doc.get("User", entry.user))[:200],
             "method": clean(entry.method)[:20],
-            "action": found.get("action", ""),
-            "target": clean(found.get("target", ""))[:300],
-            "uri": clean(found.get("Path", ""))[:1000],
+            "action": input_doc.get("action", ""),
+            "target": clean(input_doc.get("target", ""))[:300],
+            "uri": clean(input_doc.get("Path", ""))[:1000],
             "phase": entry.phase,
             "decision": "allow" if verdict.allow else "deny",
             "reason": verdict.reason,

@@ -56,7 +56,7 @@ class PluginOptions:
     inputs: InputOptions = field(default_factory=InputOptions)
     authorize_responses: bool = False
     allow_on_failure: bool = False
-    """Allow where the decision point gives no decision. Opens the daemon to whoever stops it."""
+    """Allow where the decision point gives no decision. Who stops it opens the daemon."""
     instance: str = ""
     """What the installer called this process, so that it knows whether another one answers."""
 
@@ -117,7 +117,7 @@ class Plugin:
     def _decide(self, body: bytes, phase: str) -> Response:
         started = perf_counter()
         decision_id = new_decision_id()
-        found: Input | None = None
+        input_doc: Input | None = None
         request: AuthzRequest | None = None
         method = user = ""
         try:
@@ -126,23 +126,23 @@ class Plugin:
             user = request.user if request.auth_method == "TLS" else ""
             if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
                 return Response(200, ALLOWED)
-            found = to_input(request, self._options.inputs, self._resolve)
+            input_doc = to_input(request, self._options.inputs, self._resolve)
             if phase == "response":
-                found["phase"] = "response"
-                found["status"] = request.status
+                input_doc["phase"] = "response"
+                input_doc["status"] = request.status
             if self._facts is not None:
-                self._facts.join(found)
-            verdict, decision_id = self._ask(found, decision_id)
+                self._facts.join(input_doc)
+            verdict, decision_id = self._ask(input_doc, decision_id)
         except RequestError as error:
-            verdict = Verdict(False, str(error), f"doorward:{error.code}", asked=False)
+            verdict = Verdict(False, str(error), f"doorward:{error.code}", decided=False)
         except FAULTS as fault:
             _EDGE.report(fault, **{"decision-id": decision_id})
             verdict = Verdict(False, f"internal error ({decision_id})", "doorward:fault")
         if self._audit is not None:
             seconds = perf_counter() - started
-            refused = refused_input(request) if request is not None and found is None else {}
+            refused = refused_input(request) if request is not None and input_doc is None else {}
             self._audit.write(
-                Entry(verdict, found, decision_id, phase, method, user, seconds, refused)
+                Entry(verdict, input_doc, decision_id, phase, method, user, seconds, refused)
             )
         return Response(200, to_reply(verdict))
 
@@ -155,9 +155,9 @@ class Plugin:
             self._probes.append(nonce)
         return True
 
-    def _ask(self, found: Input, decision_id: str) -> tuple[Verdict, str]:
+    def _ask(self, input_doc: Input, decision_id: str) -> tuple[Verdict, str]:
         try:
-            answer = self._decider.decide(found)
+            answer = self._decider.decide(input_doc)
         except PdpError as error:
             if self._options.allow_on_failure:
                 _log.warning("No decision: allowed all the same", extra={"reason": str(error)})

@@ -33,7 +33,7 @@ class ReplayError(Exception):
 class Past(NamedTuple):
     """One request of the past: its input (or raw AuthZReq) and what was answered then."""
 
-    place: str
+    location: str
     input: Input | None
     raw: bytes | None
     decision: str
@@ -61,16 +61,16 @@ def replay(
 ) -> Iterator[Replayed]:
     """Every request in the files, decided now."""
     for past in read_requests(files):
-        found = past.input
+        input_doc = past.input
         try:
-            if found is None:
-                found = to_input(parse_request(past.raw or b""), options)
-            verdict = to_verdict(decider.decide(found).result)
+            if input_doc is None:
+                input_doc = to_input(parse_request(past.raw or b""), options)
+            verdict = to_verdict(decider.decide(input_doc).result)
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}")
         except PdpError as error:
             verdict = Verdict(False, str(error), "doorward:pdp")
-        yield Replayed(past, found, verdict)
+        yield Replayed(past, input_doc, verdict)
 
 
 def read_requests(files: Sequence[Path]) -> Iterator[Past]:
@@ -111,17 +111,17 @@ def _read(path: Path, text: str) -> Iterator[Past]:
         yield from _of_document(f"{path}:{number}", document)
 
 
-def _of_document(place: str, document: dict[Any, Any]) -> Iterator[Past]:
+def _of_document(location: str, document: dict[Any, Any]) -> Iterator[Past]:
     if "plugin_calls" in document:
         for number, call in enumerate(document["plugin_calls"]):
             if call.get("phase") == "AuthZReq":
-                yield Past(f"{place}#{number}", None, _captured(call), _answered(document))
+                yield Past(f"{location}#{number}", None, _captured(call), _answered(document))
     elif "RequestMethod" in document:
-        yield Past(place, None, to_json(document).encode(), "")
+        yield Past(location, None, to_json(document).encode(), "")
     elif "input" in document:
-        yield Past(place, document["input"], None, str(document.get("decision", "")))
+        yield Past(location, document["input"], None, str(document.get("decision", "")))
     elif "decision_id" not in document and "level" not in document:
-        raise ReplayError(f"{place}: no request")
+        raise ReplayError(f"{location}: no request")
 
 
 def _answered(document: dict[Any, Any]) -> str:

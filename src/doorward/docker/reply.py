@@ -21,13 +21,13 @@ _MAX_MESSAGES: Final = 20
 class Verdict(NamedTuple):
     """What is answered and why. `rule` names the rule of a policy, or the part of us, that said it.
 
-    `asked` is false where no policy was asked.
+    `decided` is false where no policy decided.
     """
 
     allow: bool
     reason: str = ""
     rule: str = ""
-    asked: bool = True
+    decided: bool = True
 
 
 ALLOWED: Final = b'{"Allow":true}'

@@ -187,12 +187,12 @@ class PluginServer:
             waiting = self._waiting
         until = time.monotonic() + grace
         for _ in range(waiting):
-            self._knock(address, until)
+            self._wake_acceptors(address, until)
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0.0))
         self._serve_rest()
 
-    def _knock(self, address: object, until: float) -> None:
+    def _wake_acceptors(self, address: object, until: float) -> None:
         while time.monotonic() < until:
             with socket.socket(self._listener.family, socket.SOCK_STREAM) as knock:
                 knock.settimeout(1.0)

@@ -55,11 +55,11 @@ def parse_address(text: str) -> Address:
 
 
 def _parse_host_port(text: str) -> Address:
-    found = _HOST_PORT.match(text)
-    if found is None or int(found[2]) > 65535:
+    match = _HOST_PORT.match(text)
+    if match is None or int(match[2]) > 65535:
         raise AddressError(f"`{text}`: must be host:port, or :port for every address")
-    host = found[1] or ("[::]" if socket.has_dualstack_ipv6() else "0.0.0.0")
-    return Address(f"{host}:{found[2]}", local=_is_local(host.strip("[]")))
+    host = match[1] or ("[::]" if socket.has_dualstack_ipv6() else "0.0.0.0")
+    return Address(f"{host}:{match[2]}", local=_is_local(host.strip("[]")))
 
 
 def _is_local(host: str) -> bool:

@@ -134,12 +134,12 @@ class _Checker:
 
     def _check(self, request: bytes, started: int) -> bytes:
         try:
-            found = to_input(request, self._options, self._services, self._version)
+            input_doc = to_input(request, self._options, self._services, self._version)
         except RequestError as error:
             return self._refuse(error, started)
-        decision = self._decide(self._subject, found, is_parsed=True)
+        decision = self._decide(self._subject, input_doc, is_parsed=True)
         if decision.error is not None:
-            return self._fail(decision, found, _code_of(decision.error), started)
+            return self._fail(decision, input_doc, _code_of(decision.error), started)
         try:
             response = to_response(
                 decision.result,
@@ -149,11 +149,11 @@ class _Checker:
             )
         except ResultError as error:
             decision = decision._replace(error=DecisionError(str(error)))
-            return self._fail(decision, found, "envoyauth_result_error", started, error.code)
+            return self._fail(decision, input_doc, "envoyauth_result_error", started, error.code)
         if self._is_timed:
             elapsed = perf_counter_ns() - started
             if self._pdp.logs_decisions:
-                self._pdp.record(decision, found, handler_ns=elapsed, size=price(request))
+                self._pdp.record(decision, input_doc, handler_ns=elapsed, size=price(request))
             if self._observer is not None:
                 self._observer.observe(elapsed / 1e9)
         return response
@@ -163,16 +163,16 @@ class _Checker:
             self._observer.count_error(reason)
 
     def _complain(self, what: str, reason: str, decision_id: str) -> None:
-        """One line per second and reason: whoever sends requests must not fill the log."""
+        """One line per second and reason: senders of requests must not be able to fill the log."""
         more = self._quiet.suppressed(reason)
         if more is None:
             return
         extra = {"reason": reason, "decision-id": decision_id, "more": more}
         _log.error(what, extra=extra)
 
-    def _record(self, decision: Decision, found: Input | Undefined, started: int) -> None:
+    def _record(self, decision: Decision, input_doc: Input | Undefined, started: int) -> None:
         if self._pdp.logs_decisions:
-            self._pdp.record(decision, found, handler_ns=perf_counter_ns() - started)
+            self._pdp.record(decision, input_doc, handler_ns=perf_counter_ns() - started)
 
     def _refuse(self, error: RequestError, started: int) -> bytes:
         """What was never decided on: unreadable or ambiguous."""
@@ -188,13 +188,13 @@ class _Checker:
         return to_refusal(error, "" if bare else decision.decision_id)
 
     def _fail(
-        self, decision: Decision, found: Input, reason: str, started: int, code: str = "UNKNOWN"
+        self, decision: Decision, input_doc: Input, reason: str, started: int, code: str = "UNKNOWN"
     ) -> bytes:
         """A policy that failed, is undefined, or returned what is no answer."""
         self._count(reason)
         # An answer that cannot be sent is, to OPA-Envoy, a decision that was made.
         logged = decision._replace(error=None) if code == "INTERNAL" else decision
-        self._record(logged, found, started)
+        self._record(logged, input_doc, started)
         self._complain("Decision failed", reason, decision.decision_id)
         if self._fails_calls:
             raise CallFailedError(code, str(decision.error))

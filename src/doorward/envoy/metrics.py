@@ -20,7 +20,7 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """Told by `check` about each decision; read by whoever serves the registry."""
+    """Told by `check` about each decision; read by the server of the registry."""
 
     def __init__(
         self, registry: CollectorRegistry, buckets: tuple[float, ...] = DEFAULT_BUCKETS

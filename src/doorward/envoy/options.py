@@ -63,17 +63,17 @@ def from_block(block: Mapping[str, object]) -> tuple[Options, tuple[str, ...]]:
 
     `OptionsError` for the first key that is wrong.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     unknown = []
     for key, value in block.items():
         read = _READERS.get(key)
         if read is None:
             unknown.append(str(key))
         else:
-            found[key.replace("-", "_")] = read(key, value)
-    if found.get("path") and found.get("query"):
+            options[key.replace("-", "_")] = read(key, value)
+    if options.get("path") and options.get("query"):
         raise OptionsError("query", 'invalid config: specify a value for only the "path" field')
-    return Options(**found), tuple(unknown)
+    return Options(**options), tuple(unknown)
 
 
 def _read_text(key: str, value: object) -> str:

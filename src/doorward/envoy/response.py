@@ -117,9 +117,9 @@ def _failed(what: str, why: str) -> ResultError:
     return ResultError(f"failed to get {what}: {why}")
 
 
-def _mismatch(what: str, name: str, expected: str, found: Value) -> ResultError:
+def _mismatch(what: str, name: str, expected: str, value: Value) -> ResultError:
     text = f"type assertion error, expected {name} to be of type '{expected}' but got"
-    return _failed(what, f"{text} '{_go_type(found)}'")
+    return _failed(what, f"{text} '{_go_type(value)}'")
 
 
 def _go_type(value: Value) -> str:
@@ -192,11 +192,11 @@ def _read_allowed(result: dict[Key, Value]) -> bool:
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
     if "dynamic_metadata" not in result:
         return
-    found = result["dynamic_metadata"]
-    if not isinstance(found, dict):
-        raise _mismatch("dynamic metadata", "dynamic_metadata", "object", found)
+    given = result["dynamic_metadata"]
+    if not isinstance(given, dict):
+        raise _mismatch("dynamic metadata", "dynamic_metadata", "object", given)
     try:
-        metadata.update(_to_metadata(found))
+        metadata.update(_to_metadata(given))
     except OverflowError:
         raise _failed("dynamic metadata", "number that no double can hold") from None
 
@@ -243,11 +243,11 @@ def _add_denial(response: auth.DeniedHttpResponse, result: dict[Key, Value]) -> 
 def _read_http_status(result: dict[Key, Value]) -> int:
     if "http_status" not in result:
         return _FORBIDDEN
-    found = result["http_status"]
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
-        raise _mismatch("response http status", "http_status", "number", found)
+    status = result["http_status"]
+    if isinstance(status, bool) or not isinstance(status, (int, float)):
+        raise _mismatch("response http status", "http_status", "number", status)
     try:
-        code = parse_int(number_text(found))
+        code = parse_int(number_text(status))
     except ValueError as error:
         text = f"error converting JSON number to int: {error}"
         raise _failed("response http status", text) from None
@@ -271,8 +271,8 @@ def _items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
 def _read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
     if name not in result:
         return
-    found = result[name]
-    for headers in _items(found) if isinstance(found, (list, frozenset)) else [found]:
+    given = result[name]
+    for headers in _items(given) if isinstance(given, (list, frozenset)) else [given]:
         if not isinstance(headers, dict):
             raise _mismatch(what, "headers", "object", headers)
         for key in sorted_keys(headers):
@@ -280,13 +280,13 @@ def _read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tu
                 yield _name(key), value
 
 
-def _read_header(name: str, found: Value, what: str) -> list[str]:
-    if isinstance(found, str):
-        return [found]
-    if not isinstance(found, (list, frozenset)):
+def _read_header(name: str, given: Value, what: str) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, (list, frozenset)):
         raise _failed(what, f"type assertion error for header '{name}'")
     values = []
-    for value in _items(found):
+    for value in _items(given):
         if not isinstance(value, str):
             raise _failed(what, f"invalid value type {_go_type(value)} for header '{name}'")
         values.append(value)
@@ -296,11 +296,11 @@ def _read_header(name: str, found: Value, what: str) -> list[str]:
 def _read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
     if name not in result:
         return []
-    found = result[name]
-    if not isinstance(found, (list, frozenset)):
-        raise _mismatch(what, name, "[]string", found)
+    given = result[name]
+    if not isinstance(given, (list, frozenset)):
+        raise _mismatch(what, name, "[]string", given)
     names = []
-    for value in _items(found):
+    for value in _items(given):
         if not isinstance(value, str):
             raise _mismatch(what, f"{name} value", "string", value)
         names.append(value)
@@ -311,12 +311,12 @@ def _read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
     what, name = "request query parameters to set", "query_parameters_to_set"
     if name not in result:
         return
-    found = result[name]
-    if not isinstance(found, dict):
-        text = f"type assertion error, expected {name} to be a map but got '{_go_type(found)}'"
+    parameters = result[name]
+    if not isinstance(parameters, dict):
+        text = f"type assertion error, expected {name} to be a map but got '{_go_type(parameters)}'"
         raise _failed(what, text)
-    for key in sorted_keys(found):
-        value = found[key]
+    for key in sorted_keys(parameters):
+        value = parameters[key]
         for item in _items(value) if isinstance(value, (list, frozenset)) else [value]:
             if not isinstance(item, str):
                 raise _failed(

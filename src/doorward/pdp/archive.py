@@ -167,7 +167,7 @@ def folder_names(root: str, limits: Limits) -> list[str]:
 
     Names that begin with `..` are passed over: what Kubernetes keeps there shows up once more.
     """
-    found: list[str] = []
+    names: list[str] = []
     waiting: list[tuple[str, tuple[str, ...]]] = [("", (os.path.realpath(root),))]
     while waiting:
         folder, above = waiting.pop()
@@ -181,10 +181,10 @@ def folder_names(root: str, limits: Limits) -> list[str]:
                 if real not in above:  # else a link to a folder that it lies in
                     waiting.append((inner, (*above, real)))
             elif os.path.isfile(path):
-                found.append(inner)
-                if len(found) > limits.files:
+                names.append(inner)
+                if len(names) > limits.files:
                     raise ArchiveError(f"the folder holds more than {limits.files} files")
-    return sorted(found)
+    return sorted(names)
 
 
 def _listed(folder: str) -> list[str]:

@@ -89,15 +89,15 @@ def read_bundle(
         raise BundleError(path, missing)
     try:
         everything = signed and verification is not None
-        found = sorted(_members(path, ignore, limits or Limits(), everything=everything))
+        sorted_members = sorted(_members(path, ignore, limits or Limits(), everything=everything))
     except ArchiveError as error:
         raise BundleError(path, f"bundle {path}: bundle read failed: {error}") from None
     except OSError as error:
         raise BundleError(path, f"bundle {path}: {io_message('open', path, error)}") from None
     try:
         if signed:
-            _verify(path, found, verification)
-        members = [(name, content) for name, content in found if _is_read(name)]
+            _verify(path, sorted_members, verification)
+        members = [(name, content) for name, content in sorted_members if _is_read(name)]
         bundle = _Reader(path, members, timers or Timers(), v0=v0).bundle()
     except (ManifestError, SignatureError) as error:
         raise BundleError(path, f"bundle {path}: {error}") from None
@@ -145,12 +145,12 @@ def _members(
     """The files of a bundle; `everything`: those as well that say nothing, but are signed."""
     if os.path.isdir(path):
         names = [name for name in folder_names(path, limits) if everything or _is_read(name)]
-        found = read_folder(path, _kept(names, ignore), limits)
+        members = read_folder(path, _kept(names, ignore), limits)
     elif os.path.isfile(path):
-        found = read_archive(path, limits)
+        members = read_archive(path, limits)
     else:
         raise ArchiveError("neither a file nor a folder")
-    for name, content in found:
+    for name, content in members:
         if (everything or _is_read(name)) and _kept([name], ignore):
             yield name, content
 

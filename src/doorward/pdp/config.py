@@ -145,10 +145,10 @@ def _config(top: Block) -> Config:
     for key in _REFUSED:
         if top.values.get(key):
             raise ConfigError(
-                f"{top.place(key)} is not supported yet: give the policies as files or folders"
+                f"{top.location(key)} is not supported yet: give the policies as files or folders"
             )
     warnings = [
-        f"{top.place(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
+        f"{top.location(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
     ]
     known = {
         "labels",
@@ -236,7 +236,7 @@ def _decision_paths(block: Block) -> tuple[str, ...] | None:
         return None
     paths = tuple(path.strip("/") for path in block.strings("decision_paths"))
     if not all(paths):
-        raise ConfigError(f"{block.place('decision_paths')} must not hold the root")
+        raise ConfigError(f"{block.location('decision_paths')} must not hold the root")
     return paths
 
 
@@ -244,8 +244,10 @@ def _evaluation(block: Block, warnings: list[str]) -> Evaluation:
     warnings += block.unknown(["deadline_seconds", "max_items"])
     deadline = block.get("deadline_seconds", float, DEADLINE)
     if not 0 < deadline <= MAX_DEADLINE:
-        place = block.place("deadline_seconds")
-        raise ConfigError(f"{place} must be from above 0 to {MAX_DEADLINE:g} but is {deadline:g}")
+        location = block.location("deadline_seconds")
+        raise ConfigError(
+            f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {deadline:g}"
+        )
     counted = block.values.get("max_items") is not None
     return Evaluation(deadline, _positive(block, "max_items", 1) if counted else None)
 
@@ -253,7 +255,7 @@ def _evaluation(block: Block, warnings: list[str]) -> Evaluation:
 def _positive(block: Block, key: str, default: int) -> int:
     value = block.get(key, int, default)
     if value <= 0:
-        raise ConfigError(f"{block.place(key)} must be greater than 0 but is {value}")
+        raise ConfigError(f"{block.location(key)} must be greater than 0 but is {value}")
     return value
 
 
@@ -262,6 +264,6 @@ def _plugins(block: Block) -> dict[str, Block]:
     for key in block.values:
         name = _ALIASES.get(key, key)
         if name in plugins:
-            raise ConfigError(f"{block.place(key)} is configured twice: `{key}` is `{name}`")
+            raise ConfigError(f"{block.location(key)} is configured twice: `{key}` is `{name}`")
         plugins[name] = block.block(key)
     return plugins

@@ -1,6 +1,6 @@
 """How long one evaluation may take unless somebody says otherwise.
 
-It stands by itself: whoever decides needs it, and shall not pay for reading configurations.
+A module of its own: decisions need it, and must not pay for the import of the configuration.
 """
 
 from __future__ import annotations

@@ -65,14 +65,14 @@ class Extensions:
             raise ExtensionError(f"`{name}` names no registry: say MODULE:NAME or FILE.py:NAME")
         is_file = module_name.endswith(".py")
         module = _from_file(module_name) if is_file else self._imported(module_name)
-        found: Any = module
+        target: Any = module
         for part in path.split("."):
-            if not hasattr(found, part):
+            if not hasattr(target, part):
                 raise ExtensionError(f"`{module_name}` has no `{path}`{_near(path, module)}")
-            found = getattr(found, part)
-        if not isinstance(found, Registry):
+            target = getattr(target, part)
+        if not isinstance(target, Registry):
             raise ExtensionError(f"`{name}` is not a Registry{_near(path, module)}")
-        return found
+        return target
 
     def _imported(self, name: str) -> ModuleType:
         _look_in(self.folders)

@@ -85,11 +85,11 @@ class Loaded:
     revisions: dict[str, str] = field(default_factory=dict)
     """The revision of each bundle, by its name; empty where its manifest has none."""
     notes: tuple[str, ...] = ()
-    """What whoever asked for this should know of it: what was not verified, what is not used."""
+    """Notes for the caller: what was not verified, what is not used."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Entry:
     """One file to read: where it is, and the path of its document below `data`."""
 
     path: str
@@ -117,16 +117,16 @@ def load(
     messages: list[str] = []
     files: list[str] = []
     digest = hashlib.sha256()
-    for found in _find(paths, ignore, limits, messages):
-        if policies_only and not found.path.endswith(".rego"):
+    for entry in _find(paths, ignore, limits, messages):
+        if policies_only and not entry.path.endswith(".rego"):
             continue
-        files.append(found.path)
+        files.append(entry.path)
         try:
-            content = _take(found, limits, modules, data, timers)
+            content = _take(entry, limits, modules, data, timers)
         except LoadError as error:
             messages += error.messages
         else:
-            note(digest, "\0".join((found.path, *found.prefix)), content)
+            note(digest, "\0".join((entry.path, *entry.prefix)), content)
     if messages:
         raise LoadError(messages)
     return Loaded(modules, data, tuple(files), digest.hexdigest())
@@ -143,7 +143,7 @@ def list_files(
     paths: Sequence[str], *, ignore: Sequence[str] = (), limits: Limits | None = None
 ) -> tuple[str, ...]:
     """The files that `load` would read, without reading them; what is missing is left out."""
-    return tuple(found.path for found in _find(paths, ignore, limits or Limits(), []))
+    return tuple(entry.path for entry in _find(paths, ignore, limits or Limits(), []))
 
 
 def read_document(path: str, text: str | bytes) -> Value:
@@ -171,18 +171,18 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
 
 def _find(
     paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str]
-) -> Iterator[_Found]:
+) -> Iterator[_Entry]:
     count = 0
     for given in paths:
         prefix, path = _split_prefix(given)
         if not os.path.exists(path):
             messages.append(f"stat {path}: no such file or directory")
             continue
-        for found in _walk(str(PurePosixPath(path)), prefix, ignore, limits, ()):
+        for entry in _walk(str(PurePosixPath(path)), prefix, ignore, limits, ()):
             count += 1
             if count > limits.files:
                 raise LoadError([f"{given}: more than {limits.files} files"])
-            yield found
+            yield entry
 
 
 def _split_prefix(given: str) -> tuple[tuple[str, ...], str]:
@@ -201,10 +201,10 @@ def _walk(
     ignore: Sequence[str],
     limits: Limits,
     above: tuple[str, ...],
-) -> Iterator[_Found]:
+) -> Iterator[_Entry]:
     if not os.path.isdir(path):
         if not above or path.endswith((".rego", *_DATA)):
-            yield _Found(path, prefix, named=not above)
+            yield _Entry(path, prefix, named=not above)
         return
     real = os.path.realpath(path)
     if real in above:  # a link to a folder that it lies in
@@ -229,22 +229,22 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _take(
-    found: _Found,
+    entry: _Entry,
     limits: Limits,
     modules: dict[str, str],
     data: dict[Key, Value],
     timers: Timers,
 ) -> bytes:
-    path = found.path
+    path = entry.path
     content = _read(path, limits.of(path))
     if path.endswith(".rego") or (
-        found.named and not path.endswith(_DATA) and _POLICY.match(content)
+        entry.named and not path.endswith(_DATA) and _POLICY.match(content)
     ):
         modules[path] = policy_text(path, content)
         return content
     with timers.measure("rego_data_parse"):
         document = read_document(path, content)
-    for name in reversed(found.prefix):
+    for name in reversed(entry.prefix):
         document = {name: document}
     if not isinstance(document, dict):
         raise LoadError([f"{path}: document must be of type object"])

@@ -50,21 +50,21 @@ class Manifest:
     def parse(cls, text: bytes) -> Manifest:
         """The manifest that a file holds; ManifestError if it is none."""
         try:
-            found = read_json(text, trailing=True)
+            document = read_json(text, trailing=True)
         except JSONError as error:
             raise ManifestError(f"bundle load failed on manifest decode: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise _wrong("the manifest", "an object")
         for name, (kind, wanted) in _KINDS.items():
-            value = found.get(name)
+            value = document.get(name)
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
                 raise _wrong(name, wanted)
         return cls(
-            revision=_given(found, "revision", ""),
-            roots=_roots(_given(found, "roots", [""])),
-            rego_version=_version("rego_version", found.get("rego_version")),
-            file_rego_versions=_versions(_given(found, "file_rego_versions", {})),
-            has_wasm=bool(found.get("wasm")),
+            revision=_given(document, "revision", ""),
+            roots=_roots(_given(document, "roots", [""])),
+            rego_version=_version("rego_version", document.get("rego_version")),
+            file_rego_versions=_versions(_given(document, "file_rego_versions", {})),
+            has_wasm=bool(document.get("wasm")),
         )
 
     def __post_init__(self) -> None:
@@ -96,8 +96,8 @@ def _wrong(name: str, wanted: str) -> ManifestError:
     return ManifestError(f"bundle load failed on manifest decode: {name} must be {wanted}")
 
 
-def _given(found: Mapping[Key, Any], name: str, default: Any) -> Any:
-    value = found.get(name)
+def _given(document: Mapping[Key, Any], name: str, default: Any) -> Any:
+    value = document.get(name)
     return default if value is None else value
 
 
@@ -115,8 +115,10 @@ def _version(name: str, value: Value) -> int | None:
     return value
 
 
-def _versions(found: Mapping[Key, Value]) -> dict[str, int]:
-    versions = {str(name): _version(f"file_rego_versions `{name}`", v) for name, v in found.items()}
+def _versions(document: Mapping[Key, Value]) -> dict[str, int]:
+    versions = {
+        str(name): _version(f"file_rego_versions `{name}`", v) for name, v in document.items()
+    }
     return {name: version for name, version in versions.items() if version is not None}
 
 

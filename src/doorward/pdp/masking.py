@@ -115,8 +115,8 @@ def _with(value: Value, path: tuple[str, ...], new: Value) -> Value:
     """`value` with `new` at `path`; objects on the way are made, anything else is a LookupError."""
     key, rest = path[0], path[1:]
     if isinstance(value, dict):
-        made: dict[Key, Value] = {}
-        return {**value, key: _with(value.get(key, made), rest, new) if rest else new}
+        copied: dict[Key, Value] = {}
+        return {**value, key: _with(value.get(key, copied), rest, new) if rest else new}
     if isinstance(value, list):
         index = _index(value, key)
         inner = _with(value[index], rest, new) if rest else new

@@ -50,7 +50,7 @@ class PDP:
         self._snapshot = snapshot
         self._sink = sink
         self.turns = Turns()
-        """For whoever builds the next snapshot while this one decides."""
+        """The snapshot in force, to build the next one from while this one decides."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -98,8 +98,8 @@ class PDP:
                 self.turns.end()
         elapsed = perf_counter_ns() - started
         shown = path if type(path) is str else "/".join(path)
-        found = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
-        return _to_decision(Decision, found)
+        fields = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
+        return _to_decision(Decision, fields)
 
     def decide_query(
         self,
@@ -172,7 +172,7 @@ def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
         result: Value | Undefined = query.answer(input)
         return result
     # As in OPA, `false` is no solution where variables are asked for.
-    found = [row[-1] for row in query.rows_of(query.evaluation(input)) if row[-1] is not False]
-    if len(found) > 1:
+    values = [row[-1] for row in query.rows_of(query.evaluation(input)) if row[-1] is not False]
+    if len(values) > 1:
         raise DecisionError("multiple evaluation results")
-    return found[0] if found else UNDEFINED
+    return values[0] if values else UNDEFINED

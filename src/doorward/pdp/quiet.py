@@ -1,6 +1,6 @@
 """Lines that somebody outside can cause become one per interval and reason, with a count.
 
-Whoever sends requests must not fill the log, and what they cause must not be kept from it either.
+Senders of requests must not be able to fill the log, nor to hide in it what they cause.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The files are looked at every so often, by name: that sees every way in which a 
 (written in place, renamed over, or behind a symbolic link that is swapped, as Kubernetes does with
 a ConfigMap), on every file system, and is a few system calls for a sidecar's handful of files.
 
-A change is read when two looks in a row find the same, so that a half-written file is not read.
+A change is read when two polls in a row find the same, so that a half-written file is not read.
 Files that go on changing are read all the same, and once more when they rest: a policy that was
 withdrawn must not stay in force because its neighbours are busy. What could not be read is tried
 again, since the fault may have been the moment's.
@@ -27,16 +27,16 @@ from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import RegoError
 
-__all__ = ["Watcher", "changes", "look"]
+__all__ = ["Watcher", "changes", "read_signature"]
 
 INTERVAL: Final = 0.25
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 SETTLE: Final = 0.1
-"""Seconds between a look that finds a change and the one that must find the same."""
+"""Seconds between a poll that finds a change and the one that must find the same."""
 PATIENCE: Final = 0.75
 """Seconds after which a change is read although the files go on changing."""
 LOOKING: Final = 0.1
-"""The share of the processor's time that looks may take: for many files they come less often."""
+"""The share of the processor's time that polls may take: for many files they come less often."""
 STUCK_AFTER: Final = 120.0
 """Seconds in which a round must end, however much there is to read; or 20 times the first read."""
 FIRST_RETRY: Final = 1.0
@@ -57,7 +57,7 @@ Files: TypeAlias = Callable[[], Iterable[str]]
 """The files to look at, as they are now; LoadError where they cannot be listed."""
 
 
-def look(files: Files) -> Signature:
+def read_signature(files: Files) -> Signature:
     """What the files are like now, without reading them."""
     try:
         names = files()
@@ -70,15 +70,15 @@ def changes(
     files: Files, known: Signature, wait: Callable[[float], object], interval: float = INTERVAL
 ) -> Iterator[None]:
     """Yields each time that files are not as they were `known`, until `wait` is true."""
-    looks = _Looks(files, known, interval)
-    while not wait(looks.pause):
-        if looks.is_due():
-            with looks.reading():
+    polls = _Polls(files, known, interval)
+    while not wait(polls.pause):
+        if polls.is_due():
+            with polls.reading():
                 yield
 
 
-class _Looks:
-    """When to look, and from what was seen, when to read."""
+class _Polls:
+    """When to poll, and from what was seen, when to read."""
 
     def __init__(self, files: Files, known: Signature, interval: float) -> None:
         self._files = files
@@ -91,13 +91,13 @@ class _Looks:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         return max(self._pause, self._rest)
 
     def is_due(self) -> bool:
         """Whether the files, as they are now, should be read."""
         started = time.thread_time()
-        seen = look(self._files)
+        seen = read_signature(self._files)
         self._rest = (time.thread_time() - started) / LOOKING
         due = self._judge(seen, time.monotonic())
         self._pause = self._interval if self._since is None else min(SETTLE, self._interval)
@@ -125,7 +125,7 @@ class _Looks:
         return self._known is None
 
     def hurry(self) -> None:
-        """What was read was half of it: the next look need not wait for rest."""
+        """What was read was half of it: the next poll need not wait for rest."""
         if self._since is not None:
             self._since -= PATIENCE
 
@@ -159,7 +159,7 @@ class Watcher:
         self._on_reload = on_reload
         self._building = building
         self._stop = threading.Event()
-        self._looks = _Looks(files, look(files), interval)
+        self._polls = _Polls(files, read_signature(files), interval)
         self._said = ""
         self._halves = 0
         self._retry_pause = FIRST_RETRY
@@ -187,13 +187,13 @@ class Watcher:
             self._thread.join(5.0)
 
     def _step(self) -> bool:
-        """Wait, look, and read where something changed; False at the end."""
-        if self._stop.wait(self._looks.pause):
+        """Wait, poll, and read where something changed; False at the end."""
+        if self._stop.wait(self._polls.pause):
             return False
         self._part.beat()
         with _brisk():
-            if self._looks.is_due() or self._is_retry_due():
-                with self._looks.reading():
+            if self._polls.is_due() or self._is_retry_due():
+                with self._polls.reading():
                     self.reload()
         return True
 
@@ -227,9 +227,9 @@ class Watcher:
         return False
 
     def _fail(self, short: str, text: str, *, is_final: bool = True) -> None:
-        if self._looks.are_changing and self._halves < HALVES:
+        if self._polls.are_changing and self._halves < HALVES:
             self._halves += 1
-            self._looks.hurry()
+            self._polls.hurry()
             return
         if not is_final:
             self._retry_later()
@@ -246,12 +246,12 @@ class Watcher:
 
 def _signature(name: str) -> tuple[str, int, int, int, int, int] | None:
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except OSError:
         return None
     # The time of the last change as well: the time of the last write can be set to anything.
-    changed = found.st_ctime_ns
-    return name, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, changed
+    changed = status.st_ctime_ns
+    return name, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, changed
 
 
 class _Turns:

@@ -67,18 +67,23 @@ class _Signed:
 
 
 def verify(
-    files: Iterable[tuple[str, bytes]], signatures: bytes, asked: Verification, folder: str = ""
+    files: Iterable[tuple[str, bytes]],
+    signatures: bytes,
+    verification: Verification,
+    folder: str = "",
 ) -> None:
     """SignatureError unless every one of `files` is signed, and no other.
 
     `folder`: where the bundle lies, if it is a folder; `opa sign` lists its files by that path.
     """
-    signed = _listed(_token(signatures), asked)
+    signed = _listed(_token(signatures), verification)
     for name, content in files:
         full = f"{folder.strip('/')}/{name}" if folder else name
         listed = full if full in signed else name
         entry = signed.pop(listed, None)
-        if any(_excludes(pattern, each) for pattern in asked.exclude for each in (full, name)):
+        if any(
+            _excludes(pattern, each) for pattern in verification.exclude for each in (full, name)
+        ):
             continue
         if entry is None:
             raise SignatureError(f"file {full} not included in bundle signature")
@@ -106,19 +111,19 @@ def _token(signatures: bytes) -> str:
     return tokens[0]
 
 
-def _listed(token: str, asked: Verification) -> dict[str, _Signed]:
-    """What a token lists that `asked` verifies."""
-    if asked.algorithm not in ALGORITHMS:
-        raise SignatureError(f"unknown signature algorithm: {asked.algorithm}")
-    check = REGISTRY[f"io.jwt.verify_{asked.algorithm.lower()}"].call
+def _listed(token: str, verification: Verification) -> dict[str, _Signed]:
+    """What a token lists that `verification` verifies."""
+    if verification.algorithm not in ALGORITHMS:
+        raise SignatureError(f"unknown signature algorithm: {verification.algorithm}")
+    check = REGISTRY[f"io.jwt.verify_{verification.algorithm.lower()}"].call
     try:
-        is_valid = check(Context(Environment()), token, asked.key)
+        is_valid = check(Context(Environment()), token, verification.key)
     except CALL_ERRORS as error:
         raise SignatureError(f"failed to verify JWT signature: {error}") from None
     if not is_valid:
         raise SignatureError("failed to verify JWT signature")
     payload = _payload(token)
-    if payload.get("scope", "") != asked.scope:
+    if payload.get("scope", "") != verification.scope:
         raise SignatureError("scope mismatch")
     files = payload.get("files")
     try:
@@ -134,10 +139,10 @@ def _signed(entry: Mapping[str, Any]) -> _Signed:
 def _payload(token: str) -> dict[Any, Any]:
     text = token.split(".")[1]
     try:
-        found = read_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        payload = read_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (JSONError, binascii.Error) as error:
         raise SignatureError(f".signatures.json: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}
 
 
 def _excludes(pattern: str, name: str) -> bool:
@@ -154,9 +159,9 @@ def _check(name: str, content: bytes, entry: _Signed) -> None:
     base = name.rpartition("/")[2]
     if base in _DOCUMENTS:
         content = canonical(read_document(base, content))
-    found = hashlib.new(_HASHES[entry.algorithm], content, usedforsecurity=False).hexdigest()
-    if not hmac.compare_digest(found.encode(), entry.hash.lower().encode()):
-        raise SignatureError(f"{name}: digest mismatch (want: {entry.hash}, got: {found})")
+    digest = hashlib.new(_HASHES[entry.algorithm], content, usedforsecurity=False).hexdigest()
+    if not hmac.compare_digest(digest.encode(), entry.hash.lower().encode()):
+        raise SignatureError(f"{name}: digest mismatch (want: {entry.hash}, got: {digest})")
 
 
 def canonical(value: Value) -> bytes:

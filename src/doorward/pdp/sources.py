@@ -67,12 +67,12 @@ class Sources:
 
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""
-        found = list_files(self.paths, ignore=self.ignore, limits=self.limits)
-        return sum((bundle_files(path, limits=self.limits) for path in self.bundles), found)
+        listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
+        return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
 
     def _read(self, timers: Timers) -> list[Bundle]:
         archives = [path for path in self.paths if _is_archive(path)]
-        found = {
+        bundles = {
             path: read_bundle(
                 path,
                 ignore=self.ignore,
@@ -85,10 +85,10 @@ class Sources:
             for path in dict.fromkeys([*self.bundles, *archives])
         }
         try:
-            check_roots({found[path].path: found[path].manifest for path in self.bundles})
+            check_roots({bundles[path].path: bundles[path].manifest for path in self.bundles})
         except ManifestError as error:
             raise LoadError([str(error)]) from None
-        return list(found.values())
+        return list(bundles.values())
 
 
 def _is_archive(path: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 __all__ = ["PathTakenError", "bind_unix", "clear_stale"]
 
 PROBE_TIMEOUT: Final = 1.0
-"""Seconds that whoever listens there may take to accept a connection."""
+"""Seconds that a listener may take to accept a connection."""
 
 
 class PathTakenError(Exception):

@@ -35,14 +35,14 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One mapping of the file: its values, and the line of each key for whoever checks them."""
+    """One mapping of the file: its values, and the line of each key for error messages."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
     file: str = ""
     path: str = ""
 
-    def place(self, key: str) -> str:
+    def location(self, key: str) -> str:
         """`file:line: path.key`, as far as it is known."""
         line = self.lines.get(key)
         where = f"{self.file}:{line}: " if line else f"{self.file}: " if self.file else ""
@@ -54,7 +54,7 @@ class Block:
         if value is None:
             return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)
         if not isinstance(value, Block):
-            raise ConfigError(f"{self.place(key)} must be an object but is {kind_of(value)}")
+            raise ConfigError(f"{self.location(key)} must be an object but is {kind_of(value)}")
         return value
 
     def get(self, key: str, kind: type[T], default: T) -> T:
@@ -65,7 +65,9 @@ class Block:
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise ConfigError(f"{self.place(key)} must be {_KINDS[kind]} but is {kind_of(value)}")
+            raise ConfigError(
+                f"{self.location(key)} must be {_KINDS[kind]} but is {kind_of(value)}"
+            )
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
@@ -73,13 +75,13 @@ class Block:
         value = self.get(key, list, [])
         for item in value:
             if not isinstance(item, str):
-                raise ConfigError(f"{self.place(key)} must be a list of strings")
+                raise ConfigError(f"{self.location(key)} must be a list of strings")
         return tuple(value)
 
     def unknown(self, known: Sequence[str]) -> tuple[str, ...]:
         """A warning for each key that is not `known`."""
         return tuple(
-            f"{self.place(key)}: unknown key, ignored" for key in self.values if key not in known
+            f"{self.location(key)}: unknown key, ignored" for key in self.values if key not in known
         )
 
     def plain(self) -> dict[str, Any]:
@@ -132,7 +134,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: str, depth: int) -> Any:
         self.nodes += 1  # aliases are followed, so that a small file can be a large tree
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise ConfigError(f"{self.place(node, path)} is nested too deeply or too large")
+            raise ConfigError(f"{self.location(node, path)} is nested too deeply or too large")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -144,11 +146,11 @@ class _Reader:
         lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ConfigError(f"{self.place(key_node, path)}: a key must be a string")
+                raise ConfigError(f"{self.location(key_node, path)}: a key must be a string")
             key = str(key_node.value)
             inner = f"{path}.{key}" if path else key
             if key in values:
-                raise ConfigError(f"{self.place(key_node, inner)} is given twice")
+                raise ConfigError(f"{self.location(key_node, inner)} is given twice")
             values[key] = self.value(value_node, inner, depth + 1)
             lines[key] = key_node.start_mark.line + 1
         return Block(values, lines, self.file, path)
@@ -156,7 +158,7 @@ class _Reader:
     def scalar(self, node: yaml.Node, path: str) -> Any:
         text = str(node.value)
         tag = node.tag
-        replaced = _MARK.sub(lambda found: self.variable(found, node, path), text)
+        replaced = _MARK.sub(lambda match: self.variable(match, node, path), text)
         if replaced != text and isinstance(node, yaml.ScalarNode) and node.style is None:
             tag = yaml.SafeLoader("").resolve(  # type: ignore[no-untyped-call]  # the stubs' gap
                 yaml.ScalarNode, replaced, (True, False)
@@ -165,16 +167,18 @@ class _Reader:
         try:
             value = yaml.SafeLoader("").construct_object(scalar)
         except (yaml.YAMLError, ValueError, LookupError, ArithmeticError, AttributeError):
-            raise ConfigError(f"{self.place(node, path)} cannot be read as a value") from None
+            raise ConfigError(f"{self.location(node, path)} cannot be read as a value") from None
         return value if isinstance(value, (str, bool, int, float)) or value is None else replaced
 
-    def variable(self, found: re.Match[str], node: yaml.Node, path: str) -> str:
-        name = found[1].strip()
+    def variable(self, match: re.Match[str], node: yaml.Node, path: str) -> str:
+        name = match[1].strip()
         if name not in self.environment:
-            raise ConfigError(f"{self.place(node, path)}: environment variable `{name}` is not set")
+            raise ConfigError(
+                f"{self.location(node, path)}: environment variable `{name}` is not set"
+            )
         return self.environment[name]
 
-    def place(self, node: yaml.Node, path: str) -> str:
+    def location(self, node: yaml.Node, path: str) -> str:
         return f"{self.file}:{node.start_mark.line + 1}: {path}"
 
 

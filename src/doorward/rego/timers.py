@@ -1,7 +1,7 @@
 """How long each stage took, under the names of OPA's metrics.
 
-Whoever wants to know hands one to an engine; stages add their time to it. Nothing here decides
-anything, and an engine without one does not look at the clock.
+A caller passes one to an engine, and stages add their time to it. Nothing here decides
+anything, and an engine without one does not read the clock.
 """
 
 from __future__ import annotations

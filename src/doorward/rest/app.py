@@ -159,14 +159,14 @@ class Api:
     ) -> Response:
         if request.method not in ("GET", "HEAD"):
             return not_allowed("GET, HEAD")
-        return await answer(path, _asked(request))
+        return await answer(path, _parameters(request))
 
-    async def _answer_health(self, path: tuple[str, ...], asked: Parameters) -> Response:
+    async def _answer_health(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         if path:
             return await self._probes.run(health.get_health_policy, self._pdp, self._health, path)
-        return health.get_health(self._health, asked)
+        return health.get_health(self._health, parameters)
 
-    async def _answer_metrics(self, path: tuple[str, ...], asked: Parameters) -> Response:
+    async def _answer_metrics(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return await self._probes.run(health.get_metrics, self._metrics, self._health)
 
     async def _answer_index(self, request: Request) -> Response:
@@ -196,7 +196,7 @@ class Api:
         def decide(body: bytes) -> Response:
             kind = request.headers.get("content-type", "")
             context = self._context(request)
-            return data.post_v0(self._pdp, path, _asked(request), body, kind, context)
+            return data.post_v0(self._pdp, path, _parameters(request), body, kind, context)
 
         try:
             return await self._posted(request, decide, accept)
@@ -209,11 +209,11 @@ class Api:
         context = self._context(request)
 
         def get() -> Response:
-            return self._zipped(data.get_v1(self._pdp, path, _asked(request), context), accept)
+            return self._zipped(data.get_v1(self._pdp, path, _parameters(request), context), accept)
 
         def post(body: bytes) -> Response:
             kind = request.headers.get("content-type", "")
-            return data.post_v1(self._pdp, path, _asked(request), body, kind, context)
+            return data.post_v1(self._pdp, path, _parameters(request), body, kind, context)
 
         if request.method == "GET":
             return await self._workers.run(get)
@@ -244,12 +244,12 @@ class Api:
 
     def _context(self, request: Request) -> Value | None:
         """The request headers that the configuration asks to log, under its names for them."""
-        found: dict[Key, Value] = {}
+        context: dict[Key, Value] = {}
         for name in self._config.decision_logs.headers:
             values: list[Value] = list(request.headers.getlist(name))
             if values:
-                found[name] = values
-        return {"http": {"headers": found}} if found else None
+                context[name] = values
+        return {"http": {"headers": context}} if context else None
 
 
 def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:
@@ -262,7 +262,7 @@ def _accepted(request: Request) -> str:
     return request.headers.get("accept-encoding", "")
 
 
-def _asked(request: Request) -> Parameters:
+def _parameters(request: Request) -> Parameters:
     return parameters(request.scope.get("query_string", b""))
 
 

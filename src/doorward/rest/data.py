@@ -90,22 +90,22 @@ class _Call:
 
 
 def get_v1(
-    pdp: PDP, path: tuple[str, ...], asked: Parameters, context: Value | None = None
+    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
 ) -> Response:
     """GET /v1/data/PATH?input=…"""
     call = _Call(pdp, path, context)
-    call.size = sum(price(text.encode()) for text in asked.values("input"))
+    call.size = sum(price(text.encode()) for text in parameters.values("input"))
     try:
-        input = input_of_parameter(asked.values("input"))
+        input = input_of_parameter(parameters.values("input"))
     except BadRequest as error:
         return bad_request(str(error))
-    return _answer_v1(call, input, asked, warn=False)
+    return _answer_v1(call, input, parameters, warn=False)
 
 
 def post_v1(
     pdp: PDP,
     path: tuple[str, ...],
-    asked: Parameters,
+    parameters: Parameters,
     body: bytes,
     content_type: str,
     context: Value | None = None,
@@ -117,30 +117,34 @@ def post_v1(
         input = data_input(body, content_type)
     except BadRequest as error:
         return bad_request(str(error))
-    return _answer_v1(call, input, asked, warn=isinstance(input, Undefined))
+    return _answer_v1(call, input, parameters, warn=isinstance(input, Undefined))
 
 
-def _answer_v1(call: _Call, input: Value | Undefined, asked: Parameters, *, warn: bool) -> Response:
+def _answer_v1(
+    call: _Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
+) -> Response:
     call.parsed()
     if any('"' in segment for segment in call.path):
         return _bad_path(call.path)
     # What cannot be sent was not answered: it is written down as the error that is sent instead.
-    decision, result = call.encoded(call.decide(input, strict=asked.flag("strict-builtin-errors")))
+    decision, result = call.encoded(
+        call.decide(input, strict=parameters.flag("strict-builtin-errors"))
+    )
     call.record(decision, input)
     if decision.error is not None:
         return failed(decision.error)
     fields: dict[str, str] = {}
     if call.pdp.logs_decisions:
         fields["decision_id"] = marshal(decision.decision_id)
-    if asked.flag("provenance"):
+    if parameters.flag("provenance"):
         fields["provenance"] = object_text(call.provenance())
-    if asked.flag("metrics") or asked.flag("instrument"):
+    if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = marshal(call.metrics(decision))
     if result:
         fields["result"] = result
     if warn:
         fields["warning"] = object_text(_NO_INPUT)
-    return json_answer(object_text(fields), pretty=asked.flag("pretty"))
+    return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
 
 
 def _bad_path(path: tuple[str, ...]) -> Response:
@@ -152,7 +156,7 @@ def _bad_path(path: tuple[str, ...]) -> Response:
 def post_v0(
     pdp: PDP,
     path: tuple[str, ...],
-    asked: Parameters,
+    parameters: Parameters,
     body: bytes,
     content_type: str,
     context: Value | None = None,
@@ -174,4 +178,4 @@ def post_v0(
         return failed(decision.error)
     if isinstance(decision.result, Undefined):
         return not_found(f"document missing: {'.'.join(['data', *path])}")
-    return json_answer(result, pretty=asked.flag("pretty"))
+    return json_answer(result, pretty=parameters.flag("pretty"))

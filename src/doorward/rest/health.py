@@ -19,7 +19,7 @@ __all__ = ["get_health", "get_health_policy", "get_metrics"]
 _NOT_NEWEST: Final = "the last reload of policies and data failed: older ones are in force"
 
 
-def get_health(health: Health, asked: Parameters) -> Response:
+def get_health(health: Health, parameters: Parameters) -> Response:
     """GET /health: whether every thread is at work; `?plugins`: whether every part is up.
 
     `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
@@ -29,12 +29,12 @@ def get_health(health: Health, asked: Parameters) -> Response:
     if stopped := health.stopped:
         problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
         return _unhealthy(f"not at work: {problems}")
-    if asked.flag("plugins") and health.down(asked.values("exclude-plugin")):
+    if parameters.flag("plugins") and health.down(parameters.values("exclude-plugin")):
         return _unhealthy("one or more plugins are not up")
     if health.reload_error is None:
         return json_answer("{}")
     # What is wrong stands in the log: anybody may ask here.
-    if asked.flag("policies"):
+    if parameters.flag("policies"):
         return _unhealthy(_NOT_NEWEST)
     return json_answer(object_text({"warning": marshal(_NOT_NEWEST)}))
 

@@ -161,12 +161,12 @@ def data_input(body: bytes, content_type: str) -> Value | Undefined:
             "body contains malformed input document: json: cannot unmarshal "
             f"{_go_kind(document)} into Go value of type types.DataRequestV1"
         )
-    found: Value = None
+    value_: Value = None
     for key, value in document.items():
         # Go matches the names of fields in any case; the last one counts.
         if isinstance(key, str) and key.lower() == "input":
-            found = value
-    return UNDEFINED if found is None else found
+            value_ = value
+    return UNDEFINED if value_ is None else value_
 
 
 def raw_input(body: bytes, content_type: str) -> Value | Undefined:

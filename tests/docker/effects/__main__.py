@@ -24,7 +24,7 @@ def main() -> int:
     if reason:
         sys.stderr.write(f"no daemon of our own: {reason}\n")
         return 2
-    # Whoever ends the check ends it with everything that it started.
+    # A signal ends the check with everything that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="dwe-"))
     Path("/run/docker/plugins").mkdir(parents=True, exist_ok=True)

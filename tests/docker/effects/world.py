@@ -1,6 +1,6 @@
 """What requests can reach here: a daemon with a swarm, two registries, a folder with a disk in it.
 
-Everything listens on loopback. `evil` stands for any server that no policy allows: whoever connects
+Everything listens on loopback. `evil` stands for any server that no policy allows: who connects
 to it is noted. `allowed` is the one folder that the policies let users mount; a disk, a link out of
 it and a folder lie in it.
 """

@@ -133,7 +133,7 @@ def refused(wanted: Installation, daemon: PrivateDaemon, reason: str) -> None:
 def test_broken_configuration_is_refused(daemon: PrivateDaemon, wanted: Installation) -> None:
     daemon.config.write_text('{"debug": true,}')
     try:
-        refused(wanted, daemon, "no valid JSON")
+        refused(wanted, daemon, "not valid JSON")
         daemon.config.write_text('{"authorization-plugins": "one"}')
         refused(wanted, daemon, "no list of names")
         daemon.config.write_text('{"debug": true, "debug": false}')
@@ -237,7 +237,9 @@ def test_plugin_stays_while_the_daemon_gives_no_answer(
     with monkeypatch.context() as patched:
         patched.setattr("doorward.docker.install.daemon.PROBE_TIMEOUT", 0.5)
         patched.setattr(
-            Daemon, "wait_until", lambda *a, asked, seconds=2.0: quick(*a, asked=asked, seconds=2.0)
+            Daemon,
+            "wait_until",
+            lambda *a, in_force, seconds=2.0: quick(*a, in_force=in_force, seconds=2.0),
         )
         daemon.process.send_signal(signal.SIGSTOP)
         try:
@@ -383,7 +385,9 @@ def test_unreached_plugin_is_undone(
     before = wanted.config.content()
     quick = Daemon.wait_until
     monkeypatch.setattr(
-        Daemon, "wait_until", lambda *a, asked, seconds=2.0: quick(*a, asked=asked, seconds=2.0)
+        Daemon,
+        "wait_until",
+        lambda *a, in_force, seconds=2.0: quick(*a, in_force=in_force, seconds=2.0),
     )
     try:
         with pytest.raises(DaemonError, match="everything is as it was"):

@@ -52,8 +52,8 @@ def test_every_captured_call_has_one_reading(captured: list[Past]) -> None:
     for past in captured:
         found = to_input(parse_request(past.raw or b""), resolve=links)
         actions[found["action"]] += 1
-        assert found["unknown_fields"] == [], past.place
-        assert found["query_trusted"] or found["action"] in STREAMS, past.place
+        assert found["unknown_fields"] == [], past.location
+        assert found["query_trusted"] or found["action"] in STREAMS, past.location
     assert len(captured) > 290
     assert actions["unknown"] == 0
     assert actions["container.create"] == 23
@@ -67,7 +67,7 @@ def test_captured_calls_are_what_their_commands_say(captured: list[Past]) -> Non
     by_run: dict[str, dict[str, Any]] = {}
     for past in captured:
         found = to_input(parse_request(past.raw or b""), resolve=links)
-        run = Path(past.place.partition("#")[0]).stem
+        run = Path(past.location.partition("#")[0]).stem
         if found["action"] not in ("system.ping",):
             by_run.setdefault(f"{run} {found['action']}", found)
     view = by_run["run_cap_add container.create"]["security"]

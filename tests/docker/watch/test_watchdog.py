@@ -62,7 +62,7 @@ def test_service_manager_is_told_of_each_state(
         stderr=subprocess.DEVNULL,
     )
     try:
-        # Whoever is told READY may ask at once.
+        # After READY, a client may send requests at once.
         assert manager.receive() == ["READY=1", f"STATUS=Serves {tmp_path}/p.sock"]
         assert call_plugin(str(tmp_path / "p.sock"), "/Plugin.Activate") == ACTIVE
         serves = ["WATCHDOG=1", f"STATUS=Serves {tmp_path}/p.sock"]

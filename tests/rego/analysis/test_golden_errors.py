@@ -152,8 +152,8 @@ def shifted(got: set[Said], want: set[Said]) -> bool:
     """Whether only that differs in which OPA 1.18.2 contradicts itself.
 
     It reports an undefined reference to a rule where the last reference of the module stands, and
-    sometimes with the last one's path: references share what they begin with. And which of several
-    ways round a recursion takes depends on the order of rules.
+    sometimes with the last one's path: references share what they begin with. And which of
+    several paths a recursion takes depends on the order of rules.
     """
     strange = ("undefined ref: data.", "rule data.", "function data.")
 

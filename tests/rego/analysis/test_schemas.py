@@ -1,4 +1,4 @@
-"""Schemas say what can stand in a document; nothing more is asked of it than they say."""
+"""Schemas say what can stand in a document; nothing else is checked."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ def _read(status: int, content: bytes) -> Answer:
     if type(document) is not dict:
         return Answer(document)
     decision_id = document.get("decision_id")
-    found = decision_id if type(decision_id) is str else ""
+    identifier = decision_id if type(decision_id) is str else ""
     if "result" in document:
-        return Answer(document["result"], found)
-    # OPA leaves `result` out when the decision is undefined.
-    return Answer(document if "allow" in document else UNDEFINED, found)
+        return Answer(document["result"], identifier)
+    # OPA leaves `result` out when the identifier is undefined.
+    return Answer(document if "allow" in document else UNDEFINED, identifier)

@@ -52,7 +52,7 @@ def issue_server(folder: Path, hosts: Sequence[str], *, days: int = 365) -> None
 
 
 def issue_client(folder: Path, user: str, *, days: int = 365) -> None:
-    """`USER-cert.pem` and `USER-key.pem`: whoever has the key is `user` to the daemon."""
+    """`USER-cert.pem` and `USER-key.pem`: the owner of the key is `user` to the daemon."""
     if not _USER.fullmatch(user) or user in ("ca", "server"):
         raise CertificateError("a user's name is letters, digits and .-_@, 64 at most")
     _issue(folder, user, user, ExtendedKeyUsageOID.CLIENT_AUTH, days, None)

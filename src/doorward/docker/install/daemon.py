@@ -31,7 +31,7 @@ _MAX_CONFIG: Final = 1 << 20
 
 
 class DaemonError(Exception):
-    """What keeps the installer from going on, in words for whoever started it."""
+    """What keeps the installer from going on, in words for the operator."""
 
 
 class Reach(Enum):
@@ -65,15 +65,15 @@ class ConfigFile:
         if len(content) > _MAX_CONFIG:
             raise DaemonError(f"{self.path} is too large")
         try:
-            found = json.loads(content or b"{}", object_pairs_hook=_unique)
+            document = json.loads(content or b"{}", object_pairs_hook=_unique)
         except (ValueError, RecursionError) as error:
-            raise DaemonError(f"{self.path} is no valid JSON: {error}") from None
-        if not isinstance(found, dict):
+            raise DaemonError(f"{self.path} is not valid JSON: {error}") from None
+        if not isinstance(document, dict):
             raise DaemonError(f"{self.path} holds no JSON object")
-        plugins = found.get(KEY, [])
+        plugins = document.get(KEY, [])
         if not isinstance(plugins, list) or not all(isinstance(each, str) for each in plugins):
             raise DaemonError(f"{self.path}: {KEY} is no list of names")
-        return found
+        return document
 
     def plugins(self) -> list[str]:
         """The chain, in its order."""
@@ -136,10 +136,10 @@ class ConfigFile:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +233,9 @@ class Daemon:
             return Reach.OPEN if status < 400 else Reach.REFUSED
         return Reach.NO_DAEMON if status is None and self.pid() is None else Reach.LOCKED_OUT
 
-    def wait_until(self, plugin_socket: str, *, asked: bool, seconds: float = 60.0) -> bool:
+    def wait_until(self, plugin_socket: str, *, in_force: bool, seconds: float = 60.0) -> bool:
         """Wait until requests reach the plugin (or do not any more); whether that came true."""
-        wanted = {Reach.IN_FORCE} if asked else {Reach.OPEN, Reach.REFUSED}
+        wanted = {Reach.IN_FORCE} if in_force else {Reach.OPEN, Reach.REFUSED}
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.pid() is None:

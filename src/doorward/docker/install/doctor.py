@@ -260,5 +260,5 @@ def _docker_group() -> list[str]:
         lines = Path("/etc/group").read_text().splitlines()
     except OSError:
         return []
-    found = [line.split(":")[3] for line in lines if line.startswith("docker:")]
-    return [name for name in ",".join(found).split(",") if name]
+    members = [line.split(":")[3] for line in lines if line.startswith("docker:")]
+    return [name for name in ",".join(members).split(",") if name]

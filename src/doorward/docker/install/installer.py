@@ -83,14 +83,14 @@ class Installation:
     @property
     def arguments(self) -> list[str]:
         """Of `doorward docker serve`."""
-        found = ["--socket", self.listens]
+        words = ["--socket", self.listens]
         if self.url:
-            found += ["--pdp", self.url]
+            words += ["--pdp", self.url]
         for path in self.policies or ([] if self.url else [str(self.pack_folder)]):
-            found += ["--policy", os.path.abspath(path)]
+            words += ["--policy", os.path.abspath(path)]
         if self.audit_log:
-            found += ["--audit-log", self.audit_log]
-        return [*found, *self.extra]
+            words += ["--audit-log", self.audit_log]
+        return [*words, *self.extra]
 
 
 def check_name(name: str) -> None:
@@ -126,7 +126,7 @@ def _install(wanted: Installation, document: dict[str, Any], say: Say) -> None:
             say("dockerd does not run: the plugin is in force when it starts")
             return
         wanted.daemon.reload()
-        if not wanted.daemon.wait_until(wanted.listens, asked=True):
+        if not wanted.daemon.wait_until(wanted.listens, in_force=True):
             raise DaemonError("no request reached the plugin after the reload")
     except DaemonError as error:
         try:
@@ -301,7 +301,7 @@ def _undo(wanted: Installation, before: bytes | None, *, named: bool) -> None:
     wanted.config.restore(before)
     if wanted.daemon.pid() is not None:
         wanted.daemon.reload()
-        wanted.daemon.wait_until(wanted.listens, asked=False, seconds=5.0)
+        wanted.daemon.wait_until(wanted.listens, in_force=False, seconds=5.0)
     wanted.supervisor.stop()
 
 
@@ -338,7 +338,7 @@ def _uninstall(wanted: Installation, say: Say) -> None:
     if wanted.daemon.pid() is not None:
         if named:
             wanted.daemon.reload()
-        if not wanted.daemon.wait_until(wanted.listens, asked=False):
+        if not wanted.daemon.wait_until(wanted.listens, in_force=False):
             if named:
                 config.restore(before)
                 wanted.daemon.reload()

@@ -354,8 +354,8 @@ class Process:
 
     def _starting(self) -> int | None:
         """A process that does not listen yet: its installer was killed before it could name it."""
-        found = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
-        return next((pid for pid in sorted(found) if _parent(pid) not in found), None)
+        pids = {int(path.name) for path in Path("/proc").glob("[0-9]*") if self._is_ours(path)}
+        return next((pid for pid in sorted(pids) if _parent(pid) not in pids), None)
 
     def _is_ours(self, process: Path) -> bool:
         try:

@@ -127,19 +127,19 @@ def ulimits_view(ulimits: Iterable[Mapping[str, Any] | None]) -> list[dict[str, 
 
 def service_resources(task: Mapping[str, Any]) -> Resources:
     """Of the tasks of a swarm service."""
-    asked = task.get("Resources") or {}
-    limits = asked.get("Limits") or {}
+    given = task.get("Resources") or {}
+    limits = given.get("Limits") or {}
     spec = task.get("ContainerSpec") or {}
     nano = limits.get("NanoCPUs") or 0
     return {
         **NO_RESOURCES,
         "memory": limits.get("MemoryBytes") or 0,
-        "memory_swap": asked.get("SwapBytes") or 0,
+        "memory_swap": given.get("SwapBytes") or 0,
         "nano_cpus": nano,
         "cpus": _cpus(nano, 0, 0),
         "pids": limits.get("Pids") or 0,
         "oom_score_adj": spec.get("OomScoreAdj") or 0,
-        "memory_reservation": (asked.get("Reservations") or {}).get("MemoryBytes") or 0,
+        "memory_reservation": (given.get("Reservations") or {}).get("MemoryBytes") or 0,
         "ulimits": ulimits_view(spec.get("Ulimits") or ()),
         "log_driver": (task.get("LogDriver") or {}).get("Name") or "",
     }

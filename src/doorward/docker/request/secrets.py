@@ -60,18 +60,18 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """The query without build arguments' values, and without passwords in addresses."""
-    found = dict(query)
+    masked = dict(query)
     if "buildargs" in query:
-        found["buildargs"] = [_build_arguments(text) for text in query["buildargs"]]
+        masked["buildargs"] = [_build_arguments(text) for text in query["buildargs"]]
     for name in _URLS:
         if name in query:
-            found[name] = [mask_address(text) for text in query[name]]
+            masked[name] = [mask_address(text) for text in query[name]]
     for name in query:
         if name not in ("buildargs", *_URLS) and _WORD.search(name):
-            found[name] = [MASK for _ in query[name]]
+            masked[name] = [MASK for _ in query[name]]
     if "changes" in query:
-        found["changes"] = [_change(text) for text in query["changes"]]
-    return found
+        masked["changes"] = [_change(text) for text in query["changes"]]
+    return masked
 
 
 def mask_address(text: str) -> str:

@@ -1,7 +1,7 @@
 """A description becomes the three resources and the commands that use them, in their order.
 
-For whoever starts things by other means than systemd, and for trying it out. Only the application's
-own port is redirected.
+For hosts that start services by other means than systemd, and for trying it out. Only the
+application's own port is redirected.
 """
 
 from __future__ import annotations

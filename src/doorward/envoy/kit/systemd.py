@@ -81,7 +81,7 @@ def _to_redirect(description: Description) -> str:
     return f"""\
 [Unit]
 Description=Redirect of {name}'s port {description.app_port} to Envoy
-# After whoever loads the host's own rules.
+# After the services that load the host's own rules.
 After=network-pre.target nftables.service iptables.service
 Before={name}.service
 PartOf=doorward-{name}.target

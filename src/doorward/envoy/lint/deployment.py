@@ -168,17 +168,19 @@ def _is_proxy_init(container: Located) -> bool:
 
 
 def _words(container: Located) -> list[str]:
-    found = []
+    words = []
     for key in ("entrypoint", "command", "args"):
         given = container.get(key)
         if isinstance(given.value, str):
-            found += given.value.split()
-        found += [str(item.value) for item in given.items()]
-    return found
+            words += given.value.split()
+        words += [str(item.value) for item in given.items()]
+    return words
 
 
 def _redirect(words: Sequence[str]) -> bool:
-    return any(words[place : place + 2] == ["envoy", "redirect"] for place in range(len(words)))
+    return any(
+        words[position : position + 2] == ["envoy", "redirect"] for position in range(len(words))
+    )
 
 
 def _option(words: Sequence[str], name: str) -> str:
@@ -188,9 +190,9 @@ def _option(words: Sequence[str], name: str) -> str:
 def _check_redirect(at: Located, words: Sequence[str], ports: set[str]) -> Iterator[Found]:
     if "--capture-loopback" not in words:
         yield "kit-loopback", "loopback is not captured", at
-    for place, word in enumerate(words[:-1]):
+    for position, word in enumerate(words[:-1]):
         if word == "-w":
-            for port in words[place + 1].split(","):
+            for port in words[position + 1].split(","):
                 if port in ports:
                     yield "kit-open-port", f"port {port} is not redirected", at
 
@@ -243,16 +245,16 @@ def check_unit(file: str, text: str) -> Iterator[Finding]:
         if names.isdisjoint({"envoy", "doorward", "opa"}) or "docker" in words[1:2]:
             continue
         at = Located(None, number)
-        found: list[Found] = []
+        findings: list[Found] = []
         if _redirect(words):
-            found += _check_redirect(at, words, set())
+            findings += _check_redirect(at, words, set())
         elif not any(line.startswith(("User=", "DynamicUser=yes")) for line in lines):
-            found.append(("kit-root", "the unit runs as root", at))
+            findings.append(("kit-root", "the unit runs as root", at))
         if "NoNewPrivileges=yes" not in lines:
-            found.append(("kit-privileges", "the unit may gain privileges", at))
+            findings.append(("kit-privileges", "the unit may gain privileges", at))
         if not any(line.startswith("CapabilityBoundingSet=") for line in lines):
-            found.append(("kit-capabilities", "capabilities are not bounded", at))
+            findings.append(("kit-capabilities", "capabilities are not bounded", at))
         if "ProtectSystem=strict" not in lines:
-            found.append(("kit-writable", "the file system is writable", at))
-        for rule, message, where in found:
+            findings.append(("kit-writable", "the file system is writable", at))
+        for rule, message, where in findings:
             yield Finding(file, where.line, rule, message)

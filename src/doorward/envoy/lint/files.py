@@ -58,15 +58,15 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
     count = 0
     for path in paths:
         if path.is_dir():
-            found = sorted(each for each in path.rglob("*") if each.suffix in _KNOWN)
+            files = sorted(each for each in path.rglob("*") if each.suffix in _KNOWN)
         elif path.suffix in _KNOWN:
-            found = [path]
+            files = [path]
         else:
             raise LintError(f"{path}: neither a policy, nor YAML, nor a unit")
-        count += len(found)
+        count += len(files)
         if count > _MOST:
             raise LintError(f"more than {_MOST} files")
-        yield from (each for each in found if each.is_file() or each == path)
+        yield from (each for each in files if each.is_file() or each == path)
 
 
 def _read(path: Path) -> str:

@@ -81,7 +81,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-connection-limit": _warning("clients could use up every connection"),
     "envoy-access-log": _warning("nobody could say later who asked for what"),
     # The decision point
-    "pdp-exposed": _error("whoever reaches it can ask for decisions, or change what they rest on"),
+    "pdp-exposed": _error("who reaches it can ask for decisions, or change what they rest on"),
     "pdp-dry-run": _error("a dry run allows everything"),
     "pdp-fail-call": _warning("a failed call is what failure_mode_allow would open"),
     "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),

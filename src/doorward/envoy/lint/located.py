@@ -36,16 +36,16 @@ class Located:
 
     def get(self, *keys: str | int) -> Located:
         """What is below; something empty, at the nearest line, where nothing is."""
-        found = self
+        node = self
         for key in keys:
-            match found.value, key:
+            match node.value, key:
                 case dict() as mapping, str() if key in mapping:
-                    found = mapping[key]
+                    node = mapping[key]
                 case list() as items, int() if key < len(items):
-                    found = items[key]
+                    node = items[key]
                 case _:
-                    return Located(None, found.line)
-        return found
+                    return Located(None, node.line)
+        return node
 
     def items(self) -> list[Located]:
         """The items of a list; none where it is none."""

@@ -78,10 +78,10 @@ def _check_manager(document: Located, manager: Located) -> Iterator[Found]:
     if _CHECK not in names:
         yield "envoy-no-check", "there is no ext_authz filter", filters
         return
-    place = names.index(_CHECK)
-    if names[place + 1 :] != [_ROUTER]:
+    position = names.index(_CHECK)
+    if names[position + 1 :] != [_ROUTER]:
         yield "envoy-check-not-last", "ext_authz is not the last filter before the router", filters
-    yield from _check_check(document, filters.items()[place].get("typed_config"))
+    yield from _check_ext_authz(document, filters.items()[position].get("typed_config"))
     for each in manager.get("route_config").walk():
         override = each.get("typed_per_filter_config", _CHECK)
         if override.get("disabled").value is True:
@@ -137,7 +137,7 @@ def _check_limits(manager: Located) -> Iterator[Found]:
         yield "envoy-access-log", "there is no access log", log
 
 
-def _check_check(document: Located, config: Located) -> Iterator[Found]:
+def _check_ext_authz(document: Located, config: Located) -> Iterator[Found]:
     if (given := config.get("failure_mode_allow")).value is True:
         yield "envoy-failure-mode-allow", "failure_mode_allow is true", given
     if (given := config.get("clear_route_cache")).value is True:

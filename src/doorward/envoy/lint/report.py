@@ -45,7 +45,7 @@ def _to_json(findings: Sequence[Finding]) -> str:
 
 
 def _to_sarif(findings: Sequence[Finding]) -> str:
-    found = sorted({each.rule for each in findings})
+    rules = sorted({each.rule for each in findings})
     driver = {
         "name": "doorward kit check",
         "version": __version__,
@@ -55,16 +55,16 @@ def _to_sarif(findings: Sequence[Finding]) -> str:
                 "shortDescription": {"text": RULES[name].reason},
                 "defaultConfiguration": {"level": RULES[name].level},
             }
-            for name in found
+            for name in rules
         ],
     }
-    results = [_to_result(each, found.index(each.rule)) for each in findings]
+    results = [_to_result(each, rules.index(each.rule)) for each in findings]
     document = {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
     return json.dumps(document, indent=2) + "\n"
 
 
 def _to_result(finding: Finding, index: int) -> dict[str, Any]:
-    place = {
+    location = {
         "artifactLocation": {"uri": finding.file},
         "region": {"startLine": finding.line},
     }
@@ -73,7 +73,7 @@ def _to_result(finding: Finding, index: int) -> dict[str, Any]:
         "ruleIndex": index,
         "level": finding.level,
         "message": {"text": f"{finding.message}: {finding.reason}"},
-        "locations": [{"physicalLocation": place}],
+        "locations": [{"physicalLocation": location}],
     }
 
 

@@ -45,8 +45,8 @@ class Iptables:
 
     def find_programs(self) -> tuple[str, ...]:
         """The files of its programs, one for each address family; empty when one is missing."""
-        found = [find_program(self._program(family)) for family in self._families]
-        return tuple(os.path.realpath(path) for path in found if path) if all(found) else ()
+        programs = [find_program(self._program(family)) for family in self._families]
+        return tuple(os.path.realpath(path) for path in programs if path) if all(programs) else ()
 
     def script(self, options: Redirect) -> str:
         """What the programs are given where nothing of ours is there yet."""
@@ -123,8 +123,8 @@ def _installation(chains: Chains, listed: list[str]) -> str:
     lines += [f"-A {_CHAINS[name]} {_write(rule)}" for name in ours for rule in chains[name]]
     for name in chains:
         if name not in ours:
-            for place, rule in enumerate(chains[name], 1):
-                lines.append(f"-I {_CHAINS[name]} {place} {_write(rule)}")
+            for number, rule in enumerate(chains[name], 1):
+                lines.append(f"-I {_CHAINS[name]} {number} {_write(rule)}")
     return _transaction(lines)
 
 
@@ -143,12 +143,12 @@ def _existing(listed: list[str]) -> list[str]:
 
 def _jumps(listed: list[str]) -> list[str]:
     """The listed rules of other chains that lead into ours."""
-    found = []
+    jumps = []
     for line in listed:
         words = line.split()
         if words[0] == "-A" and words[1] not in _OURS and not set(words[2:]).isdisjoint(_OURS):
-            found.append(line)
-    return found
+            jumps.append(line)
+    return jumps
 
 
 def _deletion(line: str) -> str:
@@ -186,13 +186,13 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
         chain = _CHAINS[name]
         wanted = [_to_conditions(_write(rule)) for rule in rules]
         prefix = f"-A {chain} "
-        found = [
+        listed_rules = [
             _to_conditions(line.removeprefix(prefix)) for line in listed if line.startswith(prefix)
         ]
         if chain in _OURS and chain not in there:
             problems.append(f"there is no chain {chain}")
-        elif (found if chain in _OURS else found[: len(wanted)]) != wanted:
-            problems += _explain(chain, rules, wanted, found)
+        elif (listed_rules if chain in _OURS else listed_rules[: len(wanted)]) != wanted:
+            problems += _explain(chain, rules, wanted, listed_rules)
     wanted_jumps = sum(len(chains[name]) for name in chains if _CHAINS[name] not in _OURS)
     if not problems and len(_jumps(listed)) > wanted_jumps:
         problems.append("there are more jumps than there should be")
@@ -200,12 +200,12 @@ def _compare(chains: Chains, listed: list[str]) -> list[str]:
 
 
 def _explain(
-    chain: str, rules: Sequence[Rule], wanted: list[Conditions], found: list[Conditions]
+    chain: str, rules: Sequence[Rule], wanted: list[Conditions], listed_rules: list[Conditions]
 ) -> list[str]:
     missing = [
         f"{chain}: missing: {_write(rule)}"
         for rule, conditions in zip(rules, wanted, strict=True)
-        if conditions not in found
+        if conditions not in listed_rules
     ]
     return missing or [f"{chain}: other rules stand before or between ours"]
 

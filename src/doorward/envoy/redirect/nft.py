@@ -42,8 +42,8 @@ class Nft:
 
     def find_programs(self) -> tuple[str, ...]:
         """The file of its program; empty when it is missing."""
-        found = find_program("nft")
-        return (os.path.realpath(found),) if found else ()
+        program = find_program("nft")
+        return (os.path.realpath(program),) if program else ()
 
     def script(self, options: Redirect) -> str:
         """What `nft -f -` is given: old tables go, new ones come, at one moment."""
@@ -58,15 +58,15 @@ class Nft:
 
     def problems(self, options: Redirect) -> list[str]:
         """What of the rules is not in force, in words. None: all are."""
-        found = []
+        differences = []
         for family in self._families:
             listed = self._list(family)
             wanted = _table(family, to_rules(options, family))
             if not listed:
-                found.append(f"nft: there is no table {family} {TABLE}")
+                differences.append(f"nft: there is no table {family} {TABLE}")
             elif listed != wanted:
-                found += _differences(family, wanted, listed)
-        return found
+                differences += _differences(family, wanted, listed)
+        return differences
 
     def install(self, options: Redirect) -> None:
         """Put exactly these rules in force."""
@@ -138,9 +138,9 @@ def _write(family: Family, rule: Rule) -> str:
 def _differences(family: Family, wanted: list[str], listed: list[str]) -> list[str]:
     missing = [line for line in wanted if line not in listed]
     foreign = [line for line in listed if line not in wanted]
-    found = [f"nft {family}: missing: {line}" for line in missing]
-    found += [f"nft {family}: not ours: {line}" for line in foreign]
+    differences = [f"nft {family}: missing: {line}" for line in missing]
+    differences += [f"nft {family}: not ours: {line}" for line in foreign]
     for expected, line in zip_longest(wanted, listed):
-        if not found and expected != line:
-            found.append(f"nft {family}: in the wrong place: {line or expected}")
-    return found
+        if not differences and expected != line:
+            differences.append(f"nft {family}: in the wrong place: {line or expected}")
+    return differences

@@ -135,12 +135,12 @@ def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
 def _installed(name: str | None) -> list[BackEnd]:
     """Those whose programs are there, each once: plain `iptables` is often one of the others."""
     families = find_families()
-    found: dict[tuple[str, ...], BackEnd] = {}
+    installed: dict[tuple[str, ...], BackEnd] = {}
     for each in BACK_ENDS if name is None else (name,):
         back_end = _make(each, families)
         if programs := back_end.find_programs():
-            found.setdefault(programs, back_end)
-    return list(found.values())
+            installed.setdefault(programs, back_end)
+    return list(installed.values())
 
 
 def _make(name: str, families: Sequence[Family]) -> BackEnd:

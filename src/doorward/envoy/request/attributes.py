@@ -45,13 +45,13 @@ def to_attributes(attributes: Any) -> Object:
     if (encoded := attributes.destination) or has("destination"):
         out["destination"] = _from_peer(encoded)
     request = attributes.request
-    held: Object = {}
+    request_part: Object = {}
     if (time := _from_time(request.time)) or request.HasField("time"):
-        held["time"] = time
+        request_part["time"] = time
     if (http := _from_http(request.http)) or request.HasField("http"):
-        held["http"] = http
-    if held or has("request"):
-        out["request"] = held
+        request_part["http"] = http
+    if request_part or has("request"):
+        out["request"] = request_part
     if attributes.context_extensions:
         out["contextExtensions"] = dict(attributes.context_extensions)
     if has("metadata_context"):
@@ -161,9 +161,9 @@ def _from_http(http: Any) -> Object:
     # `dict(headers)` would go through the keys in Python, one call for each.
     headers = http.headers
     if headers:
-        out["headers"] = held = Object()
+        out["headers"] = copied = Object()
         for name in headers:
-            held[name] = headers[name]
+            copied[name] = headers[name]
     if http.HasField("header_map"):
         out["headerMap"] = _from_header_map(http.header_map)
     if path := http.path:

@@ -174,8 +174,8 @@ def _parse_multipart(content_type: str, body: bytes, parser: JSONParser) -> Valu
         name = part.name
         if not name:
             continue
-        held = values.setdefault(name, [])
-        assert isinstance(held, list)
+        read = values.setdefault(name, [])
+        assert isinstance(read, list)
         is_json = "application/json" in part.headers.get("content-type", "")
-        held.append(parser(part.content) if is_json else to_text(part.content))
+        read.append(parser(part.content) if is_json else to_text(part.content))
     return values

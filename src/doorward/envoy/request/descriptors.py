@@ -66,10 +66,10 @@ class Services:
 
     def _method(self, service: str, name: str) -> Any:
         try:
-            found = self._pool.FindServiceByName(service)
+            descriptor = self._pool.FindServiceByName(service)
         except KeyError:
             return None
-        return found.methods_by_name.get(name)
+        return descriptor.methods_by_name.get(name)
 
 
 def load_services(source: str) -> Services:
@@ -88,9 +88,9 @@ def load_services(source: str) -> Services:
         raise ValueError(f"not a descriptor set: {error}") from None
 
 
-def _to_value(found: Any) -> Value:
-    if isinstance(found, dict):
-        return {name: _to_value(item) for name, item in found.items()}
-    if isinstance(found, list):
-        return [_to_value(item) for item in found]
-    return json_float(found) if isinstance(found, float) else found
+def _to_value(value: Any) -> Value:
+    if isinstance(value, dict):
+        return {name: _to_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_to_value(item) for item in value]
+    return json_float(value) if isinstance(value, float) else value

@@ -58,12 +58,12 @@ def to_input(
         else:
             context = _from_v2(request)
             walk = attributes_v2.to_attributes
-        if (found := walk(context.attributes)) or context.HasField("attributes"):
-            out["attributes"] = found
-            source: Any = found.get("source")
+        if (walked := walk(context.attributes)) or context.HasField("attributes"):
+            out["attributes"] = walked
+            source: Any = walked.get("source")
             if source and "principal" in source:
                 out["source_principal"] = source["principal"]
-            fields = found.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
+            fields = walked.get("request", fields).get("http", fields)  # type: ignore[union-attr, assignment]
             if "rawBody" in fields:
                 raw_body = context.attributes.request.http.raw_body
     except DecodeError as error:

@@ -68,7 +68,7 @@ def parse_media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     at, end = 0, len(text.rstrip("; \t"))
     while at < end:
         parameter = _PARAMETER.match(text, at)
@@ -76,25 +76,25 @@ def _parameters(text: str) -> dict[str, str]:
             raise ValueError("mime: invalid media parameter")
         name, quoted, plain = parameter.groups()
         name = name.lower()
-        if name in found:
+        if name in parameters:
             raise ValueError("mime: duplicate parameter name")
-        found[name] = plain if quoted is None else _ESCAPE.sub(r"\1", quoted)
+        parameters[name] = plain if quoted is None else _ESCAPE.sub(r"\1", quoted)
         at = parameter.end()
-    return found
+    return parameters
 
 
-def _join_continuations(found: dict[str, str]) -> dict[str, str]:
+def _join_continuations(parameters: dict[str, str]) -> dict[str, str]:
     """`name*`, `name*0`, `name*0*`, … become `name`."""
-    plain = {name: value for name, value in found.items() if "*" not in name}
-    for base in dict.fromkeys(name.partition("*")[0] for name in found if "*" in name):
-        if base + "*" in found:
-            plain[base] = _decode_extended(found[base + "*"])
+    plain = {name: value for name, value in parameters.items() if "*" not in name}
+    for base in dict.fromkeys(name.partition("*")[0] for name in parameters if "*" in name):
+        if base + "*" in parameters:
+            plain[base] = _decode_extended(parameters[base + "*"])
             continue
         pieces = []
-        for n in range(len(found)):
-            piece = found.get(f"{base}*{n}")
+        for n in range(len(parameters)):
+            piece = parameters.get(f"{base}*{n}")
             if piece is None:
-                extended = found.get(f"{base}*{n}*")
+                extended = parameters.get(f"{base}*{n}*")
                 if extended is None:
                     break
                 piece = (

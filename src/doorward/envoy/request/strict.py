@@ -393,17 +393,17 @@ def parse_json(text: str | bytes) -> Value:
 def _check_escapes(text: str) -> None:
     """`\\u0000` cuts a name short in some readers; half a surrogate pair is read in many ways."""
     high_ends_at = -1
-    for found in _ESCAPE.finditer(text):
-        code = int(found[1] or "20", 16)
+    for match in _ESCAPE.finditer(text):
+        code = int(match[1] or "20", 16)
         if code == 0:
             _refuse("escaped NUL in JSON")
         if 0xDC00 <= code <= 0xDFFF:
-            if high_ends_at != found.start():
+            if high_ends_at != match.start():
                 _refuse("half a surrogate pair in JSON")
             high_ends_at = -1
         elif high_ends_at >= 0:
             _refuse("half a surrogate pair in JSON")
         if 0xD800 <= code <= 0xDBFF:
-            high_ends_at = found.end()
+            high_ends_at = match.end()
     if high_ends_at >= 0:
         _refuse("half a surrogate pair in JSON")

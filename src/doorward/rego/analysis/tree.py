@@ -209,7 +209,7 @@ def _check_package(node: RuleNode) -> Iterator[Diagnostic]:
 
 
 def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
-    """Rules where base data stands already: whoever stores data or policies refuses that.
+    """Rules at a path that base data fills: the API that stores data or policies refuses them.
 
     An engine does not: there rules win. `modules` are resolved.
     """

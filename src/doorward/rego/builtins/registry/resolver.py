@@ -1,6 +1,6 @@
 """Host names become addresses, in bounded time.
 
-The system's resolver cannot be interrupted, so it runs in a thread of its own: whoever waits
+The system's resolver cannot be interrupted, so it runs in a thread of its own: the evaluation
 goes on at the deadline, and at most `MAX_PENDING` look-ups can be stuck.
 """
 
