@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing: whatever the bytes, text and input end in an answer or a RegoError.
 
-    python fuzz/engine.py TARGET [--seconds 60] [FOLDER of examples]
+    python fuzz/engine.py TARGET [--seconds 60] [--folder FOLDER of examples]
 
 TARGET is `lexer`, `parser` or `evaluator`. Anything else that comes out - another exception, a
 call that takes longer than five seconds - ends the run with a report and leaves the bytes behind.
@@ -10,6 +10,8 @@ The tool, atheris, stands in a lock of its own: `make fuzz` installs it, and not
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -50,7 +52,10 @@ def fuzz_parser(data: bytes) -> None:
         parse_module(source, annotations=True)
     except RegoError:
         return
-    again = format_source(source)
+    try:
+        again = format_source(source)
+    except RegoError:
+        return  # parameters and names that the newest language refuses
     parse_module(Source("formatted.rego", again))
 
 
@@ -68,6 +73,8 @@ def fuzz_evaluator(data: bytes) -> None:
         return
 
 
+MAX_EXAMPLES: Final = 250
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "lexer": fuzz_lexer,
     "parser": fuzz_parser,
@@ -76,17 +83,25 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
 
 
 def examples(folder: Path) -> None:
-    """Policies of the repository as bytes to begin with."""
-    files = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.rego"))]
-    for number, path in enumerate(files):
-        (folder / f"{number}.rego").write_bytes(path.read_bytes()[:MAX_LENGTH])
+    """Policies of the repository and recorded programs as bytes to begin with."""
+    texts = [path.read_bytes() for top in TOPS for path in sorted((ROOT / top).rglob("*.rego"))]
+    for path in sorted((ROOT / "tests/data/golden").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as rows:
+            for row in map(json.loads, rows):
+                modules = row.get("modules")
+                if isinstance(modules, dict):
+                    texts += [text.encode() for text in modules.values()]
+    unique = list(dict.fromkeys(texts))
+    # The fuzzer reads each of them before it makes its own: some, from all kinds.
+    for number, text in enumerate(unique[:: max(len(unique) // MAX_EXAMPLES, 1)]):
+        (folder / f"{number}.rego").write_bytes(text[:MAX_LENGTH])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("folder", nargs="?", help="examples, kept and extended")
+    parser.add_argument("--folder", help="examples, kept and extended")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from doorward.rego.builtins import REGISTRY
+from doorward.rego.builtins.registry.context import Context, Environment
 
 
 @pytest.mark.parametrize(
@@ -41,3 +48,44 @@ _CODES = {
         "f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737"
     ),
 }
+
+
+def test_a_parent_with_a_key_of_an_unknown_kind_verifies_nothing() -> None:
+    parent = _certificate("parent", _KEY, issuer="parent", ca=True)
+    leaf = _certificate("leaf", _KEY, issuer="parent", ca=False)
+    # 1.2.840.10045.2.1, a key on an elliptic curve, to a kind that nobody knows.
+    strange = parent.replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d1c01"))
+    assert strange != parent
+    verify = REGISTRY["crypto.x509.parse_and_verify_certificates"].call
+    texts = [
+        "".join(
+            x509.load_der_x509_certificate(der).public_bytes(serialization.Encoding.PEM).decode()
+            for der in chain
+        )
+        for chain in ((parent, leaf), (strange, leaf))
+    ]
+    valid, broken = [verify(Context(Environment()), text) for text in texts]
+    assert valid[0] is True
+    assert broken == [False, []]
+
+
+_KEY = ec.derive_private_key(7, ec.SECP256R1())
+
+
+def _certificate(name: str, key: ec.EllipticCurvePrivateKey, *, issuer: str, ca: bool) -> bytes:
+    def named(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(named(issuer))
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=36500))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.DER)
+    )

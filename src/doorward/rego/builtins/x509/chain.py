@@ -109,7 +109,8 @@ class _Search:
             raise Unverified("too many intermediates for path length constraint")
 
     def check_signature(self, child: int, parent: int) -> None:
-        from cryptography.exceptions import InvalidSignature  # only chains need it
+        # only chains need it
+        from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
         issuer = self.certificates[parent]
         if issuer.basic_constraints and not issuer.is_ca:
@@ -125,7 +126,7 @@ class _Search:
             if hash_ is not None and hash_.name in _WEAK:
                 raise Unverified("insecure algorithm")
             certificate.verify_directly_issued_by(self.load(parent))
-        except (InvalidSignature, ValueError, TypeError) as error:
+        except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError) as error:
             raise Unverified("invalid signature") from error
 
     def load(self, index: int) -> Any:
