@@ -59,17 +59,17 @@ def uses(root: Path = SOURCE, package: str = "doorward") -> dict[str, Use]:
     """Every use in the sources, by its key."""
     trees = {path: ast.parse(path.read_text()) for path in sorted(root.rglob("*.py"))}
     everywhere = _called(trees.values())
-    found: dict[str, Use] = {}
+    actual: dict[str, Use] = {}
     for path, tree in trees.items():
         called = _called([tree])
         called |= {name: methods for name, methods in everywhere.items() if name[0] != "_"}
         name = path.relative_to(root).with_suffix("")
         module = ".".join((package, *name.parts)).removesuffix(".__init__")
         for use in _in_module(tree, f"{name}.py", module, called):
-            old = found.get(use.key)
+            old = actual.get(use.key)
             methods = use.methods | (old.methods if old else frozenset())
-            found[use.key] = Use(use.key, use.patterns, methods)
-    return found
+            actual[use.key] = Use(use.key, use.patterns, methods)
+    return actual
 
 
 def _called(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
@@ -282,15 +282,15 @@ def _examples(tree: Any) -> list[str]:
     """Texts that a pattern takes: one, and one for each alternative or sample in it."""
     steps = list(tree)
     plain = [_example(code, detail) for code, detail in steps]
-    found = {"".join(plain): None}
-    for place, (code, detail) in enumerate(steps):
+    actual = {"".join(plain): None}
+    for number, (code, detail) in enumerate(steps):
         others = list(_samples(code, detail))
         for body in _bodies(code, detail):
             if code not in (codes.ASSERT, codes.ASSERT_NOT):
                 others += _examples(body)
         for other in others[:6]:
-            found.setdefault("".join([*plain[:place], other, *plain[place + 1 :]]))
-    return list(found)[:16]
+            actual.setdefault("".join([*plain[:number], other, *plain[number + 1 :]]))
+    return list(actual)[:16]
 
 
 def _caller(pattern: re.Pattern[Any], method: str) -> Callable[[Text], object]:

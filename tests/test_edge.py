@@ -24,17 +24,17 @@ def raised(error: BaseException, depth: int = 0) -> BaseException:
 
     try:
         fail(depth)
-    except BaseException as found:
-        return found
+    except BaseException as actual:
+        return actual
     raise AssertionError
 
 
 def in_thread(work: Callable[[], object]) -> object:
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
+    rows: list[object] = []
+    thread = threading.Thread(target=lambda: rows.append(work()))
     thread.start()
     thread.join()
-    return found[0]
+    return rows[0]
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError, SystemExit])

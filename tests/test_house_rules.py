@@ -237,8 +237,8 @@ def test_every_exception_to_a_rule_has_its_reason() -> None:
     for path in tracked():
         if path.suffix == ".py":
             for number, line in enumerate(path.read_text().splitlines(), start=1):
-                found = bare.search(line)
-                reason = line[found.end() :].strip(" #-:") if found else "none needed"
+                match = bare.search(line)
+                reason = line[match.end() :].strip(" #-:") if match else "none needed"
                 assert reason or path == Path(__file__), f"{named(path)}:{number}"
 
 
@@ -249,8 +249,8 @@ def test_no_tracked_file_names_a_registry_or_this_machine() -> None:
     folders = r"(?<![\w.])/(" + "|".join(["work", "farm", "tmp/" + "brief"]) + ")/"
     wrong = re.compile(f"{hosts}|{index}|{folders}")
     for path in tracked():
-        found = wrong.search(path.read_bytes().decode("utf-8", errors="replace"))
-        assert not found, f"{named(path)}: {found}"
+        match = wrong.search(path.read_bytes().decode("utf-8", errors="replace"))
+        assert not match, f"{named(path)}: {match}"
 
 
 def test_locks_hold_hashes_and_nothing_that_says_where_from() -> None:
@@ -368,8 +368,8 @@ def area(path: Path) -> str:
 
 
 def allowed(path: Path, rule: dict[str, Any]) -> bool:
-    """Whether a folder has a reason for the word (`fits`), or is not renamed yet (`still`)."""
-    return area(path) in rule.get("fits", {}) or area(path) in rule.get("still", ())
+    """Whether a folder has a reason for the word (`fits`)."""
+    return area(path) in rule.get("fits", {})
 
 
 def identifiers(path: Path) -> set[str]:
@@ -396,10 +396,10 @@ def test_code_uses_the_words_of_the_field() -> None:
 def test_prose_is_plain() -> None:
     prose = {path: path.read_text() for path in tracked() if path.suffix in {".md", ".py", ".rego"}}
     wrong = [
-        f"{named(path)}: {found[0]!r}: say {rule['say']}"
+        f"{named(path)}: {match[0]!r}: say {rule['say']}"
         for rule in WORDS["phrases"]
         for path, text in prose.items()
         if path != Path(__file__) and not allowed(path, rule)
-        if (found := re.search(rule["pattern"], text))
+        if (match := re.search(rule["pattern"], text))
     ]
     assert not wrong

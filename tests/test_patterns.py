@@ -106,10 +106,10 @@ def test_a_new_use_is_seen_wherever_it_is_written(tmp_path: Path) -> None:
         "    def three(self, text):\n"
         "        return re.compile('b').match(text) or re.compile(text)\n"
     )
-    found = uses(tmp_path)
-    assert set(found) == {"new.py:one: 'a+'", "new.py:Two: 'b'", "new.py:Two"}
-    assert found["new.py:one: 'a+'"].patterns == (re.compile("a+", re.IGNORECASE),)
-    assert found["new.py:Two: 'b'"].methods == {"match"}
+    actual = uses(tmp_path)
+    assert set(actual) == {"new.py:one: 'a+'", "new.py:Two: 'b'", "new.py:Two"}
+    assert actual["new.py:one: 'a+'"].patterns == (re.compile("a+", re.IGNORECASE),)
+    assert actual["new.py:Two: 'b'"].methods == {"match"}
 
 
 @pytest.mark.parametrize("line", ["from re import match", "import re as regex"])

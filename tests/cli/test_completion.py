@@ -22,23 +22,23 @@ def test_the_script_asks_doorward_itself(shell: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [("doorward che", "check"), ("doorward test --thr", "--threshold")],
 )
-def test_commands_and_flags_are_completed(words: str, found: str) -> None:
-    asked = {
+def test_commands_and_flags_are_completed(words: str, expected: str) -> None:
+    question = {
         "_DOORWARD_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")),
     }
     done = subprocess.run(
         [sys.executable, "-c", "from doorward.cli.main import main; main([])"],
-        env={**os.environ, **asked},
+        env={**os.environ, **question},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout.split() == [f"plain,{found}"]
+    assert done.stdout.split() == [f"plain,{expected}"]
 
 
 def test_every_hook_calls_a_command_that_exists() -> None:

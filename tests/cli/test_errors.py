@@ -25,17 +25,17 @@ def test_details_of_parse_errors_are_those_of_opa() -> None:
         except ParseError as error:
             want = {json.dumps([e["message"], e.get("location")]): e for e in case["errors"]}
             for mine in json.loads(documents_text(error)):
-                place = json.dumps([mine["message"], mine.get("location")])
-                if place in want and mine != want[place]:
-                    differing[case["id"]] = mine, want[place]
+                position = json.dumps([mine["message"], mine.get("location")])
+                if position in want and mine != want[position]:
+                    differing[case["id"]] = mine, want[position]
     assert not differing
 
 
 def test_details_of_type_errors_are_types_as_json() -> None:
     with pytest.raises(CompileError) as caught:
         Engine(modules={"p.rego": 'package p\n\nq := 1 + "a"\n'})
-    (found,) = json.loads(documents_text(caught.value))
-    assert found["details"] == {
+    (document,) = json.loads(documents_text(caught.value))
+    assert document["details"] == {
         "have": [{"type": "number"}, {"type": "string"}, None],
         "want": {"args": [{"type": "number"}, {"type": "number"}, {"type": "number"}]},
     }

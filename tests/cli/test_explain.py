@@ -46,9 +46,11 @@ def test_why_shows_the_condition_that_failed(ask: Callable[..., str]) -> None:
 
 
 def test_why_is_a_document_for_machines(ask: Callable[..., str]) -> None:
-    found = json.loads(ask("--why", "-f", "json"))
-    assert found["answer"] is False
-    assert found["rules"][0]["definitions"][0]["conditions"][-1]["values"] == {"input.user": "ann"}
+    document = json.loads(ask("--why", "-f", "json"))
+    assert document["answer"] is False
+    assert document["rules"][0]["definitions"][0]["conditions"][-1]["values"] == {
+        "input.user": "ann"
+    }
 
 
 def test_an_explanation_comes_before_the_result(ask: Callable[..., str]) -> None:
@@ -69,8 +71,8 @@ def test_an_input_shows_no_credentials(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_profile_says_what_took_how_long(ask: Callable[..., str]) -> None:
-    found = json.loads(ask("--profile"))["profile"]
-    assert {"num_eval", "num_held", "total_time_ns", "location"} == set(found[0])
+    document = json.loads(ask("--profile"))["profile"]
+    assert {"num_eval", "num_held", "total_time_ns", "location"} == set(document[0])
     assert [
         each["location"]["row"] for each in json.loads(ask("--profile-sort", "line"))["profile"]
     ][:3] == [8, 7, 6]

@@ -161,13 +161,13 @@ def test_a_server_imports_what_its_command_line_names_and_nothing_else(shop: Pat
         try:
             assert process.stderr is not None
             assert any("Server initialized" in line for line in process.stderr)
-            assert asked(shop / "socket", '{"input": {"article": "tea"}}') == {"result": True}
+            assert ask(shop / "socket", '{"input": {"article": "tea"}}') == {"result": True}
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate()
 
 
-def asked(path: Path, body: str) -> Any:
+def ask(path: Path, body: str) -> Any:
     """What a server on a socket answers."""
     connection = HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX)

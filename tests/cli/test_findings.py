@@ -19,15 +19,15 @@ LOST = Diagnostic("load_error", "stat x: no such file\nor 100% gone")
 
 
 def test_sarif_places_each_result() -> None:
-    (found,) = json.loads(sarif([WRONG, LOST]))["runs"]
-    first, second = found["results"]
+    (document,) = json.loads(sarif([WRONG, LOST]))["runs"]
+    first, second = document["results"]
     assert first["ruleId"] == "rego_unsafe_var_error"
     assert first["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "a,b.rego"},
         "region": {"startLine": 1, "startColumn": 6},
     }
     assert "locations" not in second
-    assert {rule["id"] for rule in found["tool"]["driver"]["rules"]} == {WRONG.code, LOST.code}
+    assert {rule["id"] for rule in document["tool"]["driver"]["rules"]} == {WRONG.code, LOST.code}
 
 
 def test_annotations_escape_what_github_reads_as_its_own() -> None:

@@ -115,15 +115,15 @@ def said(text: str, unordered: bool) -> Any:
 
 
 def summary(error: dict[str, Any]) -> dict[str, Any]:
-    found = dict(error)
+    actual = dict(error)
     if "details" in error:
-        found["details"] = nameless({key: error["details"].get(key) for key in DETAILS})
-        have = found["details"]["have"]
+        actual["details"] = nameless({key: error["details"].get(key) for key in DETAILS})
+        have = actual["details"]["have"]
         if isinstance(have, list) and None in have[-1:]:
             # The result, which a call that is a query by itself has in OPA only.
-            found["details"]["have"] = have[:-1]
-    found["message"] = NUMBERED.sub("__local__", error["message"])
-    return found
+            actual["details"]["have"] = have[:-1]
+    actual["message"] = NUMBERED.sub("__local__", error["message"])
+    return actual
 
 
 DETAILS = ("a", "b", "have", "idx", "line", "pos", "want")

@@ -38,11 +38,11 @@ def test_a_check_request_as_json_becomes_the_input_of_the_sidecar(
 ) -> None:
     (tmp_path / "check.json").write_text(json.dumps(CHECK))
     assert run(["input", "envoy", str(tmp_path / "check.json")]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["parsed_path"] == ["people"]
-    assert found["parsed_query"] == {"x": ["1"]}
-    assert found["parsed_body"] == {"firstname": "Ann"}
-    assert found["attributes"]["request"]["http"]["method"] == "POST"
+    document = json.loads(capsys.readouterr().out)
+    assert document["parsed_path"] == ["people"]
+    assert document["parsed_query"] == {"x": ["1"]}
+    assert document["parsed_body"] == {"firstname": "Ann"}
+    assert document["attributes"]["request"]["http"]["method"] == "POST"
 
 
 def test_both_forms_of_a_captured_request_are_one_input(
@@ -69,9 +69,9 @@ def test_a_call_of_the_daemon_becomes_the_input_of_the_plugin(
 ) -> None:
     (tmp_path / "call.json").write_text(json.dumps(CALL))
     assert run(["input", "docker", str(tmp_path / "call.json")]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["User"] == "ann"
-    assert found["Body"]["Image"] == "nginx"
+    document = json.loads(capsys.readouterr().out)
+    assert document["User"] == "ann"
+    assert document["Body"]["Image"] == "nginx"
 
 
 def test_a_recording_of_calls_gives_an_input_for_each(

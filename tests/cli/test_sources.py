@@ -169,9 +169,9 @@ def test_metrics_of_several_evaluations_are_statistics(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["eval", "--metrics", "--count", "4", "1 + 1"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "metrics" not in found
-    spent = found["aggregated_metrics"]["timer_rego_query_eval_ns"]
+    document = json.loads(capsys.readouterr().out)
+    assert "metrics" not in document
+    spent = document["aggregated_metrics"]["timer_rego_query_eval_ns"]
     assert spent["count"] == 4
     assert 0 < spent["min"] <= spent["median"] <= spent["99%"] <= spent["max"]
     assert run(["eval", "--metrics", "--count", "2", "-f", "pretty", "1 + 1"]) == 0

@@ -24,15 +24,15 @@ def token(*arguments: str, input: str | None = None) -> str:
 
 def part(text: str, index: int) -> dict[str, Any]:
     padded = text.split(".")[index] + "=="
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(padded))
-    return found
+    document: dict[str, Any] = json.loads(base64.urlsafe_b64decode(padded))
+    return document
 
 
 def test_the_claims_are_those_of_the_policy() -> None:
     now = int(time.time())
-    made = token("--secret", "S", "--role", "admin", "--sub", "bob")
-    claims = part(made, 1)
-    assert part(made, 0) == {"alg": "HS256", "typ": "JWT"}
+    created = token("--secret", "S", "--role", "admin", "--sub", "bob")
+    claims = part(created, 1)
+    assert part(created, 0) == {"alg": "HS256", "typ": "JWT"}
     assert (claims["role"], claims["sub"]) == ("admin", "Ym9i")
     assert now <= claims["nbf"] <= int(time.time())
     assert claims["exp"] == claims["nbf"] + 3600

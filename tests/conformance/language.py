@@ -42,15 +42,18 @@ def fault(row: Row, answer: Callable[[Row], list[dict[str, Any]]] | None = None)
     try:
         results = (answer or _answer)(row)
     except RegoError as raised:
-        found = raised.diagnostics[0]
+        diagnostic = raised.diagnostics[0]
         if error is None:
-            return f"error where OPA has none: {found}"
+            return f"error where OPA has none: {diagnostic}"
         codes = {e.get("code") for e in row.get("errors", (error,))}
-        if error.get("code") not in (None, "panic", found.code) and found.code not in codes:
-            return f"other code: want {error}, got {found}"
+        if (
+            error.get("code") not in (None, "panic", diagnostic.code)
+            and diagnostic.code not in codes
+        ):
+            return f"other code: want {error}, got {diagnostic}"
         wanted = [e["message"] for e in row.get("errors", (error,))]
-        if not any(_same_text(text, found.message) for text in wanted):
-            return f"other message: want {error}, got {found}"
+        if not any(_same_text(text, diagnostic.message) for text in wanted):
+            return f"other message: want {error}, got {diagnostic}"
         return None
     if error is not None:
         return f"no error: want {error}, got {results}"
@@ -65,7 +68,7 @@ def _answer(row: Row) -> list[dict[str, Any]]:
     input_ = row.get("input", UNDEFINED)
     if query.variables:
         return query.results(input_, now_ns=now)
-    return [{"": to_python(found[-1])} for found in query.rows(input_, now_ns=now)]
+    return [{"": to_python(actual[-1])} for actual in query.rows(input_, now_ns=now)]
 
 
 def _same_text(want: str, got: str) -> bool:

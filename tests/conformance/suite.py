@@ -48,15 +48,15 @@ def parameters() -> list[Any]:
     if not SUITE.is_file():
         return [pytest.param(None, marks=needs(SUITE), id="suite")]
     seen: Counter[str] = Counter()
-    found = []
+    actual = []
     for case in rows(SUITE):
         note = case["note"]
         seen[note] += 1
         name = note if seen[note] == 1 else f"{note} ({seen[note]})"
         reason = KNOWN_FAILURES.get(name)
         marks = [pytest.mark.xfail(reason=reason)] if reason else []
-        found.append(pytest.param(case, id=name, marks=marks))
-    return found
+        actual.append(pytest.param(case, id=name, marks=marks))
+    return actual
 
 
 def fault(

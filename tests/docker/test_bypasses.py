@@ -105,12 +105,12 @@ def test_tmpfs_with_options_that_are_not_its_own() -> None:
 
 
 @pytest.mark.parametrize("target", ["host", "k3j2h1", "0" * 64, "a1b2c3d4e5f6g7h8i9j0k1l2m"])
-@pytest.mark.parametrize("place", ["Networks", "TaskTemplate"])
-def test_service_in_the_network_of_the_host(target: str, place: str) -> None:
+@pytest.mark.parametrize("position", ["Networks", "TaskTemplate"])
+def test_service_in_the_network_of_the_host(target: str, position: str) -> None:
     networks = [{"Target": target}]
     task: dict[str, Any] = {"ContainerSpec": {"Image": "img"}}
     body: dict[str, Any] = {"TaskTemplate": task}
-    (task if place == "TaskTemplate" else body)["Networks"] = networks
+    (task if position == "TaskTemplate" else body)["Networks"] = networks
     assert decide("/v1.41/services/create", body)[0] is False
 
 

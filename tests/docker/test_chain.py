@@ -62,7 +62,7 @@ def test_all_grant(chain: tuple[PrivateDaemon, Says, list[Other]]) -> None:
     daemon, ours, others = chain
     done = daemon.docker("ps", "-q")
     assert done.returncode == 0, done.stderr
-    assert [found["action"] for found in ours.inputs] == ["container.list"]
+    assert [actual["action"] for actual in ours.inputs] == ["container.list"]
     for other in others:
         phases = [call.split()[0] for call in other.calls]
         assert phases == ["AuthZReq", "AuthZRes"] * 2  # the ping, and the list

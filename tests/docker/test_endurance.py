@@ -64,7 +64,7 @@ def slow_url() -> Iterator[str]:
 def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Installation]:
     policy = tmp_path / "policy.rego"
     policy.write_text("package policy.docker.authz\n\nallow := true\n")
-    found = Installation(
+    installation = Installation(
         name=f"{unique}e",
         policies=[str(policy)],
         daemon_json=daemon.config,
@@ -74,9 +74,9 @@ def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Insta
         state=tmp_path / "state",
         audit_log=str(tmp_path / "audit.log"),
     )
-    yield found
-    if found.name in found.config.plugins():
-        uninstall(found, lambda _text: None)
+    yield installation
+    if installation.name in installation.config.plugins():
+        uninstall(installation, lambda _text: None)
 
 
 def nothing(_text: str) -> None:

@@ -55,15 +55,17 @@ def test_daemon_made_what_the_policy_was_shown(open_daemon: tuple[PrivateDaemon,
         created += 1
         shown: Any = says.inputs[0]["body"]
         identifier = json.loads(answer.body)["Id"]
-        made = json.loads(daemon.raw("GET", f"/v1.41/containers/{identifier}/json").body)
+        created_ = json.loads(daemon.raw("GET", f"/v1.41/containers/{identifier}/json").body)
         for field in FIELDS:
             ours = (shown.get("HostConfig") or {}).get(field) or None
-            theirs = made["HostConfig"].get(field) or None
+            theirs = created_["HostConfig"].get(field) or None
             # A network that nobody names is named by the daemon.
             assert theirs == ours or (field, theirs, ours) == ("NetworkMode", "default", None)
         mounts = [m["Source"] for m in (shown.get("HostConfig") or {}).get("Mounts") or []]
-        assert [m["Source"] for m in made["HostConfig"].get("Mounts") or []] == mounts
-        assert made["Config"]["Hostname"] == shown.get("Hostname", made["Config"]["Hostname"])
+        assert [m["Source"] for m in created_["HostConfig"].get("Mounts") or []] == mounts
+        assert created_["Config"]["Hostname"] == shown.get(
+            "Hostname", created_["Config"]["Hostname"]
+        )
     assert created > 60
     daemon.docker("container", "prune", "-f")
 

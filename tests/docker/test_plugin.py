@@ -36,11 +36,11 @@ class Pdp:
 
 
 def call(method: str = "GET", uri: str = "/v1.41/info", body: Any = None, **others: Any) -> bytes:
-    found = {"RequestMethod": method, "RequestUri": uri, **others}
+    actual = {"RequestMethod": method, "RequestUri": uri, **others}
     if body is not None:
-        found["RequestBody"] = base64.b64encode(json.dumps(body).encode()).decode()
-        found["RequestHeaders"] = {"Content-Type": "application/json"}
-    return json.dumps(found).encode()
+        actual["RequestBody"] = base64.b64encode(json.dumps(body).encode()).decode()
+        actual["RequestHeaders"] = {"Content-Type": "application/json"}
+    return json.dumps(actual).encode()
 
 
 def answered(plugin: Plugin, content: bytes, path: str = REQUEST) -> tuple[bool, str]:
@@ -133,8 +133,8 @@ def test_responses_are_allowed_without_asking_unless_wanted() -> None:
     assert pdp.inputs == []
     plugin = Plugin(pdp, PluginOptions(authorize_responses=True))
     assert answered(plugin, call(ResponseStatusCode=200), RESPONSE)[0] is False
-    [found] = pdp.inputs
-    assert (found["phase"], found["status"]) == ("response", 200)
+    [actual] = pdp.inputs
+    assert (actual["phase"], actual["status"]) == ("response", 200)
 
 
 def test_reason_is_one_clean_line() -> None:

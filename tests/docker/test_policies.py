@@ -64,20 +64,20 @@ def test_every_action_of_the_routes_is_known_to_a_role_or_kept_for_admins() -> N
     }
 
 
-asked = 0
+decisions = 0
 
 
 def allows(body: bytes) -> bool:
-    global asked
+    global decisions
     request = AuthzRequest(
         "POST", "/v1.41/containers/create", headers={"Content-Type": "application/json"}, body=body
     )
     try:
-        found = to_input(request)
+        input_doc = to_input(request)
     except RequestError:
         return False
-    asked += 1
-    result: Any = PDP.decide(found).result
+    decisions += 1
+    result: Any = PDP.decide(input_doc).result
     return result["allow"] is True
 
 
@@ -152,7 +152,7 @@ def test_ten_thousand_mutations_are_never_allowed_where_the_original_is_denied()
             cut = random_.randrange(len(text))
             text = text[:cut]
         assert not allows(text), text
-    assert asked > 1_000, "hardly any mutation was one that the policy was asked about"
+    assert decisions > 1_000, "hardly any mutation was one that the policy was asked about"
 
 
 def test_mutated_calls_are_answered_and_crash_nothing() -> None:
@@ -171,14 +171,16 @@ def test_mutated_calls_are_answered_and_crash_nothing() -> None:
     for _ in range(5_000):
         broken = bytearray(text)
         for _ in range(random_.randrange(1, 4)):
-            place = random_.randrange(len(broken))
+            position = random_.randrange(len(broken))
             kind = random_.randrange(3)
             if kind == 0:
-                broken[place] = random_.randrange(256)
+                broken[position] = random_.randrange(256)
             elif kind == 1:
-                del broken[place : place + random_.randrange(1, 9)]
+                del broken[position : position + random_.randrange(1, 9)]
             else:
-                broken[place:place] = random_.choice([b'"', b"{", b",", b"\\u0000", b"\xff", b"%"])
+                broken[position:position] = random_.choice(
+                    [b'"', b"{", b",", b"\\u0000", b"\xff", b"%"]
+                )
         response = plugin.answer("/AuthZPlugin.AuthZReq", bytes(broken))
         assert response.status == 200
         assert b"internal error" not in response.body, bytes(broken)

@@ -61,10 +61,10 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def server(path: str) -> Iterator[PluginServer]:
-    found = PluginServer(bind_unix(path), echo, threads=8)
-    found.start()
-    yield found
-    found.close(grace=2.0)
+    running = PluginServer(bind_unix(path), echo, threads=8)
+    running.start()
+    yield running
+    running.close(grace=2.0)
 
 
 def ask(path: str, content: bytes) -> bytes:
@@ -145,15 +145,15 @@ def test_calls_are_answered_at_the_same_time(path: str) -> None:
 
 
 def test_call_under_way_is_answered_when_the_server_ends(path: str) -> None:
-    held = Held(2)
-    server = PluginServer(bind_unix(path), held, threads=4)
+    before = Held(2)
+    server = PluginServer(bind_unix(path), before, threads=4)
     server.start()
     with ThreadPoolExecutor(2) as clients:
         answer = clients.submit(ask, path, CALL.replace(b"{}", b"zz"))
-        wait_until(lambda: held.barrier.n_waiting, "the call did not come")
+        wait_until(lambda: before.barrier.n_waiting, "the call did not come")
         closing = clients.submit(server.close, grace=PATIENCE)
         wait_until(lambda: not Path(path).exists(), "the server does not end")
-        held.barrier.wait(PATIENCE)
+        before.barrier.wait(PATIENCE)
         closing.result()
         assert answer.result().endswith(b"zz")
     assert not Path(path).exists()

@@ -38,7 +38,7 @@ def wait_for(path: str) -> None:
     wait_until(lambda: call_plugin(path, "/Plugin.Activate"), "the plugin does not answer")
 
 
-def asked(path: str, body: bytes) -> Any:
+def ask(path: str, body: bytes) -> Any:
     """What the plugin answers, however long that takes."""
     return call_plugin(path, "/AuthZPlugin.AuthZReq", body, timeout=PATIENCE)
 
@@ -59,7 +59,7 @@ def test_process_serves_and_leaves_nothing_behind(policy: Path, tmp_path: Path) 
         wait_for(path)
         body = json.dumps({"RequestMethod": "GET", "RequestUri": "/images/json"}).encode()
         denied = {"Allow": False, "Msg": "denied by policy"}
-        assert asked(path, body) == denied
+        assert ask(path, body) == denied
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
@@ -74,11 +74,11 @@ def test_audit_log_can_be_moved_away(policy: Path, tmp_path: Path) -> None:
     process = subprocess.Popen([*SERVE, *arguments], stderr=subprocess.DEVNULL)
     try:
         wait_for(path)
-        asked(path, body)
+        ask(path, body)
         log.rename(tmp_path / "audit.1")
         process.send_signal(signal.SIGHUP)
         wait_until(log.exists, "no new log was begun")
-        asked(path, body)
+        ask(path, body)
     finally:
         process.terminate()
         assert process.wait(PATIENCE) == 0
@@ -222,7 +222,7 @@ def test_replay_of_the_audit_log(policy: Path, tmp_path: Path) -> None:
         wait_for(path)
         for uri in ("/images/json", "/info"):
             body = json.dumps({"RequestMethod": "GET", "RequestUri": uri}).encode()
-            asked(path, body)
+            ask(path, body)
     finally:
         process.terminate()
         process.wait(PATIENCE)

@@ -64,10 +64,10 @@ def doorward() -> list[str]:
 
 def program(name: str) -> str:
     """Where a program is; the test skips where it is not."""
-    found = shutil.which(name, path=PATH)
-    if found is None:
+    path = shutil.which(name, path=PATH)
+    if path is None:
         pytest.skip(f"`{name}` is not installed")
-    return found
+    return path
 
 
 def need_namespaces() -> None:
@@ -77,8 +77,8 @@ def need_namespaces() -> None:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     name = f"doorward-probe-{os.getpid()}"
-    made = subprocess.run([program("ip"), "netns", "add", name], capture_output=True, check=False)
-    if made.returncode != 0:
+    done = subprocess.run([program("ip"), "netns", "add", name], capture_output=True, check=False)
+    if done.returncode != 0:
         pytest.skip("network namespaces cannot be made here")
     subprocess.run([program("ip"), "netns", "del", name], check=True)
 
@@ -86,10 +86,10 @@ def need_namespaces() -> None:
 @contextmanager
 def make_namespace(purpose: str) -> Iterator[Namespace]:
     """A new namespace with loopback up, for as long as the block lasts."""
-    made = Namespace(f"doorward-{purpose}-{os.getpid()}-{next(_NUMBERS)}")
-    subprocess.run([program("ip"), "netns", "add", made.name], check=True)
+    created = Namespace(f"doorward-{purpose}-{os.getpid()}-{next(_NUMBERS)}")
+    subprocess.run([program("ip"), "netns", "add", created.name], check=True)
     try:
-        made.run("ip", "link", "set", "lo", "up")
-        yield made
+        created.run("ip", "link", "set", "lo", "up")
+        yield created
     finally:
-        subprocess.run([program("ip"), "netns", "del", made.name], check=True)
+        subprocess.run([program("ip"), "netns", "del", created.name], check=True)

@@ -48,10 +48,10 @@ def test_false_is_denied() -> None:
 def test_path_and_input_reach_the_policy() -> None:
     pdp = Fixed(True)
     answer(pdp, request("/a/b?c=d"), Options(path="/x//y/"))
-    path, found = pdp.queries[0]
+    path, actual = pdp.queries[0]
     assert path == "/x//y/"
-    assert isinstance(found, dict)
-    assert found["parsed_path"] == ["a", "b"]
+    assert isinstance(actual, dict)
+    assert actual["parsed_path"] == ["a", "b"]
 
 
 def test_query_is_asked_in_place_of_the_path() -> None:
@@ -201,9 +201,9 @@ def test_json_bodies_are_read_alike_in_both_modes(value: object) -> None:
         refused = answer(pdp, request("/", "POST", headers, body), options).status.code
         if refused:
             return
-        found = pdp.queries[0][1]
-        assert isinstance(found, dict)
-        seen.append(found["parsed_body"])
+        actual = pdp.queries[0][1]
+        assert isinstance(actual, dict)
+        seen.append(actual["parsed_body"])
     assert seen == [{"v": value}, {"v": value}]
 
 
@@ -233,9 +233,9 @@ def test_refusals_are_logged_without_an_input_and_name_the_reason() -> None:
     response = answer(pdp, request("/%zz"))
     assert response.denied_response.body == 'request_parse_error: invalid URL escape "%zz"'
     assert not response.HasField("dynamic_metadata")
-    decision, found = pdp.logged[0]
+    decision, actual = pdp.logged[0]
     assert str(decision.error) == 'invalid URL escape "%zz"'
-    assert found is UNDEFINED
+    assert actual is UNDEFINED
 
 
 def test_an_ambiguous_request_is_refused_with_its_id() -> None:

@@ -79,7 +79,7 @@ def assert_event(row: Row, events: Events) -> None:
     expected = row["log"]
     if expected is None or row.get("extra_policies"):
         return
-    [(decision, found)] = events.kept
+    [(decision, actual)] = events.kept
     assert expected.get("path", "") == decision.path
     assert expected.get("query") == decision.query
     if "error" in expected:
@@ -90,7 +90,7 @@ def assert_event(row: Row, events: Events) -> None:
         assert not isinstance(decision.result, Undefined)
         assert from_json(to_json(decision.result)) == expected["result"]
     # A request that could not be read has no input.
-    assert (found is UNDEFINED) == (row.get("input") is None and "request_json" in row)
+    assert (actual is UNDEFINED) == (row.get("input") is None and "request_json" in row)
 
 
 def without_column(error: Any) -> Any:
@@ -128,9 +128,9 @@ def test_request_gets_the_recorded_answer(row: Row) -> None:
 
 
 def test_every_listed_rule_is_needed() -> None:
-    found = [param.values[0] for param in (*INPUTS, *DECISIONS) if param.values[0]]
-    if found:
-        needed = {rule_of(row) for row in found} | {input_rule_of(row) for row in found}
+    actual = [param.values[0] for param in (*INPUTS, *DECISIONS) if param.values[0]]
+    if actual:
+        needed = {rule_of(row) for row in actual} | {input_rule_of(row) for row in actual}
         assert needed - {""} == set(reasons())
 
 

@@ -177,8 +177,8 @@ def test_health_is_served(tmp_path: Path) -> None:
     with serving(options_for("unix", tmp_path)) as (_, channel):
         stub = health_pb2_grpc.HealthStub(channel)
         for name in ("", "envoy.service.auth.v3.Authorization"):
-            asked = health_pb2.HealthCheckRequest(service=name)
-            answer = stub.Check(asked, timeout=PATIENCE)
+            question = health_pb2.HealthCheckRequest(service=name)
+            answer = stub.Check(question, timeout=PATIENCE)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -187,8 +187,8 @@ def test_reflection_is_served_when_asked_for(tmp_path: Path, *, enabled: bool) -
     options = Options(addr=f"unix://{tmp_path}/check.sock", enable_reflection=enabled)
     with serving(options) as (_, channel):
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
-        answers = stub.ServerReflectionInfo(asked, timeout=PATIENCE)
+        question = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        answers = stub.ServerReflectionInfo(question, timeout=PATIENCE)
         if not enabled:
             with pytest.raises(grpc.RpcError):
                 next(answers)

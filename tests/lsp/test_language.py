@@ -23,10 +23,10 @@ ROLES = "package roles\n\nlevel(name) := data.levels[name]\n"
 
 @pytest.fixture
 def policies() -> Policies:
-    found = Policies()
-    found.put("authz", AUTHZ)
-    found.put("roles", ROLES)
-    return found
+    policies_ = Policies()
+    policies_.put("authz", AUTHZ)
+    policies_.put("roles", ROLES)
+    return policies_
 
 
 def at(text: str, part: str) -> int:
@@ -39,28 +39,28 @@ def test_policies_in_order_have_no_diagnostics(policies: Policies) -> None:
 
 def test_an_error_is_reported_at_its_file(policies: Policies) -> None:
     policies.put("roles", "package roles\n\nlevel(name) := x\n")
-    found = policies.diagnostics()
-    assert [each.message for each in found["roles"]] == ["var x is unsafe"]
-    assert found["authz"] == []
+    diagnostic = policies.diagnostics()
+    assert [each.message for each in diagnostic["roles"]] == ["var x is unsafe"]
+    assert diagnostic["authz"] == []
 
 
 def test_while_one_cannot_be_parsed_the_others_are_still_checked(policies: Policies) -> None:
     policies.put("roles", "package roles\n\nlevel(name) := \n\nother := x\n")
     policies.put("more", "package more\n\np := data.roles.level(1)\n\nq := y\n")
-    found = policies.diagnostics()
-    assert found["authz"] == []
-    assert [each.message for each in found["more"]] == ["var y is unsafe"]
-    assert found["roles"][0].code == "rego_parse_error"
+    diagnostic = policies.diagnostics()
+    assert diagnostic["authz"] == []
+    assert [each.message for each in diagnostic["more"]] == ["var y is unsafe"]
+    assert diagnostic["roles"][0].code == "rego_parse_error"
 
 
 def test_a_path_that_almost_leads_to_a_rule_is_told(policies: Policies) -> None:
     text = "package p\n\np if data.authz.alow\n\nq := data.roles.unlike\n\nr := data.authz.alow\n"
     policies.put("p", text)
-    found = policies.diagnostics()["p"]
-    assert [(each.code, each.message, each.hint) for each in found] == [
+    diagnostic = policies.diagnostics()["p"]
+    assert [(each.code, each.message, each.hint) for each in diagnostic] == [
         ("doorward_near_name", "there is no rule data.authz.alow", "did you mean `allow`?")
     ] * 2
-    assert [text[each.fix.start : each.fix.end] for each in found if each.fix] == ["alow"] * 2
+    assert [text[each.fix.start : each.fix.end] for each in diagnostic if each.fix] == ["alow"] * 2
 
 
 def test_hover_shows_signatures_and_rules(policies: Policies) -> None:
@@ -137,9 +137,9 @@ def test_signatures_are_shown_while_a_call_is_written(
 ) -> None:
     text = f"{AUTHZ}\nx if {{\n    {line}\n"
     policies.put("authz", text)
-    found, at_operand = policies.signatures("authz", text.index(line) + len(line))
-    assert (bool(found), at_operand) == (bool(label), operand)
-    for signature in found:
+    signatures, at_operand = policies.signatures("authz", text.index(line) + len(line))
+    assert (bool(signatures), at_operand) == (bool(label), operand)
+    for signature in signatures:
         assert label in signature.label
         assert all(part in signature.label for part in signature.parameters)
 
@@ -147,8 +147,8 @@ def test_signatures_are_shown_while_a_call_is_written(
 def test_a_signature_for_each_way_to_define_a_function(policies: Policies) -> None:
     text = "package f\n\n# One.\nf(1) := 2\n\n# Any.\nf(x) := x\n\nq := f("
     policies.put("f", text)
-    found, _ = policies.signatures("f", len(text))
-    assert [(each.label, each.doc) for each in found] == [("f(1)", "One."), ("f(x)", "Any.")]
+    signatures, _ = policies.signatures("f", len(text))
+    assert [(each.label, each.doc) for each in signatures] == [("f(1)", "One."), ("f(x)", "Any.")]
 
 
 def test_symbols_are_the_rules_of_a_file_and_of_all(policies: Policies) -> None:

@@ -61,19 +61,19 @@ test_level if authz.level("x") == 0
 
 @pytest.fixture
 def policies() -> Policies:
-    found = Policies()
+    policies_ = Policies()
     for name, text in {"authz": AUTHZ, "roles": ROLES, "tests": TESTS}.items():
-        found.put(name, text)
-    assert not any(found.diagnostics().values())
-    return found
+        policies_.put(name, text)
+    assert not any(policies_.diagnostics().values())
+    return policies_
 
 
 def at(text: str, part: str, skip: int = 0) -> int:
     """The offset in `part` behind its mark `|`."""
-    place = -1
+    position = -1
     for _ in range(skip + 1):
-        place = text.index(part.replace("|", ""), place + 1)
-    return place + part.index("|")
+        position = text.index(part.replace("|", ""), position + 1)
+    return position + part.index("|")
 
 
 def shown(spans: list[Span]) -> list[str]:

@@ -32,11 +32,11 @@ class Editor:
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
-        message = self.asked(method, params)
+        message = self.request(method, params)
         assert "error" not in message, message
         return message["result"]
 
-    def asked(self, method: str, params: Any) -> dict[str, Any]:
+    def request(self, method: str, params: Any) -> dict[str, Any]:
         """The whole answer, an error too."""
         self.count += 1
         self._send({"id": self.count, "method": method, "params": params})
@@ -59,8 +59,8 @@ class Editor:
                 params = message.get("params", {})
                 if params.get("uri", "").endswith(f"/{name}"):
                     self.told.remove(message)
-                    found: list[Any] = params["diagnostics"]
-                    return found
+                    actual: list[Any] = params["diagnostics"]
+                    return actual
             self._note(self._read())
 
     def open(self, path: Path, text: str) -> str:
@@ -131,14 +131,14 @@ allow if {
 @pytest.fixture
 def editor(tmp_path: Path) -> Iterator[Editor]:
     (tmp_path / "roles.rego").write_text(ROLES)
-    found = Editor(tmp_path)
+    started = Editor(tmp_path)
     folders = [{"uri": tmp_path.as_uri(), "name": "policies"}]
     try:
-        found.start(rootUri=tmp_path.as_uri(), workspaceFolders=folders)
-        yield found
-        found.end()
+        started.start(rootUri=tmp_path.as_uri(), workspaceFolders=folders)
+        yield started
+        started.end()
     finally:
-        found.close()
+        started.close()
 
 
 def test_an_editor_is_answered(editor: Editor, tmp_path: Path) -> None:
@@ -146,14 +146,14 @@ def test_an_editor_is_answered(editor: Editor, tmp_path: Path) -> None:
     broken = 'package p\n\nname := "😀"\nallow if x == data.roles.admin\n'
     document = {"uri": uri, "languageId": "rego", "version": 1, "text": broken}
     editor.tell("textDocument/didOpen", {"textDocument": document})
-    (found,) = editor.diagnostics("p.rego")
-    assert found["message"].startswith("var x is unsafe")
-    assert found["range"]["start"] == {"line": 3, "character": 9}
-    place = {"textDocument": {"uri": uri}, "position": {"line": 3, "character": 28}}
-    (rule,) = editor.ask("textDocument/definition", place)
+    (diagnostic,) = editor.diagnostics("p.rego")
+    assert diagnostic["message"].startswith("var x is unsafe")
+    assert diagnostic["range"]["start"] == {"line": 3, "character": 9}
+    position = {"textDocument": {"uri": uri}, "position": {"line": 3, "character": 28}}
+    (rule,) = editor.ask("textDocument/definition", position)
     assert rule["uri"].endswith("/roles.rego")
-    assert "admin" in editor.ask("textDocument/hover", place)["contents"]["value"]
-    labels = [each["label"] for each in editor.ask("textDocument/completion", place)["items"]]
+    assert "admin" in editor.ask("textDocument/hover", position)["contents"]["value"]
+    labels = [each["label"] for each in editor.ask("textDocument/completion", position)["items"]]
     assert labels == ["data.roles.admin"]
     change = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": "package p"}]}
     editor.tell("textDocument/didChange", change)
@@ -168,20 +168,20 @@ def rooted(tmp_path: Path) -> Iterator[Editor]:
     """An editor that names a root and no folders, with a file open."""
     (tmp_path / "roles.rego").write_text(ROLES)
     (tmp_path / "authz.rego").write_text(AUTHZ)
-    found = Editor(tmp_path)
+    editor = Editor(tmp_path)
     try:
-        watching = {"didChangeWatchedFiles": {"dynamicRegistration": True}}
-        found.start(rootUri=tmp_path.as_uri(), capabilities={"workspace": watching})
-        found.open(tmp_path / "authz.rego", AUTHZ)
-        yield found
-        found.end()
+        watched_files = {"didChangeWatchedFiles": {"dynamicRegistration": True}}
+        editor.start(rootUri=tmp_path.as_uri(), capabilities={"workspace": watched_files})
+        editor.open(tmp_path / "authz.rego", AUTHZ)
+        yield editor
+        editor.end()
     finally:
-        found.close()
+        editor.close()
 
 
-def places(found: list[Any]) -> list[str]:
+def places(actual: list[Any]) -> list[str]:
     """Locations as `file:row:column`, as the protocol counts."""
-    starts = [(each["uri"].rpartition("/")[2], each["range"]["start"]) for each in found]
+    starts = [(each["uri"].rpartition("/")[2], each["range"]["start"]) for each in actual]
     return sorted(f"{name}:{start['line']}:{start['character']}" for name, start in starts)
 
 
@@ -209,27 +209,27 @@ def test_what_is_offered_is_announced(tmp_path: Path) -> None:
 
 
 def test_names_are_followed_across_files(rooted: Editor, tmp_path: Path) -> None:
-    place = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
-    assert places(rooted.ask("textDocument/definition", place)) == ["roles.rego:2:0"]
-    every = {**place, "context": {"includeDeclaration": True}}
+    position = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
+    assert places(rooted.ask("textDocument/definition", position)) == ["roles.rego:2:0"]
+    every = {**position, "context": {"includeDeclaration": True}}
     assert places(rooted.ask("textDocument/references", every)) == [
         "authz.rego:6:31",
         "roles.rego:2:0",
         "roles.rego:4:15",
     ]
-    used = {**place, "context": {"includeDeclaration": False}}
+    used = {**position, "context": {"includeDeclaration": False}}
     assert len(rooted.ask("textDocument/references", used)) == 2
-    assert len(rooted.ask("textDocument/documentHighlight", place)) == 1
+    assert len(rooted.ask("textDocument/documentHighlight", position)) == 1
 
 
 def test_a_name_is_changed_everywhere(rooted: Editor, tmp_path: Path) -> None:
-    place = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
-    named = rooted.ask("textDocument/prepareRename", place)
+    position = rooted.at(tmp_path / "authz.rego", AUTHZ, "roles.|admin")
+    named = rooted.ask("textDocument/prepareRename", position)
     assert named["start"] == {"line": 6, "character": 31}
-    changes = rooted.ask("textDocument/rename", {**place, "newName": "chief"})["changes"]
+    changes = rooted.ask("textDocument/rename", {**position, "newName": "chief"})["changes"]
     assert sorted(uri.rpartition("/")[2] for uri in changes) == ["authz.rego", "roles.rego"]
     assert {edit["newText"] for edits in changes.values() for edit in edits} == {"chief"}
-    refused = rooted.asked("textDocument/rename", {**place, "newName": "level"})["error"]
+    refused = rooted.request("textDocument/rename", {**position, "newName": "level"})["error"]
     assert "`level` names something else already" in json.dumps(refused)
     nothing = rooted.at(tmp_path / "authz.rego", AUTHZ, "pack|age")
     assert rooted.ask("textDocument/prepareRename", nothing) is None
@@ -237,15 +237,15 @@ def test_a_name_is_changed_everywhere(rooted: Editor, tmp_path: Path) -> None:
 
 def test_symbols_are_listed(rooted: Editor, tmp_path: Path) -> None:
     document = {"textDocument": {"uri": (tmp_path / "roles.rego").as_uri()}}
-    found = rooted.ask("textDocument/documentSymbol", document)
-    assert [(each["name"], each["kind"]) for each in found] == [
+    answer = rooted.ask("textDocument/documentSymbol", document)
+    assert [(each["name"], each["kind"]) for each in answer] == [
         ("roles", 4),
         ("admin", 13),
         ("level", 12),
     ]
-    found = rooted.ask("workspace/symbol", {"query": "lev"})
-    assert [each["name"] for each in found] == ["data.roles.level"]
-    assert places([each["location"] for each in found]) == ["roles.rego:4:0"]
+    answer = rooted.ask("workspace/symbol", {"query": "lev"})
+    assert [each["name"] for each in answer] == ["data.roles.level"]
+    assert places([each["location"] for each in answer]) == ["roles.rego:4:0"]
 
 
 def test_a_call_shows_its_signature(rooted: Editor, tmp_path: Path) -> None:
@@ -255,24 +255,24 @@ def test_a_call_shows_its_signature(rooted: Editor, tmp_path: Path) -> None:
         "contentChanges": [{"text": text}],
     }
     rooted.tell("textDocument/didChange", change)
-    place = rooted.at(tmp_path / "authz.rego", text, "role, |")
-    found = rooted.ask("textDocument/signatureHelp", place)
-    assert found["activeParameter"] == 1
-    assert found["signatures"][0]["label"].startswith("startswith(search: string, base: string)")
-    place = rooted.at(tmp_path / "authz.rego", text, "input.|user")
-    labels = [each["label"] for each in rooted.ask("textDocument/completion", place)["items"]]
+    position = rooted.at(tmp_path / "authz.rego", text, "role, |")
+    answer = rooted.ask("textDocument/signatureHelp", position)
+    assert answer["activeParameter"] == 1
+    assert answer["signatures"][0]["label"].startswith("startswith(search: string, base: string)")
+    position = rooted.at(tmp_path / "authz.rego", text, "input.|user")
+    labels = [each["label"] for each in rooted.ask("textDocument/completion", position)["items"]]
     assert labels == ["input.user"]
-    place = rooted.at(tmp_path / "authz.rego", text, "pack|age")
-    assert rooted.ask("textDocument/signatureHelp", place) is None
+    position = rooted.at(tmp_path / "authz.rego", text, "pack|age")
+    assert rooted.ask("textDocument/signatureHelp", position) is None
 
 
 def test_a_hint_can_be_followed_by_a_click(rooted: Editor, tmp_path: Path) -> None:
     path = tmp_path / "new.rego"
     text = "package new\n\np {\n    data.roles.admn\n}\n"
     uri = rooted.open(path, text)
-    found = {each["code"]: each for each in rooted.diagnostics("new.rego")}
-    assert found["doorward_near_name"]["severity"] == 3
-    assert found["rego_parse_error"]["severity"] == 1
+    diagnostic = {each["code"]: each for each in rooted.diagnostics("new.rego")}
+    assert diagnostic["doorward_near_name"]["severity"] == 3
+    assert diagnostic["rego_parse_error"]["severity"] == 1
     whole = {"start": {"line": 0, "character": 0}, "end": {"line": 5, "character": 0}}
     params = {"textDocument": {"uri": uri}, "range": whole, "context": {"diagnostics": []}}
     actions = rooted.ask("textDocument/codeAction", params)
@@ -294,8 +294,8 @@ def test_a_broken_statement_hides_nothing_else(rooted: Editor, tmp_path: Path) -
     )
     rows = {each["range"]["start"]["line"] for each in rooted.diagnostics("authz.rego")}
     assert rows == {9, 11}
-    place = rooted.at(tmp_path / "authz.rego", text, "roles.|admin")
-    assert places(rooted.ask("textDocument/definition", place)) == ["roles.rego:2:0"]
+    position = rooted.at(tmp_path / "authz.rego", text, "roles.|admin")
+    assert places(rooted.ask("textDocument/definition", position)) == ["roles.rego:2:0"]
 
 
 def test_files_that_change_without_the_editor_are_read_again(
@@ -304,8 +304,8 @@ def test_files_that_change_without_the_editor_are_read_again(
     (tmp_path / "roles.rego").write_text("package roles\n\nadmin := 3\n")
     watched = {"changes": [{"uri": (tmp_path / "roles.rego").as_uri(), "type": 2}]}
     rooted.tell("workspace/didChangeWatchedFiles", watched)
-    (found,) = rooted.diagnostics("authz.rego")
-    assert found["message"] == "undefined function data.roles.level"
+    (diagnostic,) = rooted.diagnostics("authz.rego")
+    assert diagnostic["message"] == "undefined function data.roles.level"
     methods = [each["method"] for each in rooted.told if "method" in each]
     assert "client/registerCapability" in methods
     (tmp_path / "roles.rego").write_text(ROLES)
@@ -318,8 +318,8 @@ def test_files_that_change_without_the_editor_are_read_again(
     (tmp_path / "roles.rego").unlink()
     gone = {"changes": [{"uri": (tmp_path / "roles.rego").as_uri(), "type": 3}]}
     rooted.tell("workspace/didChangeWatchedFiles", gone)
-    (found,) = rooted.diagnostics("authz.rego")
-    assert found["message"] == "undefined function data.roles.level"
+    (diagnostic,) = rooted.diagnostics("authz.rego")
+    assert diagnostic["message"] == "undefined function data.roles.level"
 
 
 def test_a_folder_that_joins_is_read(editor: Editor, tmp_path: Path) -> None:

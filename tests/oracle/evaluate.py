@@ -119,10 +119,10 @@ class Evaluation:
                 values = [self.plug(item, env) for item in items]
                 return UNDEFINED if UNDEFINED in map(_mark, values) else make_set(values)
             case Object(items=pairs):
-                found = [(self.plug(key, env), self.plug(value, env)) for key, value in pairs]
-                if any(UNDEFINED in map(_mark, pair) for pair in found):
+                actual = [(self.plug(key, env), self.plug(value, env)) for key, value in pairs]
+                if any(UNDEFINED in map(_mark, pair) for pair in actual):
                     return UNDEFINED
-                return make_object(found)
+                return make_object(actual)
             case _:
                 assert not isinstance(term, _TERMS), term
                 return term
@@ -193,10 +193,10 @@ class Evaluation:
             case SetComprehension(term=head, body=body):
                 yield make_set([self.plug(head, e) for e in self.solve(body, env, world)]), env
             case ObjectComprehension(key=key, value=value, body=body):
-                made: dict[Any, Any] = {}
+                created: dict[Any, Any] = {}
                 for e in self.solve(body, env, world):
-                    _insert(made, to_key(self.plug(key, e)), self.plug(value, e))
-                yield made, env
+                    _insert(created, to_key(self.plug(key, e)), self.plug(value, e))
+                yield created, env
             case _:
                 value = self.plug(term, env)
                 assert value is not UNDEFINED, "bodies are in order"
@@ -277,7 +277,7 @@ class Evaluation:
     def _leaves(self, path: Path, node: Node | None, world: World) -> Any:
         if node is None:
             return UNDEFINED
-        made = {}
+        created = {}
         for key in node.names():
             child = node.child(key)
             assert child is not None
@@ -286,8 +286,8 @@ class Evaluation:
             else:
                 value = self._leaves((*path, key), child, world)
             if value is not UNDEFINED:
-                made[to_key(key)] = value
-        return made
+                created[to_key(key)] = value
+        return created
 
     # Rules
 
@@ -592,10 +592,10 @@ def _at(value: Any, path: Path) -> Any:
 def _stored(value: Any, path: Path) -> Any:
     """Base data is looked up by the texts of keys: `data.x[1]` finds the key "1"."""
     for key in path:
-        found = _child(value, key)
-        if found is UNDEFINED and type(key) is int and isinstance(value, dict):
-            found = _child(value, str(key))
-        value = found
+        actual = _child(value, key)
+        if actual is UNDEFINED and type(key) is int and isinstance(value, dict):
+            actual = _child(value, str(key))
+        value = actual
     return value
 
 
@@ -628,36 +628,36 @@ def _is_open(node: Node, path: Path) -> bool:
     return any(len(chain.path) > len(path) for chain in node.chains)
 
 
-def _insert(made: dict[Any, Any], key: Any, value: Any) -> None:
-    if key in made and not equal(made[key], value):
+def _insert(created: dict[Any, Any], key: Any, value: Any) -> None:
+    if key in created and not equal(created[key], value):
         raise EvalError(CONFLICT_ERROR, "object keys must be unique")
-    made.setdefault(key, value)
+    created.setdefault(key, value)
 
 
-def _branch(made: Branch, keys: Sequence[Any]) -> Branch:
+def _branch(created: Branch, keys: Sequence[Any]) -> Branch:
     for key in keys:
-        inner = made.setdefault(key, Branch())
+        inner = created.setdefault(key, Branch())
         if not isinstance(inner, Branch):
             raise EvalError(CONFLICT_ERROR, "object keys must be unique")
-        made = inner
-    return made
+        created = inner
+    return created
 
 
-def _add_value(made: Branch, keys: Sequence[Any], value: Any) -> None:
-    place = _branch(made, keys[:-1])
-    if isinstance(place.get(keys[-1]), Branch | set):
+def _add_value(created: Branch, keys: Sequence[Any], value: Any) -> None:
+    position = _branch(created, keys[:-1])
+    if isinstance(position.get(keys[-1]), Branch | set):
         raise EvalError(CONFLICT_ERROR, "object keys must be unique")
-    _insert(place, keys[-1], value)
+    _insert(position, keys[-1], value)
 
 
-def _add_member(made: Branch, keys: Sequence[Any], member: Any) -> None:
-    members = _branch(made, keys[:-1]).setdefault(keys[-1], set())
+def _add_member(created: Branch, keys: Sequence[Any], member: Any) -> None:
+    members = _branch(created, keys[:-1]).setdefault(keys[-1], set())
     if not isinstance(members, set):
         raise EvalError(CONFLICT_ERROR, "object keys must be unique")
     members.add(to_key(member))
 
 
-def _frozen(made: Any) -> Any:
-    if isinstance(made, Branch):
-        return {key: _frozen(value) for key, value in made.items()}
-    return frozenset(made) if type(made) is set else made
+def _frozen(created: Any) -> Any:
+    if isinstance(created, Branch):
+        return {key: _frozen(value) for key, value in created.items()}
+    return frozenset(created) if type(created) is set else created

@@ -72,22 +72,24 @@ def left_in(
             levels.append(level)
         counts[levels.index(level)] = counts.get(levels.index(level), 0) + 1
 
-    ways = [[_Body(rule, read, count).whole() for rule in chain] for chain in chains]
+    branches = [[_Body(rule, read, count).whole() for rule in chain] for chain in chains]
     order = sorted(range(len(levels)), key=lambda n: (-counts[n], _where(levels[n])))
     trie = _Node([levels[n] for n in order])
-    for number, chain in enumerate(ways):
-        for place, of_rule in enumerate(chain):
+    for number, chain in enumerate(branches):
+        for number_, of_rule in enumerate(chain):
             for way in of_rule:
-                trie.insert(way, (number, place))
+                trie.insert(way, (number, number_))
     reached: dict[int, list[int]] = {}
 
     def value_of(level: Level) -> Any:
         return args[level] if isinstance(level, int) else read(level)
 
-    for number, place in trie.reached(value_of):
-        if place not in reached.setdefault(number, []):
-            reached[number].append(place)
-    return [(n, [chains[n][place] for place in sorted(places)]) for n, places in reached.items()]
+    for number, number_ in trie.reached(value_of):
+        if number_ not in reached.setdefault(number, []):
+            reached[number].append(number_)
+    return [
+        (n, [chains[n][number_] for number_ in sorted(places)]) for n, places in reached.items()
+    ]
 
 
 def say_the_same(rules: Sequence[Rule]) -> bool:
@@ -137,7 +139,7 @@ class _Body:
             number *= len(fork)
         if number > WAYS:
             return [self.pairs]
-        return [sum(ways, self.pairs) for ways in product(*self.forks)]
+        return [sum(branches, self.pairs) for branches in product(*self.forks)]
 
     def _exprs(self, body: Body) -> None:
         for expr in body:
@@ -148,8 +150,8 @@ class _Body:
         term = expr.term
         if isinstance(term, And):
             sides = [self._side(term.left), self._side(term.right)]
-            for ways in sides:
-                self._all_need(ways)
+            for branches in sides:
+                self._all_need(branches)
         elif isinstance(term, Or):
             left, right = self._side(term.left), self._side(term.right)
             if left and right:
@@ -171,24 +173,24 @@ class _Body:
             self.rule, self.read, lambda _: None, [*self.pairs, *self.outside], self.constants
         )
         inner._exprs(body)
-        ways = inner._ways()
-        if ways == [[]]:
+        branches = inner._ways()
+        if branches == [[]]:
             return []
         # Its variables mean nothing outside.
         return [
             [_Pair(p.level, _ANY if isinstance(p.term, Var) else p.term, p.split) for p in way]
-            for way in ways
+            for way in branches
         ]
 
-    def _all_need(self, ways: list[_Way]) -> None:
-        if len(ways) == 1:
-            for pair in ways[0]:
+    def _all_need(self, branches: list[_Way]) -> None:
+        if len(branches) == 1:
+            for pair in branches[0]:
                 self._add(pair)
-        elif ways:
-            for way in ways:
+        elif branches:
+            for way in branches:
                 for pair in way:
                     self.count(pair.level)
-            self.forks.append(ways)
+            self.forks.append(branches)
 
     def _add(self, pair: _Pair) -> None:
         self.count(pair.level)

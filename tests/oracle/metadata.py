@@ -67,11 +67,11 @@ def _chain(rule: Rule, module: Module, modules: Sequence[Module]) -> list[dict[s
     chain += [_entry(item, path) for item in documents.values()]
     around = [package[:length] for length in range(len(package), 0, -1)]
     for scope, places in (("package", [package]), ("subpackages", around)):
-        for place in places:
+        for position in places:
             for other in modules:
-                if other.package.path == place:
+                if other.package.path == position:
                     mine = [item for item in other.annotations if item.scope == scope]
-                    chain += [_entry(item, list(place)) for item in mine]
+                    chain += [_entry(item, list(position)) for item in mine]
     return chain
 
 

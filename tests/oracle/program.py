@@ -212,11 +212,11 @@ class Program:
     def arity(self, name: str | tuple[object, ...]) -> int:
         """How many operands a function takes."""
         if isinstance(name, str):
-            found = self.registry.get(name)
-            if found is None:
+            actual = self.registry.get(name)
+            if actual is None:
                 raise LookupError(f"undefined function {name}")
-            variadic = found.signature.variadic is not None
-            return 1_000 if variadic else len(found.signature.args)
+            variadic = actual.signature.variadic is not None
+            return 1_000 if variadic else len(actual.signature.args)
         node = self.find(name)
         if node is None or not node.is_function:
             raise LookupError(f"undefined function {name}")

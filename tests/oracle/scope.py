@@ -191,13 +191,13 @@ class Scope:
                 # What the domain reads is not declared anew.
                 read = {node.name for node in walk(domain) if isinstance(node, Var)}
                 self.declare(key, value, but=read)
-                place = self.fresh.variable() if key is None else self.term(key)
-                term = call("eq", self.term(value), self._below(over, (place,)))
-            case Call(args=(left, right)) as found if found.name == "assign":
+                position = self.fresh.variable() if key is None else self.term(key)
+                term = call("eq", self.term(value), self._below(over, (position,)))
+            case Call(args=(left, right)) as actual if actual.name == "assign":
                 result = self.term(right)
                 self.declare(left)
                 term = call("assign", self.term(left), result)
-            case Call() as found if found.name == "print":
+            case Call() as actual if actual.name == "print":
                 return None
             case Every(key=key, value=value, domain=domain, body=body):
                 over = self.term(domain)

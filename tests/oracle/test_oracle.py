@@ -31,13 +31,13 @@ OF_OTHERS: Final = frozenset(
 
 
 def parts() -> list[Any]:
-    found = []
+    actual = []
     for name, share in SHARES.items():
         every = [row for rows in language.rows(name).values() for row in rows]
         rows = sample([row for row in every if is_in_scope(row)], "id", share)
         for start in range(0, len(rows), SIZE):
-            found.append(pytest.param(rows[start : start + SIZE], id=f"{name}-{start // SIZE}"))
-    return found
+            actual.append(pytest.param(rows[start : start + SIZE], id=f"{name}-{start // SIZE}"))
+    return actual
 
 
 PARTS: Final = parts()

@@ -86,5 +86,5 @@ def test_a_decision_explains_itself() -> None:
         '  a.rego:5: `input.user == "root"` does not hold\n'
         '    input.user: "ann"'
     )
-    asked = PDP(snapshot).decide_query("data.a.allow == true", {"user": "ann"})
-    assert "does not hold" in asked.explain(snapshot, {"user": "ann"}).text()
+    question = PDP(snapshot).decide_query("data.a.allow == true", {"user": "ann"})
+    assert "does not hold" in question.explain(snapshot, {"user": "ann"}).text()

@@ -32,10 +32,10 @@ def test_the_first_line_is_written_and_the_next_are_counted(
 def test_no_line_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, lines = Clock(monkeypatch), Quiet(0.5)
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: lines.suppressed("a"), range(4000)))
+        actual = list(threads.map(lambda _: lines.suppressed("a"), range(4000)))
     clock.now += 0.6
-    found.append(lines.suppressed("a"))
-    written = [count for count in found if count is not None]
+    actual.append(lines.suppressed("a"))
+    written = [count for count in actual if count is not None]
     assert sum(written) + len(written) == 4001
 
 

@@ -60,10 +60,10 @@ def policy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watched(policy: Path) -> Iterator[Watched]:
-    found = Watched(str(policy))
-    found.watcher.start()
-    yield found
-    found.watcher.close()
+    watched_ = Watched(str(policy))
+    watched_.watcher.start()
+    yield watched_
+    watched_.watcher.close()
 
 
 def write_over(path: Path, text: str) -> None:

@@ -101,9 +101,9 @@ PATHS = [
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("path", PATHS, ids=str)
 def test_a_path_gives_what_its_query_gives(path: module.PathKey, strict: bool) -> None:
-    def outcome(asked: Any) -> Any:
+    def outcome(question: Any) -> Any:
         try:
-            return asked().value({"user": "ann"})
+            return question().value({"user": "ann"})
         except CompileError as error:
             return str(error)
 

@@ -111,8 +111,8 @@ def postgresql() -> Iterator[str]:
 
 def _find_programs() -> Path:
     candidates = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    if found := shutil.which("initdb"):
-        candidates.insert(0, Path(found).resolve().parent)
+    if program := shutil.which("initdb"):
+        candidates.insert(0, Path(program).resolve().parent)
     for folder in candidates:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder

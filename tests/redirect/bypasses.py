@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final
 
-from tests.redirect.pod import Place
+from tests.redirect.pod import Origin
 
 from acceptance.row import person
 
@@ -21,9 +21,9 @@ ADMIN_INTERFACE: Final = 8001
 DECISION_POINT: Final = 9191
 REST: Final = 8181
 DIAGNOSTIC: Final = 8282
-EVERYONE: Final[tuple[Place, ...]] = ("client", "client6", "neighbour", "neighbour6")
-OUTSIDE: Final[tuple[Place, ...]] = ("client", "client6")
-INSIDE: Final[tuple[Place, ...]] = ("neighbour", "neighbour6")
+EVERYONE: Final[tuple[Origin, ...]] = ("client", "client6", "neighbour", "neighbour6")
+OUTSIDE: Final[tuple[Origin, ...]] = ("client", "client6")
+INSIDE: Final[tuple[Origin, ...]] = ("neighbour", "neighbour6")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Bypass:
     """Headers of a request over HTTP/2, instead of the parts."""
     bytewise: bool = False
     """Whether each byte is sent alone."""
-    place: Place = "client"
+    origin: Origin = "client"
     port: int = APPLICATION
     statuses: tuple[int, ...] = (403,)
     """Of the answers, in their order."""
@@ -72,12 +72,12 @@ ANYBODY: Final = request(READ, GUEST)
 # ---- every port, from everywhere, with the redirect and the capture of loopback in force
 
 
-def _at(port: int, place: Place, what: str, why: str) -> tuple[Bypass, Bypass]:
+def _at(port: int, origin: Origin, what: str, why: str) -> tuple[Bypass, Bypass]:
     bypass = Bypass(
-        name=f"{place}: {what}, no token", why=why, place=place, port=port, parts=(NOBODY,)
+        name=f"{origin}: {what}, no token", why=why, origin=origin, port=port, parts=(NOBODY,)
     )
     return bypass, replace(
-        bypass, name=f"{place}: {what}, guest", parts=(ANYBODY,), statuses=(200,),
+        bypass, name=f"{origin}: {what}, guest", parts=(ANYBODY,), statuses=(200,),
         arrives=READ_ARRIVES,
     )  # fmt: skip
 
@@ -92,30 +92,30 @@ _PORTS: Final = {
 }
 PORTS: Final = tuple(
     bypass
-    for place, (port, (what, why)) in product(EVERYONE, _PORTS.items())
-    for bypass in _at(port, place, what, why)
+    for origin, (port, (what, why)) in product(EVERYONE, _PORTS.items())
+    for bypass in _at(port, origin, what, why)
 ) + tuple(
     Bypass(
-        name=f"{place}: health", place=place, port=DIAGNOSTIC, statuses=(200,),
+        name=f"{origin}: health", origin=origin, port=DIAGNOSTIC, statuses=(200,),
         parts=(request("GET /health HTTP/1.1"),),
         why="-w keeps the port open: health and metrics, and nothing else is served there",
     )
-    for place in OUTSIDE
+    for origin in OUTSIDE
 ) + tuple(
     Bypass(
-        name=f"{place}: data by the health port", place=place, port=DIAGNOSTIC, statuses=(404,),
+        name=f"{origin}: data by the health port", origin=origin, port=DIAGNOSTIC, statuses=(404,),
         parts=(request("GET /v1/data/secrets HTTP/1.1"),),
         why="health and metrics only: the secret is not to be had",
     )
-    for place in OUTSIDE
+    for origin in OUTSIDE
 ) + (
     Bypass(
-        name="neighbour: change the policy's data", place="neighbour", port=REST,
+        name="neighbour: change the policy's data", origin="neighbour", port=REST,
         parts=(request("PUT /v1/data/secrets HTTP/1.1", JSON, body=b'{"jwt":""}'),),
         why="the API of the decision point is reached through Envoy only, and so not at all",
     ),
     Bypass(
-        name="neighbour: end Envoy", place="neighbour", port=ADMIN_INTERFACE,
+        name="neighbour: end Envoy", origin="neighbour", port=ADMIN_INTERFACE,
         parts=(request("POST /quitquitquit HTTP/1.1"),),
         why="the administration interface is out of reach of neighbours",
     ),

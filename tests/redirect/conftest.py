@@ -29,7 +29,7 @@ class Run:
         ConnectionRefusedError when nobody listens at its end.
         """
         before = len(self.pod.arrivals())
-        with connect(self.pod.network, bypass.place, bypass.port) as connection:
+        with connect(self.pod.network, bypass.origin, bypass.port) as connection:
             received = converse(connection, bypass, self.tokens)
         # The application writes its log once it has answered.
         wait_until(lambda: len(self.pod.arrivals()) - before >= len(bypass.arrives))

@@ -1,4 +1,4 @@
-"""A bypass becomes a connection from its place, and what came back on it becomes statuses."""
+"""A bypass becomes a connection from its origin, and what came back on it becomes statuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.redirect.bypasses import Bypass
 from tests.redirect.frames import read_status, write_http2
-from tests.redirect.pod import ADDRESSES, Network, Place, entered
+from tests.redirect.pod import ADDRESSES, Network, Origin, entered
 from tests.waiting import PATIENCE
 
 _QUIET: Final = 0.4  # seconds without a byte, after which no more than was expected will come
@@ -19,10 +19,10 @@ _PAUSE: Final = 0.2
 
 
 @contextmanager
-def connect(network: Network, place: Place, port: int) -> Iterator[socket.socket]:
-    """A connection that somebody in that place makes to the pod."""
-    with entered(network.place(place)):
-        connection = socket.create_connection((ADDRESSES[place], port), timeout=PATIENCE)
+def connect(network: Network, position: Origin, port: int) -> Iterator[socket.socket]:
+    """A connection that somebody in that origin makes to the pod."""
+    with entered(network.origin(position)):
+        connection = socket.create_connection((ADDRESSES[position], port), timeout=PATIENCE)
     with connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield connection
@@ -67,4 +67,4 @@ def read_statuses(bypass: Bypass, received: bytes) -> tuple[int, ...]:
     if bypass.http2:
         status = read_status(received)
         return () if status is None else (status,)
-    return tuple(int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", received))
+    return tuple(int(actual) for actual in re.findall(rb"HTTP/1\.1 (\d{3}) ", received))

@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["GOAWAY", "read_status", "write_http2"]
 
 GOAWAY: Final = -1
-"""In place of a status: the request, or its connection, was ended without an answer."""
+"""In origin of a status: the request, or its connection, was ended without an answer."""
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEADERS, _RST, _SETTINGS, _GOAWAY = 1, 3, 4, 7

@@ -25,10 +25,10 @@ from acceptance.stack import EXAMPLE, Stack
 from acceptance.wire import Answer, send
 from doorward.envoy.kit.bootstrap import Bootstrap, render
 
-Place = Literal["client", "client6", "neighbour", "neighbour6"]
+Origin = Literal["client", "client6", "neighbour", "neighbour6"]
 
 INIT: Final = ("envoy", "redirect", "-p", "8000", "-u", "1111", "-w", "8282")
-ADDRESSES: Final[dict[Place, str]] = {
+ADDRESSES: Final[dict[Origin, str]] = {
     "client": "10.88.0.2",
     "client6": "fd00:66::2",
     "neighbour": "127.0.0.1",
@@ -75,9 +75,9 @@ class Network:
     def __exit__(self, *_: object) -> None:
         self._exit.close()
 
-    def place(self, place: Place) -> Namespace:
+    def origin(self, origin: Origin) -> Namespace:
         """The namespace that somebody is in."""
-        return {"client": self.client, "client6": self.client6}.get(place, self.pod)
+        return {"client": self.client, "client6": self.client6}.get(origin, self.pod)
 
     def _connect(
         self, other: Namespace, name: str, theirs: tuple[str, ...], ours: tuple[str, ...]

@@ -29,10 +29,10 @@ pytestmark = pytest.mark.xdist_group("redirect")
 
 DIRECT = [
     Bypass(
-        name=place, place=place, parts=(NOBODY,), statuses=(200,), arrives=READ_ARRIVES,
+        name=origin, origin=origin, parts=(NOBODY,), statuses=(200,), arrives=READ_ARRIVES,
         why="without the redirect nothing stands in front of an application",
     )
-    for place in EVERYONE
+    for origin in EVERYONE
 ]  # fmt: skip
 PORTS_OF_THE_LAYER = (APPLICATION, ADMIN_INTERFACE, DECISION_POINT, REST)
 NAMES = [bypass.name for bypass in (*PORTS, *REQUESTS)]
@@ -59,22 +59,22 @@ def test_before_the_init_step_the_application_is_open_and_verify_says_so(
 def test_the_init_step_closes_it_for_those_outside(run: Run) -> None:
     run.pod.init()
     assert verify(run) == 0
-    for place in OUTSIDE:
-        check(run, Bypass(name="", why="its port leads to Envoy", place=place, parts=(NOBODY,)))
+    for origin in OUTSIDE:
+        check(run, Bypass(name="", why="its port leads to Envoy", origin=origin, parts=(NOBODY,)))
 
 
-@pytest.mark.parametrize("place", INSIDE)
-def test_without_the_capture_of_loopback_a_neighbour_still_gets_past(run: Run, place: str) -> None:
+@pytest.mark.parametrize("origin", INSIDE)
+def test_without_the_capture_of_loopback_a_neighbour_still_gets_past(run: Run, origin: str) -> None:
     assert verify(run, "--capture-loopback") == 1
-    (bypass,) = (bypass for bypass in DIRECT if bypass.place == place)
+    (bypass,) = (bypass for bypass in DIRECT if bypass.origin == origin)
     check(run, replace(bypass, why="loopback is not redirected unless asked for"))
 
 
 def test_the_capture_of_loopback_closes_it_for_neighbours(run: Run) -> None:
     run.pod.init("--capture-loopback")
     assert verify(run, "--capture-loopback") == 0
-    for place in INSIDE:
-        check(run, Bypass(name="", why="its port leads to Envoy", place=place, parts=(NOBODY,)))
+    for origin in INSIDE:
+        check(run, Bypass(name="", why="its port leads to Envoy", origin=origin, parts=(NOBODY,)))
 
 
 @pytest.mark.parametrize("bypass", PORTS, ids=lambda bypass: bypass.name)
@@ -89,7 +89,7 @@ def test_no_request_gets_past(run: Run, bypass: Bypass) -> None:
 
 @pytest.mark.parametrize("bypass", REQUESTS, ids=lambda bypass: bypass.name)
 def test_no_request_of_a_neighbour_gets_past_either(run: Run, bypass: Bypass) -> None:
-    check(run, replace(bypass, place="neighbour6"))
+    check(run, replace(bypass, origin="neighbour6"))
 
 
 def test_a_dead_decision_point_lets_nothing_through(run: Run) -> None:
@@ -124,7 +124,7 @@ def test_all_of_it_works_again_by_itself(run: Run) -> None:
 def test_a_half_removed_redirect_is_seen(run: Run) -> None:
     run.pod.network.pod.run("nft", "delete table ip6 doorward")
     assert verify(run, "--capture-loopback") == 1
-    check(run, next(bypass for bypass in DIRECT if bypass.place == "client6"))
+    check(run, next(bypass for bypass in DIRECT if bypass.origin == "client6"))
     run.pod.init("--capture-loopback")
     assert verify(run, "--capture-loopback") == 0
 

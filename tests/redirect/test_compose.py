@@ -162,8 +162,8 @@ def started() -> Iterator[tuple[Project, Namespace, Namespace]]:
             project.docker("rm", "--force", name)
 
 
-def ask(place: Namespace, host: str, request: bytes, port: int = 8080) -> int:
-    with entered(place):
+def ask(origin: Namespace, host: str, request: bytes, port: int = 8080) -> int:
+    with entered(origin):
         return send(port, request, within=PATIENCE, host=host).status
 
 
@@ -172,13 +172,13 @@ def test_the_example_decides_from_everywhere(
     started: tuple[Project, Namespace, Namespace], host: str
 ) -> None:
     project, client, pod = started
-    place = pod if host in {"127.0.0.1", "::1"} else client
+    origin = pod if host in {"127.0.0.1", "::1"} else client
     guest = (("authorization", f"Bearer {TOKENS['guest']}"),)
     before = project.arrivals()
-    assert ask(place, host, write_request("GET", "/people")) == 403
-    assert ask(place, host, write_request("POST", "/people", guest)) == 403
-    assert ask(place, host, write_request("GET", "/people"), port=8000) == 403
-    assert ask(place, host, write_request("GET", "/people", guest)) == 200
+    assert ask(origin, host, write_request("GET", "/people")) == 403
+    assert ask(origin, host, write_request("POST", "/people", guest)) == 403
+    assert ask(origin, host, write_request("GET", "/people"), port=8000) == 403
+    assert ask(origin, host, write_request("GET", "/people", guest)) == 200
     # The log comes later than the answer, and in order: what was denied would stand before it.
     wait_until(lambda: project.arrivals() > before, "the request is not in the application's log")
     assert project.arrivals() == before + 1

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from tests.acceptance.conftest import ENVOY
 from tests.envoy.namespaces import doorward, need_namespaces, program
-from tests.redirect.pod import ADDRESSES, Network, Place, entered
+from tests.redirect.pod import ADDRESSES, Network, Origin, entered
 from tests.waiting import PATIENCE, wait_until
 
 from acceptance.stack import EXAMPLE
@@ -120,9 +120,9 @@ class Player:
             return False
         return status == 200 or "tcpSocket" in probe
 
-    def ask(self, place: Place, request: bytes, port: int = 8080) -> int:
-        with entered(self.network.place(place)):
-            return send(port, request, within=PATIENCE, host=ADDRESSES[place]).status
+    def ask(self, origin: Origin, request: bytes, port: int = 8080) -> int:
+        with entered(self.network.origin(origin)):
+            return send(port, request, within=PATIENCE, host=ADDRESSES[origin]).status
 
 
 @pytest.fixture(scope="module")
@@ -136,15 +136,15 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
         yield player
 
 
-@pytest.mark.parametrize("place", ["client", "client6", "neighbour", "neighbour6"])
-def test_the_example_decides_from_everywhere(player: Player, place: Place) -> None:
+@pytest.mark.parametrize("origin", ["client", "client6", "neighbour", "neighbour6"])
+def test_the_example_decides_from_everywhere(player: Player, origin: Origin) -> None:
     guest = (("authorization", f"Bearer {TOKENS['guest']}"),)
     before = player.arrivals()
-    assert player.ask(place, write_request("GET", "/people")) == 403
-    assert player.ask(place, write_request("POST", "/people", guest)) == 403
+    assert player.ask(origin, write_request("GET", "/people")) == 403
+    assert player.ask(origin, write_request("POST", "/people", guest)) == 403
     assert player.arrivals() == before
     # What is denied because Envoy waited too long for the decision is asked again.
-    wait_until(lambda: player.ask(place, write_request("GET", "/people", guest)) == 200)
+    wait_until(lambda: player.ask(origin, write_request("GET", "/people", guest)) == 200)
     wait_until(lambda: player.arrivals() == before + 1)
 
 

@@ -96,8 +96,8 @@ def test_data_takes_at_most_four_times_its_size() -> None:
     tracemalloc.start()
     try:
         value = from_json(text)
-        held, _ = tracemalloc.get_traced_memory()
+        before, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert value == users
-    assert held / len(text) <= 4
+    assert before / len(text) <= 4

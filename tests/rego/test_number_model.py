@@ -71,8 +71,8 @@ def test_what_rounds_to_an_integer_is_not_computed_with_as_one() -> None:
     number = parse_number("18446744073709551617.5")
     assert number == 18446744073709551618
     assert hash(number) == hash(18446744073709551618)
-    found = [REGISTRY[name].call(number) for name in ("ceil", "floor", "round", "abs")]
-    assert found == [18446744073709551618] * 4
+    result = [REGISTRY[name].call(number) for name in ("ceil", "floor", "round", "abs")]
+    assert result == [18446744073709551618] * 4
     assert REGISTRY["plus"].call(number, 2**70) == 1199038364791120855000
     assert REGISTRY["rem"].call(number, 4) == 2
     assert REGISTRY["ceil"].call(Number("2.5")) == 3
@@ -104,8 +104,8 @@ def test_sums_are_rounded_after_each_number(numbers: list[Any]) -> None:
     for each in numbers:
         total += model.exact(each)
         total = total if integers else model.rounded(total)
-    found = REGISTRY["sum"].call(Context(Environment()), numbers)
-    assert to_rego(found) == model.computed(total, whole=integers)
+    result = REGISTRY["sum"].call(Context(Environment()), numbers)
+    assert to_rego(result) == model.computed(total, whole=integers)
 
 
 @example(Fraction(2**63 + 1, 2**70))
@@ -176,12 +176,12 @@ def test_objects_with_the_same_keys_are_sorted_as_others(objects: list[Any]) -> 
 @settings(suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["min", "max"]), some_values())
 def test_the_first_and_the_last_are_those_of_the_model(name: str, values: list[Any]) -> None:
-    found = REGISTRY[name].call(Context(Environment()), values)
+    result = REGISTRY[name].call(Context(Environment()), values)
     ordered = model.in_order(values)
     # Of equal numbers the last one is returned.
     expected = ordered[0 if name == "min" else -1]
     last = [each for each in values if model.compare_values(each, expected) == 0][-1]
-    assert to_rego(found) == to_rego(last)
+    assert to_rego(result) == to_rego(last)
 
 
 def test_a_float_of_python_is_the_number_that_it_reads_as() -> None:

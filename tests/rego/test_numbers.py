@@ -12,9 +12,9 @@ from doorward.rego.numbers import Number, exact, from_fraction, parse_lean, pars
 
 
 def test_a_number_keeps_its_text_when_copied() -> None:
-    for found in (pickle.loads(pickle.dumps(Number("1.50"))), copy.deepcopy(Number("1.50"))):
-        assert type(found) is Number
-        assert found.text == "1.50"
+    for actual in (pickle.loads(pickle.dumps(Number("1.50"))), copy.deepcopy(Number("1.50"))):
+        assert type(actual) is Number
+        assert actual.text == "1.50"
 
 
 def test_numbers_differ_by_their_values() -> None:

@@ -15,8 +15,8 @@ def errors(*texts: str, strict: bool = False) -> list[str]:
         f"{name}.rego": parse_what_can_be(Source(f"{name}.rego", text), builtins=REGISTRY)
         for name, text in zip("abc", texts, strict=False)
     }
-    found = find_errors(parsed, REGISTRY, CheckOptions(strict=strict, max_errors=0))
-    return [f"{e.span.file[0]}{e.span.row}: {e.message}" for e in found]
+    diagnostics = find_errors(parsed, REGISTRY, CheckOptions(strict=strict, max_errors=0))
+    return [f"{e.span.file[0]}{e.span.row}: {e.message}" for e in diagnostics]
 
 
 def test_a_parse_error_hides_no_error_of_names_and_types() -> None:

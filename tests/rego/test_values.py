@@ -156,8 +156,8 @@ def test_bytes_that_are_no_utf8_are_refused() -> None:
 
 
 def test_python_data_becomes_values() -> None:
-    found = from_python({"t": (1, 2), True: {3}})
-    assert to_rego(found) == '{true: {3}, "t": [1, 2]}'
+    actual = from_python({"t": (1, 2), True: {3}})
+    assert to_rego(actual) == '{true: {3}, "t": [1, 2]}'
     with pytest.raises(TypeError, match="object has no Rego value"):
         from_python(object())
     with pytest.raises(ValueError, match="not finite"):

@@ -36,8 +36,8 @@ VARYING = ("decision_id", "time", "timestamp", "metrics")
 
 def rows() -> list[Any]:
     with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
-        found = [json.loads(line, parse_float=str, parse_int=str) for line in lines]
-    return [pytest.param(row, id=row["id"]) for row in found if is_ours(row)]
+        document = [json.loads(line, parse_float=str, parse_int=str) for line in lines]
+    return [pytest.param(row, id=row["id"]) for row in document if is_ours(row)]
 
 
 def is_ours(row: dict[str, Any]) -> bool:
@@ -65,8 +65,8 @@ def test_the_events_are_those_of_opa(row: dict[str, Any], caplog: pytest.LogCapt
         answer = ask(app, step["method"], step["path"], content, step.get("headers"))
         assert answer.status == int(step["status"])
     pdp.close()
-    found = b"".join(lines).splitlines()
-    events = [json.loads(line, parse_float=str, parse_int=str) for line in found]
+    actual = b"".join(lines).splitlines()
+    events = [json.loads(line, parse_float=str, parse_int=str) for line in actual]
     mine = [without(event) for event in events]
     want = [without(event) for event in row["events"]]
     if mine == want:

@@ -38,8 +38,8 @@ TIMER = re.compile(r'("(?:timer|counter)_\w+": ?)\d+')
 
 def rows() -> list[Any]:
     with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
-        found = [json.loads(line) for line in lines]
-    return [pytest.param(row, id=row["id"]) for row in found if is_ours(row)]
+        document = [json.loads(line) for line in lines]
+    return [pytest.param(row, id=row["id"]) for row in document if is_ours(row)]
 
 
 def is_ours(row: dict[str, Any]) -> bool:
@@ -102,10 +102,10 @@ class Server:
         if not path:
             self.data = value
             return
-        place = self.data
+        position = self.data
         for segment in path[:-1]:
-            place = place.setdefault(segment, {})
-        place[path[-1]] = value
+            position = position.setdefault(segment, {})
+        position[path[-1]] = value
 
 
 class Sink:
@@ -140,19 +140,19 @@ def test_the_answer_is_that_of_opa(row: dict[str, Any]) -> None:
 def of_answer(answer: Answer, wanted: dict[str, Any]) -> dict[str, Any]:
     body = TIMER.sub(r"\g<1>0", BUILD.sub(r'\1"VALUE"', UUID.sub("UUID", answer.body)))
     headers = {k: v for k, v in answer.headers.items() if k != "content-length"}
-    found = {"status": answer.status, "headers": headers}
+    actual = {"status": answer.status, "headers": headers}
     if "body" in wanted:
-        found["body"] = body
-    return found
+        actual["body"] = body
+    return actual
 
 
 def of_row(response: dict[str, Any]) -> dict[str, Any]:
     if "failed" in response:
         return response
-    found = {"status": response["status"], "headers": response["headers"]}
+    actual = {"status": response["status"], "headers": response["headers"]}
     if "body" in response:
-        found["body"] = UUID.sub("UUID", response["body"]).replace('"DECISION-ID"', '"UUID"')
-    return found
+        actual["body"] = UUID.sub("UUID", response["body"]).replace('"DECISION-ID"', '"UUID"')
+    return actual
 
 
 def test_every_reason_names_rows_that_are_run() -> None:

@@ -133,13 +133,13 @@ def test_an_escaped_slash_stays_inside_its_segment() -> None:
 
 
 def test_parameters_are_read_as_go_reads_them() -> None:
-    asked = parameters(b"a=1&a=2&b&c=%zz&d=x;y&e=%20+&=f&pretty=TRUE")
-    assert asked.values("a") == ["1", "2"]
-    assert asked.values("e") == ["  "]
-    assert [asked.values(name) for name in "cd"] == [[], []]
-    assert asked.flag("b")
-    assert asked.flag("pretty")
-    assert not asked.flag("a")
+    question = parameters(b"a=1&a=2&b&c=%zz&d=x;y&e=%20+&=f&pretty=TRUE")
+    assert question.values("a") == ["1", "2"]
+    assert question.values("e") == ["  "]
+    assert [question.values(name) for name in "cd"] == [[], []]
+    assert question.flag("b")
+    assert question.flag("pretty")
+    assert not question.flag("a")
 
 
 def test_health_says_which_probe_fails_and_why() -> None:

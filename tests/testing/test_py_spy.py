@@ -32,10 +32,10 @@ while time.process_time() < 2:  # of the processor: it may have little of it
 
 def spy() -> str:
     beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if beside.is_file() else shutil.which("py-spy")
-    if found is None:
+    program = str(beside) if beside.is_file() else shutil.which("py-spy")
+    if program is None:
         pytest.skip("py-spy is not installed")
-    return found
+    return program
 
 
 def test_a_rule_is_seen_under_its_name_with_its_row(tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ def test_failures_come_first_with_their_reason() -> None:
 
 
 def test_json_says_only_what_is_so() -> None:
-    found = {each["name"]: each for each in json.loads(json_report(run(suite())))}
-    assert found["test_bad"]["fail"] is True
-    assert found["todo_test_later"]["skip"] is True
-    assert found["test_odd"]["error"]["code"] == "eval_conflict_error"
-    assert set(found["test_good"]) == {"location", "package", "name", "duration"}
+    document = {each["name"]: each for each in json.loads(json_report(run(suite())))}
+    assert document["test_bad"]["fail"] is True
+    assert document["todo_test_later"]["skip"] is True
+    assert document["test_odd"]["error"]["code"] == "eval_conflict_error"
+    assert set(document["test_good"]) == {"location", "package", "name", "duration"}
 
 
 def test_junit_is_xml_whatever_a_test_prints() -> None:

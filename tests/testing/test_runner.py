@@ -180,16 +180,16 @@ def test_a_case_without_a_value_passes_and_has_no_name_as_in_opa() -> None:
 
 
 def test_a_second_ask_of_a_table_hears_of_its_cases_again() -> None:
-    found = suite(t=TABLE)
-    first, second = (next(iter(run(found))) for _ in range(2))
+    actual = suite(t=TABLE)
+    first, second = (next(iter(run(actual))) for _ in range(2))
     assert [case.name for case in first.cases.values()] == ["one", "two"]
     assert second.cases == first.cases
 
 
 def test_what_a_test_prints_is_kept_with_it() -> None:
-    found = results(a='package a\n\ntest_x if print("hello", 1)\n\ntest_y if true\n')
-    assert found["data.a.test_x"].output == "hello 1\n"
-    assert found["data.a.test_y"].output == ""
+    actual = results(a='package a\n\ntest_x if print("hello", 1)\n\ntest_y if true\n')
+    assert actual["data.a.test_x"].output == "hello 1\n"
+    assert actual["data.a.test_y"].output == ""
 
 
 def test_a_test_that_takes_too_long_is_an_error() -> None:
@@ -207,19 +207,19 @@ test_x if {
 
 
 def test_tests_are_chosen_by_a_regular_expression_on_the_full_name() -> None:
-    found = suite(a="package a\n\ntest_x if true\n\ntest_xy if true\n")
-    assert [str(test) for test in found.matching("a.test_x$")] == ["data.a.test_x"]
+    actual = suite(a="package a\n\ntest_x if true\n\ntest_xy if true\n")
+    assert [str(test) for test in actual.matching("a.test_x$")] == ["data.a.test_x"]
     with pytest.raises(BuiltinError, match=r"missing closing \)"):
-        found.matching("(")
+        actual.matching("(")
 
 
 def test_why_shows_the_values_that_made_it_fail() -> None:
-    found = suite(
+    actual = suite(
         p="package p\n\nallow if input.x == 1\n",
         t='package t\n\ntest_allow if data.p.allow with input as {"x": 2}\n',
     )
-    (result,) = run(found)
-    assert why(found, result) == (
+    (result,) = run(actual)
+    assert why(actual, result) == (
         "data.t.test_allow is undefined\n"
         '  t.rego:3: `data.p.allow with input as {"x": 2}` does not hold\n'
         "    data.p.allow is undefined\n"
@@ -229,8 +229,8 @@ def test_why_shows_the_values_that_made_it_fail() -> None:
 
 
 def test_a_path_that_leads_nowhere_is_hinted_at() -> None:
-    found = suite(a="package a\n\nallow := true\n", t="package t\n\ntest_it if data.a.allw\n")
-    (result,) = run(found)
-    said = why(found, result).splitlines()
+    actual = suite(a="package a\n\nallow := true\n", t="package t\n\ntest_it if data.a.allw\n")
+    (result,) = run(actual)
+    said = why(actual, result).splitlines()
     assert said[0] == "data.t.test_it is undefined"
     assert said[-1] == "hint: there is no data.a.allw: did you mean data.a.allow?"

@@ -20,11 +20,11 @@ AWKWARD = [
 
 @pytest.mark.parametrize("content", AWKWARD)
 def test_what_is_written_is_read_back(content: str) -> None:
-    found = fromstring(f"<a b={attribute(content)}>{text(content)}</a>")
-    assert (found.text or "", found.get("b")) == (content, content)
+    actual = fromstring(f"<a b={attribute(content)}>{text(content)}</a>")
+    assert (actual.text or "", actual.get("b")) == (content, content)
 
 
 @pytest.mark.parametrize("content", ["\0", "\x1b[31m", "\ud800", "\uffff", "a\x08b"])
 def test_what_xml_cannot_hold_is_marked(content: str) -> None:
-    found = fromstring(f"<a b={attribute(content)}>{text(content)}</a>")
-    assert "�" in (found.text or "")
+    actual = fromstring(f"<a b={attribute(content)}>{text(content)}</a>")
+    assert "�" in (actual.text or "")

@@ -39,7 +39,10 @@ def errors(source: str) -> list[str]:
     try:
         Engine(modules={"authz.rego": source}, data={}).prepare("data.p.q").value({})
     except CompileError as error:
-        return [f"{found.code} {found.message} {found.span.row}" for found in error.diagnostics]
+        return [
+            f"{diagnostic.code} {diagnostic.message} {diagnostic.span.row}"
+            for diagnostic in error.diagnostics
+        ]
     except EvalError as error:
         return [error.code, error.message, str(error.span.row)]
     return []

@@ -69,14 +69,14 @@ class Server:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Callable[[socket.socket, int], None]], Server]]:
-    made: list[Server] = []
+    created: list[Server] = []
 
     def start(reply: Callable[[socket.socket, int], None]) -> Server:
-        made.append(Server(reply))
-        return made[-1]
+        created.append(Server(reply))
+        return created[-1]
 
     yield start
-    for server in made:
+    for server in created:
         server.close()
 
 

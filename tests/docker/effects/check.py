@@ -296,8 +296,8 @@ class Check:
 
     @staticmethod
     def _allows(policies: EmbeddedPdp, view: dict[str, Any]) -> bool:
-        asked = {**view, "User": "alice", "AuthMethod": "TLS", "identified": True}
-        result: Any = policies.decide(asked).result
+        question = {**view, "User": "alice", "AuthMethod": "TLS", "identified": True}
+        result: Any = policies.decide(question).result
         return result["allow"] is not False
 
     def _report(self, kind: str, request: str, effects: set[str]) -> None:

@@ -151,7 +151,7 @@ class Kind:
 
     # looking
 
-    def look(self, pid: int) -> set[str] | None:
+    def view(self, pid: int) -> set[str] | None:
         """The effects of a process; None where it is gone."""
         if not pid:
             return None
@@ -172,7 +172,7 @@ class Kind:
         effects = self.contacting(
             lambda: self.world.daemon.raw("POST", f"/v1.41/containers/{identifier}/start")
         )
-        seen = self.look(self.world.pid(identifier))
+        seen = self.view(self.world.pid(identifier))
         return Outcome(True, effects | (seen or set()), seen is not None, identifier)
 
 
@@ -265,13 +265,13 @@ class Start(Kind):
         document = {**_SLEEP, "HostConfig": {"NetworkMode": "none", **_LIMITS}}
         make = "/v1.41/containers/create?name=effects-start"
         self.world.daemon.raw("DELETE", "/v1.41/containers/effects-start?force=1&v=1")
-        made = self.world.daemon.json("POST", make, document)
+        created = self.world.daemon.json("POST", make, document)
         answer = self.send(request)
-        identifier = str(json.loads(made.body)["Id"])
+        identifier = str(json.loads(created.body)["Id"])
         if answer.status != 204:
             self.world.remove(identifier)
             return Outcome(False)
-        seen = self.look(self.world.pid(identifier))
+        seen = self.view(self.world.pid(identifier))
         return Outcome(True, seen or set(), seen is not None, identifier)
 
 
@@ -300,10 +300,10 @@ class Volume(Kind):
         name = json.loads(answer.body)["Name"]
         host = {"NetworkMode": "none", "Binds": [f"{name}:/h"], **_LIMITS}
         document = {**_SLEEP, "HostConfig": host}
-        made = self.world.daemon.json("POST", "/v1.41/containers/create", document)
+        created = self.world.daemon.json("POST", "/v1.41/containers/create", document)
         outcome = Outcome(True)
-        if made.status == 201:
-            outcome = self.start(str(json.loads(made.body)["Id"]))
+        if created.status == 201:
+            outcome = self.start(str(json.loads(created.body)["Id"]))
             self.world.remove(outcome.container)
         self.world.daemon.raw("DELETE", f"/v1.41/volumes/{name}?force=1")
         return Outcome(True, outcome.effects, outcome.compared)
@@ -335,8 +335,8 @@ class Update(Kind):
         daemon = self.world.daemon
         daemon.raw("DELETE", "/v1.41/containers/effects-limited?force=1&v=1")
         document = {**_SLEEP, "HostConfig": {"NetworkMode": "none", **_LIMITS}}
-        made = daemon.json("POST", "/v1.41/containers/create?name=effects-limited", document)
-        self.container = str(json.loads(made.body)["Id"])
+        created = daemon.json("POST", "/v1.41/containers/create?name=effects-limited", document)
+        self.container = str(json.loads(created.body)["Id"])
         daemon.raw("POST", f"/v1.41/containers/{self.container}/start")
 
     def run(self, request: Request) -> Outcome:
@@ -345,7 +345,7 @@ class Update(Kind):
         answer = self.send(request)
         if answer.status != 200:
             return Outcome(False)
-        effects = self.look(self.world.pid(self.container))
+        effects = self.view(self.world.pid(self.container))
         if effects is None or effects:
             self.container = ""  # what comes next is judged by itself
         return Outcome(True, effects or set(), effects is not None)
@@ -373,8 +373,8 @@ class Exec(Kind):
         identifier = json.loads(answer.body)["Id"]
         daemon = self.world.daemon
         daemon.json("POST", f"/v1.41/exec/{identifier}/start", {"Detach": True})
-        made = json.loads(daemon.raw("GET", f"/v1.41/exec/{identifier}/json").body)
-        effects = self.look(made.get("Pid") or 0)
+        created = json.loads(daemon.raw("GET", f"/v1.41/exec/{identifier}/json").body)
+        effects = self.view(created.get("Pid") or 0)
         # Limits are those of the container, which has none.
         shown = {each for each in effects or () if not each.startswith("limit")}
         shown -= {each for each in shown if each.endswith("of another container")}
@@ -428,7 +428,7 @@ class Service(Kind):
         return outcome
 
     def observed(self) -> Outcome:
-        seen = self.look(self.world.wait_task("effects-service", 5.0))
+        seen = self.view(self.world.wait_task("effects-service", 5.0))
         return Outcome(True, seen or set(), seen is not None)
 
     def gone(self) -> None:
@@ -461,8 +461,8 @@ class ServiceUpdate(Service):
         empty = {**self.spec(), "Mode": {"Replicated": {"Replicas": 0}}}
         if daemon.json("POST", "/v1.41/services/create", empty).status != 201:
             return Outcome(False)
-        made = json.loads(daemon.raw("GET", "/v1.41/services/effects-service").body)
-        version = str(made["Version"]["Index"])
+        created = json.loads(daemon.raw("GET", "/v1.41/services/effects-service").body)
+        version = str(created["Version"]["Index"])
         target = request.target.replace("VERSION", version)
         sent = Request("POST", target, request.body, request.headers)
         return super().run(sent)
@@ -548,7 +548,7 @@ class Build(Queried):
                 thread.join(0.05)
                 pid = marked_process()
                 if pid and not outcome.compared:
-                    seen = self.look(pid)
+                    seen = self.view(pid)
                     outcome.compared = seen is not None
                     outcome.effects |= seen or set()
                 if pid:

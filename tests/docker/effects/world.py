@@ -115,8 +115,8 @@ class World:
         image = self.folder / "disk.img"
         with image.open("wb") as file:
             file.truncate(4 << 20)
-        made = subprocess.run(["mkfs.ext4", "-q", str(image)], check=False, capture_output=True)
-        if made.returncode == 0:
+        done = subprocess.run(["mkfs.ext4", "-q", str(image)], check=False, capture_output=True)
+        if done.returncode == 0:
             attached = subprocess.run(
                 ["losetup", "--find", "--show", str(image)],
                 check=False,

@@ -40,7 +40,7 @@ def nothing(_text: str) -> None:
 def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Installation]:
     policy = tmp_path / "policy.rego"
     policy.write_text(ALLOW)
-    found = Installation(
+    installation = Installation(
         name=f"{unique}i",
         policies=[str(policy)],
         daemon_json=daemon.config,
@@ -51,9 +51,9 @@ def wanted(daemon: PrivateDaemon, unique: str, tmp_path: Path) -> Iterator[Insta
         audit_log=str(tmp_path / "audit.log"),
         pack_folder=tmp_path / "pack",
     )
-    yield found
-    if found.name in found.config.plugins():
-        uninstall(found, nothing)
+    yield installation
+    if installation.name in installation.config.plugins():
+        uninstall(installation, nothing)
 
 
 def following(process: subprocess.Popen[str]) -> list[str]:

@@ -47,10 +47,10 @@ def answering(systemd: Systemd) -> Iterator[PluginServer]:
         instance = unit.partition(f"{INSTANCE}=")[2].partition("\n")[0]
         return Response(200, json.dumps({"Instance": instance}).encode())
 
-    found = PluginServer(bind_unix(systemd.socket), answer, threads=2)
-    found.start()
-    yield found
-    found.close(grace=2.0)
+    server = PluginServer(bind_unix(systemd.socket), answer, threads=2)
+    server.start()
+    yield server
+    server.close(grace=2.0)
 
 
 @pytest.mark.usefixtures("answering")

@@ -50,10 +50,10 @@ def captured(docker_captures: Path) -> list[Past]:
 def test_every_captured_call_has_one_reading(captured: list[Past]) -> None:
     actions: Counter[str] = Counter()
     for past in captured:
-        found = to_input(parse_request(past.raw or b""), resolve=links)
-        actions[found["action"]] += 1
-        assert found["unknown_fields"] == [], past.location
-        assert found["query_trusted"] or found["action"] in STREAMS, past.location
+        input_doc = to_input(parse_request(past.raw or b""), resolve=links)
+        actions[input_doc["action"]] += 1
+        assert input_doc["unknown_fields"] == [], past.location
+        assert input_doc["query_trusted"] or input_doc["action"] in STREAMS, past.location
     assert len(captured) > 290
     assert actions["unknown"] == 0
     assert actions["container.create"] == 23
@@ -66,10 +66,10 @@ STREAMS = {"container.archive.put", "image.build", "image.import", "image.load"}
 def test_captured_calls_are_what_their_commands_say(captured: list[Past]) -> None:
     by_run: dict[str, dict[str, Any]] = {}
     for past in captured:
-        found = to_input(parse_request(past.raw or b""), resolve=links)
+        input_doc = to_input(parse_request(past.raw or b""), resolve=links)
         run = Path(past.location.partition("#")[0]).stem
-        if found["action"] not in ("system.ping",):
-            by_run.setdefault(f"{run} {found['action']}", found)
+        if input_doc["action"] not in ("system.ping",):
+            by_run.setdefault(f"{run} {input_doc['action']}", input_doc)
     view = by_run["run_cap_add container.create"]["security"]
     assert view["cap_add"] == ["NET_ADMIN", "SYS_ADMIN"]
     assert view["cap_drop"] == ["ALL"]
@@ -109,17 +109,17 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("body", SPELLINGS)
 def test_spellings_of_a_key_are_one(body: bytes) -> None:
-    found = of_body(body)
-    assert found["security"]["privileged"] is True
-    assert found["body"]["HostConfig"]["Privileged"] is True
-    assert found["unknown_fields"] == []
+    input_doc = of_body(body)
+    assert input_doc["security"]["privileged"] is True
+    assert input_doc["body"]["HostConfig"]["Privileged"] is True
+    assert input_doc["unknown_fields"] == []
 
 
 def test_keys_of_maps_stay_as_they_are() -> None:
     body = {"Labels": {"a": "1", "A": "2"}, "HostConfig": {"Sysctls": {"Net.X": "1"}}}
-    found = of_body(body)
-    assert found["body"]["Labels"] == {"a": "1", "A": "2"}
-    assert found["security"]["sysctls"] == {"Net.X": "1"}
+    input_doc = of_body(body)
+    assert input_doc["body"]["Labels"] == {"a": "1", "A": "2"}
+    assert input_doc["security"]["sysctls"] == {"Net.X": "1"}
 
 
 TWICE = "ambiguous: body names the field"
@@ -212,10 +212,10 @@ def test_other_ways_are_unknown(uri: str) -> None:
 
 
 def test_names_may_hold_slashes() -> None:
-    found = of_query("/v1.41/images/a/b/c:1/json", "GET")
-    assert (found["action"], found["target"]) == ("image.inspect", "a/b/c:1")
-    found = of_query("/v1.41/containers/auth/json", "GET")
-    assert (found["action"], found["target"]) == ("container.inspect", "auth")
+    input_doc = of_query("/v1.41/images/a/b/c:1/json", "GET")
+    assert (input_doc["action"], input_doc["target"]) == ("image.inspect", "a/b/c:1")
+    input_doc = of_query("/v1.41/containers/auth/json", "GET")
+    assert (input_doc["action"], input_doc["target"]) == ("container.inspect", "auth")
 
 
 def test_reading_is_by_action_not_by_method() -> None:
@@ -246,10 +246,10 @@ def test_query_that_a_form_may_replace_is_refused(headers: dict[str, str], trust
 
 
 def test_streams_say_what_they_do_not_show() -> None:
-    found = of_query("/v1.41/build?t=a", Content_Type="application/x-tar")
-    assert (found["body_visible"], found["query_trusted"]) == (False, False)
-    found = of_query("/v1.41/images/load", Content_Length="0")
-    assert (found["body_visible"], found["query_trusted"]) == (True, True)
+    input_doc = of_query("/v1.41/build?t=a", Content_Type="application/x-tar")
+    assert (input_doc["body_visible"], input_doc["query_trusted"]) == (False, False)
+    input_doc = of_query("/v1.41/images/load", Content_Length="0")
+    assert (input_doc["body_visible"], input_doc["query_trusted"]) == (True, True)
 
 
 @pytest.mark.parametrize("query", ["fromImage=a&fromImage=b", "tag=a;fromImage=b", "fromImage=%zz"])
@@ -259,9 +259,9 @@ def test_queries_with_two_readings_are_refused(query: str) -> None:
 
 
 def test_parameters_that_are_lists_stay_lists() -> None:
-    found = of_query("/v1.41/images/get?names=x&names=y&blank=", "GET")
-    assert found["Query"] == {"names": ["x", "y"], "blank": [""]}
-    assert [image["name"] for image in found["images"]] == [
+    input_doc = of_query("/v1.41/images/get?names=x&names=y&blank=", "GET")
+    assert input_doc["Query"] == {"names": ["x", "y"], "blank": [""]}
+    assert [image["name"] for image in input_doc["images"]] == [
         "docker.io/library/x",
         "docker.io/library/y",
     ]
@@ -273,39 +273,41 @@ def test_old_versions_are_refused_and_can_be_let_in() -> None:
     )
     with pytest.raises(RequestError, match=r"below the minimum of 1\.24"):
         to_input(request)
-    found = to_input(request, InputOptions(minimum_version=(1, 12)))
-    assert found["action"] == "container.start"
-    assert found["security"]["privileged"] is True
+    input_doc = to_input(request, InputOptions(minimum_version=(1, 12)))
+    assert input_doc["action"] == "container.start"
+    assert input_doc["security"]["privileged"] is True
 
 
 def test_only_a_certificate_identifies() -> None:
     assert of_body({}, user="alice", auth_method="TLS")["User"] == "alice"
-    found = of_body({}, user="alice")
-    assert (found["User"], found["identified"]) == ("", False)
+    input_doc = of_body({}, user="alice")
+    assert (input_doc["User"], input_doc["identified"]) == ("", False)
 
 
 def test_fields_that_other_policies_know() -> None:
-    found = of_body(
+    input_doc = of_body(
         {"HostConfig": {"Binds": ["/srv/link:/h:ro"]}},
         f"{CREATE}?name=c",
         user="a",
         auth_method="TLS",
     )
-    assert found["Path"] == f"{CREATE}?name=c"
-    assert found["PathPlain"] == CREATE
-    assert found["PathArr"] == ["", "v1.41", "containers", "create"]
-    assert found["Query"] == {"name": ["c"]}
-    assert found["Method"] == "POST"
-    assert found["AuthMethod"] == "TLS"
-    assert found["Body"]["HostConfig"]["Binds"] == ["/srv/link:/h:ro"]
-    assert found["BindMounts"] == [{"Source": "/srv/link", "ReadOnly": True, "Resolved": "/etc"}]
+    assert input_doc["Path"] == f"{CREATE}?name=c"
+    assert input_doc["PathPlain"] == CREATE
+    assert input_doc["PathArr"] == ["", "v1.41", "containers", "create"]
+    assert input_doc["Query"] == {"name": ["c"]}
+    assert input_doc["Method"] == "POST"
+    assert input_doc["AuthMethod"] == "TLS"
+    assert input_doc["Body"]["HostConfig"]["Binds"] == ["/srv/link:/h:ro"]
+    assert input_doc["BindMounts"] == [
+        {"Source": "/srv/link", "ReadOnly": True, "Resolved": "/etc"}
+    ]
 
 
 def test_null_is_kept_apart_from_empty() -> None:
-    found = of_body({"HostConfig": {"MaskedPaths": None, "ReadonlyPaths": []}})
-    assert found["security"]["masked_paths"] == "default"
-    assert found["security"]["readonly_paths"] == "none"
-    assert found["body"]["HostConfig"] == {"MaskedPaths": None, "ReadonlyPaths": []}
+    input_doc = of_body({"HostConfig": {"MaskedPaths": None, "ReadonlyPaths": []}})
+    assert input_doc["security"]["masked_paths"] == "default"
+    assert input_doc["security"]["readonly_paths"] == "none"
+    assert input_doc["body"]["HostConfig"] == {"MaskedPaths": None, "ReadonlyPaths": []}
 
 
 CALLS = [
@@ -349,12 +351,12 @@ def test_all_fields_of_the_specification_pass_typed() -> None:
             "EndpointsConfig": {"n": {"IPAMConfig": {"IPv4Address": "172.20.30.33"}}}
         },
     }
-    found = of_body(body)
-    assert found["unknown_fields"] == []
-    assert found["body"]["HostConfig"]["NanoCpus"] == 500000000
-    assert float(found["resources"]["cpus"]) == 0.5
-    assert found["ports"]["published"][0]["first"] == 11022
-    assert found["network"]["addresses"] == ["172.20.30.33"]
+    input_doc = of_body(body)
+    assert input_doc["unknown_fields"] == []
+    assert input_doc["body"]["HostConfig"]["NanoCpus"] == 500000000
+    assert float(input_doc["resources"]["cpus"]) == 0.5
+    assert input_doc["ports"]["published"][0]["first"] == 11022
+    assert input_doc["network"]["addresses"] == ["172.20.30.33"]
 
 
 def test_body_is_decided_by_its_presence() -> None:
@@ -365,5 +367,5 @@ def test_body_is_decided_by_its_presence() -> None:
         "RequestHeaders": {"Content-Type": "text/plain"},
         "RequestBody": content,
     }
-    found = to_input(parse_request(json.dumps(call).encode()))
-    assert found["security"]["privileged"] is True
+    input_doc = to_input(parse_request(json.dumps(call).encode()))
+    assert input_doc["security"]["privileged"] is True

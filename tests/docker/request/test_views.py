@@ -45,8 +45,8 @@ def same(path: str) -> str | None:
 
 
 def of_host(**host: Any) -> list[tuple[str, str, str, bool]]:
-    found = create_mounts(host, {}, same)
-    return [(m["type"], m["clean"], m["resolved"], m["unresolved"]) for m in found]
+    mounts = create_mounts(host, {}, same)
+    return [(m["type"], m["clean"], m["resolved"], m["unresolved"]) for m in mounts]
 
 
 MOUNTS: list[tuple[dict[str, Any], list[tuple[str, str, str, bool]]]] = [
@@ -92,8 +92,8 @@ VOLUMES = [
 def test_volume_options(
     driver: str, options: dict[str, str], expected: list[tuple[str, str, bool]]
 ) -> None:
-    found = volume_mounts(driver, options, "/t", same)
-    assert [(m["type"], m["clean"], m["unresolved"]) for m in found] == expected
+    actual = volume_mounts(driver, options, "/t", same)
+    assert [(m["type"], m["clean"], m["unresolved"]) for m in actual] == expected
     config = {"DriverConfig": {"Name": driver, "Options": options}}
     mounts = mount_list([{"Type": "volume", "Target": "/t", "VolumeOptions": config}], same)
     assert [(m["type"], m["clean"], m["unresolved"]) for m in mounts[1:]] == expected
@@ -145,15 +145,15 @@ def test_processors_are_one_number() -> None:
 
 def test_ports() -> None:
     bindings = {"80/tcp": [{"HostPort": "8080-8090"}, {"HostIp": "127.0.0.1"}], "53/udp": None}
-    found = create_ports({"PortBindings": bindings, "PublishAllPorts": True}, {})
-    first, second = found["published"]
+    actual = create_ports({"PortBindings": bindings, "PublishAllPorts": True}, {})
+    first, second = actual["published"]
     assert (first["first"], first["last"], first["unresolved"]) == (8080, 8090, False)
     assert (second["host_ip"], second["unresolved"]) == ("127.0.0.1", True)
-    assert found["all"] is True
+    assert actual["all"] is True
 
 
 def test_networks() -> None:
-    found = create_network({"NetworkMode": "container:c"}, {}, {})
-    assert (found["container"], found["unresolved"], found["names"]) == ("c", True, [])
-    found = create_network({"NetworkMode": "a"}, {}, {"EndpointsConfig": {"b": None}})
-    assert found["names"] == ["a", "b"]
+    actual = create_network({"NetworkMode": "container:c"}, {}, {})
+    assert (actual["container"], actual["unresolved"], actual["names"]) == ("c", True, [])
+    actual = create_network({"NetworkMode": "a"}, {}, {"EndpointsConfig": {"b": None}})
+    assert actual["names"] == ["a", "b"]

@@ -47,9 +47,9 @@ class ServiceManager:
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceManager]:
     name = f"@doorward-test-{os.getpid()}"
-    found = ServiceManager(name if request.param == "abstract" else str(tmp_path / "notify"))
-    yield found
-    found.socket.close()
+    actual = ServiceManager(name if request.param == "abstract" else str(tmp_path / "notify"))
+    yield actual
+    actual.socket.close()
 
 
 def test_service_manager_is_told_of_each_state(
@@ -154,8 +154,8 @@ class Watched:
 
     @property
     def plugin(self) -> int:
-        found = children(self.watchdog)
-        return found[0] if found else 0
+        actual = children(self.watchdog)
+        return actual[0] if actual else 0
 
     def answers(self) -> Any:
         return call_plugin(self.path, "/Plugin.Activate", timeout=PATIENCE) == ACTIVE
@@ -166,13 +166,13 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path, policy: Path) -> Iterator[Watched]:
-    found = Watched(tmp_path, policy)
-    wait_until(lambda: call_plugin(found.path, "/Plugin.Activate"), found.log.read_text)
-    yield found
-    if Path(found.path).exists():
-        os.kill(found.watchdog, signal.SIGTERM)
-    found.process.wait(PATIENCE)
-    wait_until(lambda: not Path(found.path).exists())
+    watched_ = Watched(tmp_path, policy)
+    wait_until(lambda: call_plugin(watched_.path, "/Plugin.Activate"), watched_.log.read_text)
+    yield watched_
+    if Path(watched_.path).exists():
+        os.kill(watched_.watchdog, signal.SIGTERM)
+    watched_.process.wait(PATIENCE)
+    wait_until(lambda: not Path(watched_.path).exists())
 
 
 def test_plugin_that_is_stopped_is_replaced_and_the_calls_wait(watched: Watched) -> None:
@@ -233,10 +233,10 @@ def test_socket_that_is_removed_is_made_anew(watched: Watched) -> None:
 
 def test_plugin_that_cannot_start_ends_the_watchdog(tmp_path: Path, policy: Path) -> None:
     policy.write_text("package policy.docker.authz\n\nallow := broken(\n")
-    found = Watched(tmp_path, policy)
-    assert found.process.wait(PATIENCE) == 1
-    assert "rego_parse_error" in found.log.read_text()
-    assert not Path(found.path).exists()
+    watched_ = Watched(tmp_path, policy)
+    assert watched_.process.wait(PATIENCE) == 1
+    assert "rego_parse_error" in watched_.log.read_text()
+    assert not Path(watched_.path).exists()
 
 
 SILENT = """

@@ -116,13 +116,13 @@ def test_options_that_would_be_unsafe_or_wrong_are_refused(
 def test_what_protects_is_written_out(path: str, value: object) -> None:
     document = to_document(Bootstrap())
     manager = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
-    found: Any = {
+    actual: Any = {
         "manager": manager["typed_config"],
         "check": manager["typed_config"]["http_filters"][-2]["typed_config"],
     }
     for key in path.split("."):
-        found = (found or {}).get(key)
-    assert found == value
+        actual = (actual or {}).get(key)
+    assert actual == value
     assert "admin" not in document
 
 

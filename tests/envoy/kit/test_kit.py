@@ -57,8 +57,8 @@ def documents(description: Description) -> Iterator[dict[str, Any]]:
 
 def pod(description: Description) -> dict[str, Any]:
     (deployment,) = (each for each in documents(description) if each["kind"] == "Deployment")
-    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
-    return found
+    actual: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return actual
 
 
 @pytest.mark.parametrize("target", EXAMPLES)
@@ -120,10 +120,10 @@ def test_native_sidecars_start_before_the_application() -> None:
 
 
 def test_only_envoys_port_is_open() -> None:
-    found = {document["kind"]: document for document in documents(PEOPLE)}
-    (ingress,) = found["NetworkPolicy"]["spec"]["ingress"]
+    actual = {document["kind"]: document for document in documents(PEOPLE)}
+    (ingress,) = actual["NetworkPolicy"]["spec"]["ingress"]
     assert ingress == {"ports": [{"protocol": "TCP", "port": 8000}]}
-    assert found["Service"]["spec"]["ports"][0]["targetPort"] == 8000
+    assert actual["Service"]["spec"]["ports"][0]["targetPort"] == 8000
     compose = yaml.safe_load(to_files(PEOPLE, "compose")["compose.yaml"])
     ports = {name: each.get("ports", []) for name, each in compose["services"].items()}
     assert ports.pop("redirect") == ["127.0.0.1:8000:8000"]
@@ -134,12 +134,12 @@ def test_policies_arrive_as_they_were_given() -> None:
     texts = ["package a\n", "package a", "  package a\n\n\n", "package a\n\n# — ü\n\tx := 1\n"]
     for text in texts:
         description = replace(PEOPLE, policies=(Policy("a.rego", text),))
-        (found,) = (
+        (actual,) = (
             document["data"]["a.rego"]
             for document in documents(description)
             if "a.rego" in document.get("data", {})
         )
-        assert found == text
+        assert actual == text
 
 
 def test_texts_in_manifests_stay_what_they_are() -> None:

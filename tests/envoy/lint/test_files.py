@@ -37,7 +37,7 @@ def marks(text: str) -> set[tuple[int, str]]:
     }
 
 
-def found(*paths: Path) -> set[tuple[int, str]]:
+def rules_broken_by(*paths: Path) -> set[tuple[int, str]]:
     return {(finding.line, finding.rule) for finding in check_paths(paths)}
 
 
@@ -52,7 +52,7 @@ def test_a_naive_deployment_is_found_out_line_by_line() -> None:
     # The text of a ConfigMap begins a line below its key.
     marked = marks(NAIVE.read_text())
     moved = {(line + (rule == "pdp-no-decision-log"), rule) for line, rule in marked}
-    assert found(NAIVE) == moved
+    assert rules_broken_by(NAIVE) == moved
 
 
 @pytest.mark.parametrize("folder", ["deploy", "examples/people"])
@@ -73,15 +73,15 @@ def test_nothing_is_found_in_what_the_kit_makes(target: str, native: bool, tmp_p
 def test_a_pod_without_a_redirect_is_found(tmp_path: Path) -> None:
     text = (ROOT / "deploy/kubernetes/deployment.yaml").read_text()
     path = write(tmp_path, "deployment.yaml", text.replace("- redirect\n", "- bootstrap\n"))
-    assert "kit-no-redirect" in {rule for _, rule in found(path)}
+    assert "kit-no-redirect" in {rule for _, rule in rules_broken_by(path)}
     path.write_text(
         text.replace("    spec:\n      #", "    spec:\n      hostNetwork: true\n      #")
     )
-    assert "kit-host-network" in {rule for _, rule in found(path)}
+    assert "kit-host-network" in {rule for _, rule in rules_broken_by(path)}
 
 
 def test_a_naive_compose_project_is_found_out(tmp_path: Path) -> None:
-    rules = {rule for _, rule in found(write(tmp_path, "compose.yaml", COMPOSE))}
+    rules = {rule for _, rule in rules_broken_by(write(tmp_path, "compose.yaml", COMPOSE))}
     assert rules == {
         "kit-no-redirect", "kit-exposed-port", "kit-root", "kit-capabilities", "kit-privileges",
         "kit-writable", "kit-host-network",
@@ -89,17 +89,17 @@ def test_a_naive_compose_project_is_found_out(tmp_path: Path) -> None:
 
 
 def test_a_naive_unit_is_found_out(tmp_path: Path) -> None:
-    rules = {rule for _, rule in found(write(tmp_path, "envoy.service", UNIT))}
+    rules = {rule for _, rule in rules_broken_by(write(tmp_path, "envoy.service", UNIT))}
     assert rules == {"kit-root", "kit-privileges", "kit-capabilities", "kit-writable"}
     other = write(tmp_path, "other.service", "[Service]\nExecStart=/usr/bin/nginx\n")
-    assert found(other) == set()
+    assert rules_broken_by(other) == set()
 
 
 def test_the_time_that_envoy_waits_is_the_time_a_policy_has(tmp_path: Path) -> None:
     policy = 'package a\n\nx if http.send({"url": "y", "timeout": "300ms"}).body.z\n'
     path = write(tmp_path, "a.rego", policy)
-    assert found(path) == {(3, "policy-slow-http-send")}  # 200 ms is Envoy's default
-    assert found(path, ROOT / "examples/people/envoy.yaml") == set()
+    assert rules_broken_by(path) == {(3, "policy-slow-http-send")}  # 200 ms is Envoy's default
+    assert rules_broken_by(path, ROOT / "examples/people/envoy.yaml") == set()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_time_that_envoy_waits_is_the_time_a_policy_has(tmp_path: Path) -> N
     ],
 )
 def test_yaml_that_cannot_be_read_is_a_finding(tmp_path: Path, text: str) -> None:
-    assert {rule for _, rule in found(write(tmp_path, "a.yaml", text))} == {"unreadable"}
+    assert {rule for _, rule in rules_broken_by(write(tmp_path, "a.yaml", text))} == {"unreadable"}
 
 
 def test_paths_that_cannot_be_checked_are_refused(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_report_is_text_json_or_sarif(capsys: pytest.CaptureFixture[str]) ->
     assert "naive.yaml:49: error: policy-default: the default is true\n    a default of" in text
     assert run(["kit", "check", "-f", "json", str(NAIVE)]) == 1
     documents = json.loads(capsys.readouterr().out)
-    assert len(documents) == len(found(NAIVE))
+    assert len(documents) == len(rules_broken_by(NAIVE))
     assert {document["level"] for document in documents} == {"error", "warning"}
     assert run(["kit", "check", "-f", "sarif", "--errors-only", str(NAIVE)]) == 1
     sarif = json.loads(capsys.readouterr().out)

@@ -52,7 +52,7 @@ INNOCENT = [
 ]
 
 
-def found(*texts: str, timeout: float = 0.5) -> list[tuple[str, int]]:
+def rules_broken_by(*texts: str, timeout: float = 0.5) -> list[tuple[str, int]]:
     files = [(f"{number}.rego", 0, text) for number, text in enumerate(texts)]
     return [(finding.rule, finding.line) for finding in check_policies(files, timeout=timeout)]
 
@@ -60,31 +60,34 @@ def found(*texts: str, timeout: float = 0.5) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(("rule", "line"), GUILTY)
 def test_a_rule_that_fails_open_is_found(rule: str, line: str) -> None:
     at = 1 if rule == "policy-unverified-token" else len(HEAD.splitlines()) + 1
-    assert found(HEAD + line + "\n") == [(rule, at)]
+    assert rules_broken_by(HEAD + line + "\n") == [(rule, at)]
 
 
 @pytest.mark.parametrize("line", INNOCENT)
 def test_a_rule_that_fails_closed_is_not(line: str) -> None:
-    assert found(HEAD + line + "\n") == []
+    assert rules_broken_by(HEAD + line + "\n") == []
 
 
 def test_a_default_that_allows_is_found() -> None:
-    assert found("package a\n\ndefault allow := true\n") == [("policy-default", 3)]
+    assert rules_broken_by("package a\n\ndefault allow := true\n") == [("policy-default", 3)]
 
 
 def test_a_decision_needs_a_default_somewhere_in_its_package() -> None:
-    assert found("package a\n\nallow if input.x\n") == [("policy-no-default", 3)]
-    assert found("package a\n\nallow if input.x\n", "package a\n\ndefault allow := false\n") == []
+    assert rules_broken_by("package a\n\nallow if input.x\n") == [("policy-no-default", 3)]
+    assert (
+        rules_broken_by("package a\n\nallow if input.x\n", "package a\n\ndefault allow := false\n")
+        == []
+    )
 
 
 def test_who_reads_bodies_must_look_whether_they_are_whole() -> None:
     text = "package a\n\ndefault allow := false\nallow if input.parsed_body.x == 1\n"
-    assert found(text) == [("policy-truncated-body", 1)]
-    assert found(text + "deny if input.truncated_body\n") == []
+    assert rules_broken_by(text) == [("policy-truncated-body", 1)]
+    assert rules_broken_by(text + "deny if input.truncated_body\n") == []
 
 
 def test_a_policy_that_cannot_be_read_is_found() -> None:
-    assert found("package a\n\nallow := = 1\n") == [("unreadable", 3)]
+    assert rules_broken_by("package a\n\nallow := = 1\n") == [("unreadable", 3)]
 
 
 def test_every_rule_about_policies_is_proven() -> None:

@@ -70,48 +70,48 @@ CHANGES: list[tuple[tuple[str | int, ...], Any, str]] = [
 
 def change(path: tuple[str | int, ...], value: Any) -> str:
     document: Any = to_document(Bootstrap())
-    place = document
+    position = document
     for key in path[:-1]:
-        place = place[key]
+        position = position[key]
     if value is MISSING:
-        del place[path[-1]]
+        del position[path[-1]]
     else:
-        place[path[-1]] = value
+        position[path[-1]] = value
     return json.dumps(document)
 
 
-def found(text: str) -> list[str]:
+def rules_broken_by(text: str) -> list[str]:
     (document,) = read_documents(text)
     return [finding.rule for finding in check_proxy("envoy.yaml", document)]
 
 
 @pytest.mark.parametrize("admin", [None, "127.0.0.1:8001", "[::1]:8001", "unix:/run/admin.sock"])
 def test_our_own_bootstrap_has_nothing_to_find(admin: str | None) -> None:
-    assert found(render(Bootstrap(admin=admin))) == []
+    assert rules_broken_by(render(Bootstrap(admin=admin))) == []
 
 
 @pytest.mark.parametrize(
     ("path", "value", "rule"), CHANGES, ids=[f"{path[-1]}: {rule}" for path, _, rule in CHANGES]
 )
 def test_what_is_taken_away_is_found(path: tuple[str | int, ...], value: Any, rule: str) -> None:
-    assert found(change(path, value)) == [rule]
+    assert rules_broken_by(change(path, value)) == [rule]
 
 
 def test_a_check_that_is_not_the_last_is_found() -> None:
     document = to_document(Bootstrap())
     filters = document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
     filters["typed_config"]["http_filters"].insert(2, {"name": "envoy.filters.http.lua"})
-    assert found(json.dumps(document)) == ["envoy-check-not-last"]
+    assert rules_broken_by(json.dumps(document)) == ["envoy-check-not-last"]
 
 
 def test_connections_without_any_limit_are_found() -> None:
     document = to_document(Bootstrap())
     del document["layered_runtime"], document["overload_manager"]["resource_monitors"][1]
-    assert found(json.dumps(document)) == ["envoy-connection-limit"]
+    assert rules_broken_by(json.dumps(document)) == ["envoy-connection-limit"]
 
 
 def test_a_proxy_without_http_is_found() -> None:
-    assert "envoy-no-check" in found("static_resources: {listeners: []}")
+    assert "envoy-no-check" in rules_broken_by("static_resources: {listeners: []}")
 
 
 def test_a_finding_stands_at_its_line() -> None:

@@ -26,8 +26,8 @@ LEFT = ("-A PREROUTING -p udp -j ACCEPT", "-A OUTPUT -p udp -j ACCEPT")
 @pytest.fixture
 def inside() -> Iterator[Namespace]:
     need_namespaces()
-    with make_namespace("rules") as made:
-        yield made
+    with make_namespace("rules") as created:
+        yield created
 
 
 @pytest.fixture(params=BACK_ENDS)

@@ -64,20 +64,20 @@ V2 = list(paths(auth_v2.CheckRequest.DESCRIPTOR.fields_by_name["attributes"].mes
 def test_every_field_is_walked(path: tuple[Any, ...]) -> None:
     request = auth_v3.CheckRequest()
     fill(request.attributes, path)
-    found = json.dumps(walked(request))
+    attributes = json.dumps(walked(request))
     for field in path:
-        assert f'"{field.json_name}"' in found
+        assert f'"{field.json_name}"' in attributes
 
 
 @pytest.mark.parametrize("path", V2, ids=lambda path: ".".join(f.name for f in path))
 def test_every_v2_field_is_walked(path: tuple[Any, ...]) -> None:
     request = auth_v2.CheckRequest()
     fill(request.attributes, path)
-    found = json.dumps(attributes_v2.to_attributes(request.attributes))
+    attributes = json.dumps(attributes_v2.to_attributes(request.attributes))
     for field in path:
         inside_oneof = field.containing_oneof is not None
         name = "".join(word.capitalize() for word in field.name.split("_"))
-        assert f'"{name if inside_oneof else field.name}"' in found
+        assert f'"{name if inside_oneof else field.name}"' in attributes
 
 
 def test_a_port_of_zero_is_there_when_it_was_set() -> None:
@@ -89,10 +89,10 @@ def test_a_port_of_zero_is_there_when_it_was_set() -> None:
 @pytest.mark.parametrize("field", [field.name for field in V3_ATTRIBUTES.fields])
 def test_what_is_there_and_empty_is_an_empty_object(field: str) -> None:
     request = auth_v3.CheckRequest()
-    held = getattr(request.attributes, field)
-    if not hasattr(held, "SetInParent"):
+    before = getattr(request.attributes, field)
+    if not hasattr(before, "SetInParent"):
         return
-    held.SetInParent()
+    before.SetInParent()
     assert list(walked(request).values()) == [{}]
     assert walked(auth_v3.CheckRequest()) == {}
 
@@ -103,9 +103,11 @@ def test_every_value_of_a_map_is_there() -> None:
     request.attributes.context_extensions.update(wanted)
     for name in wanted:
         request.attributes.metadata_context.filter_metadata[name]["value"] = name
-    found = walked(request)
-    assert found["contextExtensions"] == wanted
-    assert found["metadataContext"]["filterMetadata"] == {name: {"value": name} for name in wanted}
+    attributes = walked(request)
+    assert attributes["contextExtensions"] == wanted
+    assert attributes["metadataContext"]["filterMetadata"] == {
+        name: {"value": name} for name in wanted
+    }
 
 
 def test_a_v2_address_of_nothing_is_null() -> None:

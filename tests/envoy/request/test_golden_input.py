@@ -58,8 +58,8 @@ def services_of(options: Options) -> Services | None:
 
 
 def recorded(row: Row) -> str:
-    found: Any = row.get("policy_saw") or row.get("input")
-    return refusal(row) if found is None else to_json(found)
+    actual: Any = row.get("policy_saw") or row.get("input")
+    return refusal(row) if actual is None else to_json(actual)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -81,8 +81,8 @@ def newer(row: Row) -> str:
     expected = row["newer"]
     if "error" in expected:
         return f"{expected['error']}: "
-    found: dict[str, Any] = row.get("input") or base_input(row)
-    return to_json(found | expected)
+    actual: dict[str, Any] = row.get("input") or base_input(row)
+    return to_json(actual | expected)
 
 
 def base_input(row: Row) -> dict[str, Any]:

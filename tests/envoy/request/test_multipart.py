@@ -17,7 +17,7 @@ def parts(body: bytes, boundary: str = "b") -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (PART + b"1\r\n--b--", [("a", b"1")]),
         (PART + b"\r\n--b--\r\n", [("a", b"")]),
@@ -30,12 +30,12 @@ def parts(body: bytes, boundary: str = "b") -> list[tuple[str, bytes]]:
         (b"--b\r\nX: 1\r\n y\r\n\r\nz\r\n--b--", [("", b"z")]),
     ],
 )
-def test_parts(body: bytes, found: list[tuple[str, bytes]] | None) -> None:
-    if found is None:
+def test_parts(body: bytes, expected: list[tuple[str, bytes]] | None) -> None:
+    if expected is None:
         with pytest.raises(RequestParseError):
             parts(body)
     else:
-        assert parts(body) == found
+        assert parts(body) == expected
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ PART = '--BB\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
 
 def post(body: str | bytes, kind: str | None = JSON, **headers: str) -> bytes:
     length = len(body.encode() if isinstance(body, str) else body)
-    found = {"content-length": str(length)} if length else {}
-    found |= {name.replace("_", "-"): value for name, value in headers.items()}
+    actual = {"content-length": str(length)} if length else {}
+    actual |= {name.replace("_", "-"): value for name, value in headers.items()}
     if kind is not None:
-        found["content-type"] = kind
+        actual["content-type"] = kind
     if isinstance(body, bytes):
-        return request("/", "POST", found, raw_body=body)
-    return request("/", "POST", found, body)
+        return request("/", "POST", actual, raw_body=body)
+    return request("/", "POST", actual, body)
 
 
 def get(path: str = "/", method: str = "GET", **headers: str) -> bytes:

@@ -46,11 +46,11 @@ other if p with data.config.on as true
 def test_documents_are_those_that_references_name(
     query: str, base: list[str], virtual: list[str]
 ) -> None:
-    found = Engine({"a.rego": POLICY}).documents(query)
-    assert [".".join(map(str, path)) for path in found.base] == base
-    assert [".".join(map(str, path)) for path in found.virtual] == virtual
+    actual = Engine({"a.rego": POLICY}).documents(query)
+    assert [".".join(map(str, path)) for path in actual.base] == base
+    assert [".".join(map(str, path)) for path in actual.virtual] == virtual
 
 
 def test_what_is_replaced_counts_as_read() -> None:
-    found = Engine({"a.rego": POLICY}).documents("data.a.other")
-    assert ("data", "config", "on") in found.base
+    actual = Engine({"a.rego": POLICY}).documents("data.a.other")
+    assert ("data", "config", "on") in actual.base

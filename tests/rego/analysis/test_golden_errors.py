@@ -30,7 +30,7 @@ def said(code: str, message: str, file: str, row: int, col: int) -> Said:
     return code, re.sub(r"__local\d+__", "__localN__", message), file, row, col
 
 
-def found(diagnostics: tuple[Diagnostic, ...]) -> set[Said]:
+def said_of(diagnostics: tuple[Diagnostic, ...]) -> set[Said]:
     return {said(d.code, d.message, d.span.file, d.span.row, d.span.col) for d in diagnostics}
 
 
@@ -54,7 +54,7 @@ def attempt(modules: Mapping[str, str], **how: bool) -> Program | set[Said]:
     try:
         return compiled(modules, **how)
     except RegoError as error:
-        return found(error.diagnostics)
+        return said_of(error.diagnostics)
 
 
 def compiled(
@@ -72,7 +72,7 @@ def query_refusal(query: str, program: Program, *, v0: bool = False) -> set[Said
     try:
         check_query(parse_query(Source("", query), v0=v0), program)
     except RegoError as error:
-        return found(error.diagnostics)
+        return said_of(error.diagnostics)
     return set()
 
 
@@ -113,7 +113,7 @@ def test_details_are_those_of_opa() -> None:
     """The types at hand and the types wanted; operands of built-ins have no names here."""
     differing = {}
     for case in rows(GOLDEN / "errors.jsonl.gz"):
-        want = {place(e): nameless(e["details"]) for e in case["errors"] if "details" in e}
+        want = {location_of(e): nameless(e["details"]) for e in case["errors"] if "details" in e}
         if not want or case["errors"][0]["code"] != TYPE_ERROR:
             continue
         try:
@@ -131,7 +131,7 @@ KNOWN = {"have", "want", "pos", "a", "b"}
 """Details that both versions of OPA give in one form."""
 
 
-def place(error: dict[str, Any]) -> tuple[str, int, int]:
+def location_of(error: dict[str, Any]) -> tuple[str, int, int]:
     where = error.get("location", {"row": 0, "col": 0})
     return error["message"], where["row"], where["col"]
 
@@ -178,7 +178,7 @@ def test_modules_and_queries_compile_or_fail_as_in_opa() -> None:
         got = program if isinstance(program, set) else query_refusal(case["query"], program, v0=v0)
         want = wanted([e for e in errors if e.get("code", "").startswith("rego_")])
         if isinstance(program, Program) and any("data path" in e["message"] for e in errors):
-            got = found(tuple(check_base_data(program.modules, from_python(case["data"]))))
+            got = said_of(tuple(check_base_data(program.modules, from_python(case["data"]))))
         if not agree(got, want) and not shifted(got, want):
             differing[case["id"]] = want, got
     check_differences(differing, reasons("compiler", "language"))

@@ -132,14 +132,14 @@ def test_a_small_stack_is_enough() -> None:
         "p := " + "[" * 5000,
         "p := 0 if input.x > 1" + "".join(f" else := {n} if input.x == {n}" for n in range(450)),
     ]
-    found: list[Any] = []
+    rows: list[Any] = []
 
     def work() -> None:
         for text in texts:
             try:
-                found.append(answer(text, x=1))
+                rows.append(answer(text, x=1))
             except CompileError as error:
-                found.append(error)
+                rows.append(error)
 
     before = threading.stack_size(256 * 1024)
     try:
@@ -148,9 +148,9 @@ def test_a_small_stack_is_enough() -> None:
     finally:
         threading.stack_size(before)
     thread.join()
-    assert found[0] == 499
-    assert isinstance(found[2], CompileError)
-    assert found[3] == 1
+    assert rows[0] == 499
+    assert isinstance(rows[2], CompileError)
+    assert rows[3] == 1
 
 
 def test_what_stays_too_deep_is_an_error() -> None:

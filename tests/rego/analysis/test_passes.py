@@ -29,9 +29,9 @@ def outcome(rules: list[str], input: Any = UNDEFINED, **options: Any) -> str:
 
 def errors(error: CompileError) -> str:
     lines: list[str] = []
-    for found in error.diagnostics:
-        lines.append(f"{found.span.row}: {found.message}")
-        lines += [f"  {line}" for line in (found.details.lines if found.details else ())]
+    for diagnostic in error.diagnostics:
+        lines.append(f"{diagnostic.span.row}: {diagnostic.message}")
+        lines += [f"  {line}" for line in (diagnostic.details.lines if diagnostic.details else ())]
     return "\n".join(lines)
 
 
@@ -305,9 +305,9 @@ def test_rules(rules: list[str], input: Any, want: str) -> None:
 
 @pytest.mark.parametrize("word", ["every", "if", "in", "contains"])
 def test_a_keyword_that_was_not_imported_is_a_variable_with_a_hint(word: str) -> None:
-    found = outcome([f"p = x {{ x = {word} }}"], v0=True)
+    actual = outcome([f"p = x {{ x = {word} }}"], v0=True)
     hint = f"(hint: `import future.keywords.{word}` to import a future keyword)"
-    assert f"3: var {word} is unsafe {hint}" in found.splitlines()
+    assert f"3: var {word} is unsafe {hint}" in actual.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -360,15 +360,15 @@ def test_builtins_without_an_answer_are_conditions() -> None:
         heard.append(text)
         return True
 
-    def asked(rule: str) -> str:
+    def outcome_of(rule: str) -> str:
         return outcome([rule], {"x": 3}, registry=registry)
 
-    assert asked("p if { acme.log(1, x); x = 2 }") == "true"
-    assert asked("p if acme.log(1, input.x)") == "true"
-    assert asked('p if acme.note("n")') == "true"
-    assert asked("p if acme.log(1, x)") == "3: var x is unsafe"
-    assert asked('p := acme.note("n")') == '3: acme.note("n") used as value'
-    assert asked("p if acme.note(1)") == (
+    assert outcome_of("p if { acme.log(1, x); x = 2 }") == "true"
+    assert outcome_of("p if acme.log(1, input.x)") == "true"
+    assert outcome_of('p if acme.note("n")') == "true"
+    assert outcome_of("p if acme.log(1, x)") == "3: var x is unsafe"
+    assert outcome_of('p := acme.note("n")') == '3: acme.note("n") used as value'
+    assert outcome_of("p if acme.note(1)") == (
         "3: acme.note: invalid argument(s)\n  have: (number)\n  want: (string)"
     )
     assert heard == [(1, 2), (1, 3), "n"]
@@ -383,9 +383,9 @@ def test_the_chain_of_metadata_leaves_other_packages_out() -> None:
             "# METADATA\n# title: rule\np := rego.metadata.chain()\n\nq := 1\n"
         ),
     }
-    found = Engine(modules).prepare("data.a.c.p").value()
-    assert [item["annotations"]["title"] for item in found] == ["rule", "own", "outer"]
-    assert [item["path"] for item in found] == [["a", "c", "p"], ["a", "c"], ["a"]]
+    value = Engine(modules).prepare("data.a.c.p").value()
+    assert [item["annotations"]["title"] for item in value] == ["rule", "own", "outer"]
+    assert [item["path"] for item in value] == [["a", "c", "p"], ["a", "c"], ["a"]]
 
 
 def test_the_passes_are_verbs_in_their_order() -> None:

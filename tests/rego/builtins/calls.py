@@ -17,7 +17,7 @@ from doorward.rego.json_text import from_json
 from doorward.rego.numbers import parse_number
 from doorward.rego.values import UNDEFINED, Undefined, Value, make_object, make_set
 
-__all__ = ["Call", "NotACall", "asked", "parse_call"]
+__all__ = ["Call", "NotACall", "invoke", "parse_call"]
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -44,7 +44,7 @@ _INFIX: Final = {
 }
 
 
-def asked(name: str, *operands: Value, context: Context | None = None) -> Any:
+def invoke(name: str, *operands: Value, context: Context | None = None) -> Any:
     """What the built-in gives, in a decision of its own if no `context` is given."""
     declared = REGISTRY[name]
     if not declared.context:
@@ -127,11 +127,11 @@ class _Reader:
         self.tokens: list[str] = []
         position = 0
         while position < len(text):
-            found = _TOKEN.match(text, position)
-            if not found:
+            match = _TOKEN.match(text, position)
+            if not match:
                 raise NotACall(text)
-            self.tokens.append(found.group().strip())
-            position = found.end()
+            self.tokens.append(match.group().strip())
+            position = match.end()
         self.tokens.append("")
         self.at = 0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.growth import slowness
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego import Engine, EvalError
 from doorward.rego.builtins import REGISTRY, Context, Environment
@@ -102,30 +102,30 @@ def test_too_much_for_opa_makes_a_call_undefined(
     name: str, operands: list[Value], said: str
 ) -> None:
     with pytest.raises(BuiltinError, match=said):
-        asked(name, *operands)
+        invoke(name, *operands)
 
 
 @pytest.mark.parametrize(("name", "operands", "said"), TOO_MUCH, ids=lambda v: str(v)[:20])
 def test_too_much_ends_the_evaluation_and_soon(name: str, operands: list[Value], said: str) -> None:
     start = time.thread_time()
     with pytest.raises(LimitError, match=said):
-        asked(name, *operands)
+        invoke(name, *operands)
     assert time.thread_time() - start < SOON * slowness()
 
 
 def test_long_patterns_are_replaced_as_short_ones_are() -> None:
     text = "abcb" * 100
     short: dict[Key, Value] = {"ab": "1", "abc": "2", "b": "3"}
-    assert asked("strings.replace_n", short, text) == "1c3" * 100
-    assert asked("strings.replace_n", {**short, "z" * 3000: ""}, text) == "1c3" * 100
+    assert invoke("strings.replace_n", short, text) == "1c3" * 100
+    assert invoke("strings.replace_n", {**short, "z" * 3000: ""}, text) == "1c3" * 100
 
 
 def test_a_sum_may_outgrow_its_operands_and_a_product_may_not() -> None:
     largest = (1 << MAX_BITS) - 1
-    assert asked("plus", largest, largest) == 2 * largest
-    assert asked("minus", -largest, largest) == -2 * largest
+    assert invoke("plus", largest, largest) == 2 * largest
+    assert invoke("minus", -largest, largest) == -2 * largest
     with pytest.raises(LimitError, match="number is too large"):
-        asked("mul", largest, largest)
+        invoke("mul", largest, largest)
 
 
 HARD: list[tuple[str, list[Any], Value]] = [
@@ -142,12 +142,12 @@ HARD: list[tuple[str, list[Any], Value]] = [
 @pytest.mark.parametrize(("name", "operands", "want"), HARD, ids=lambda v: str(v)[:20])
 def test_hard_cases_take_no_time(name: str, operands: list[Value], want: Value) -> None:
     start = time.thread_time()
-    assert asked(name, *operands) == want
+    assert invoke(name, *operands) == want
     assert time.thread_time() - start < SOON * slowness()
 
 
 def test_a_long_replacement_is_read_each_time() -> None:
-    assert asked("regex.replace", "ab", "b", "$0" * 5000) == "a" + "b" * 5000
+    assert invoke("regex.replace", "ab", "b", "$0" * 5000) == "a" + "b" * 5000
 
 
 def test_a_large_pattern_that_is_constant_refuses_long_texts_only() -> None:
@@ -164,7 +164,7 @@ def test_many_replacements_give_what_few_give(empty: dict[Any, Any]) -> None:
     patterns: dict[Any, Any] = {"ab": "1", "abc": "2", "b": "ba", "ca": "", "aa": "c" * 9, **empty}
     text = "".join(random.Random(2).choices("abcd", k=3000))
     filler: dict[Any, Any] = {f"x{n}": "y" for n in range(1000)}
-    assert asked("strings.replace_n", {**patterns, **filler}, text) == asked(
+    assert invoke("strings.replace_n", {**patterns, **filler}, text) == invoke(
         "strings.replace_n", patterns, text
     )
 
@@ -174,7 +174,7 @@ def test_many_characters_are_trimmed_as_few_are(name: str) -> None:
     many = "".join(map(chr, range(0x61, 0x100)))
     for text in ("", "abc", "abcXYZdef", "XabcY", "é-X-é"):
         few = "".join(set(text) & set(many)) or "a"
-        assert asked(name, text, many) == asked(name, text, few)
+        assert invoke(name, text, many) == invoke(name, text, few)
 
 
 def test_print_is_true_by_itself() -> None:
@@ -189,24 +189,24 @@ def test_walk_follows_any_depth() -> None:
 
 
 def counting() -> tuple[Callable[[int], bytes], list[int]]:
-    asked: list[int] = []
+    question: list[int] = []
 
     def random(size: int) -> bytes:
-        asked.append(size)
-        return bytes([len(asked)]) * size
+        question.append(size)
+        return bytes([len(question)]) * size
 
-    return random, asked
+    return random, question
 
 
 def test_random_answers_stay_within_a_decision_and_change_between_them() -> None:
-    random, asked = counting()
+    random, question = counting()
     environment = Environment(random=random)
     first, second = Context(environment), Context(environment)
     for name, operands in (("uuid.rfc4122", ["k"]), ("rand.intn", ["k", 10**9])):
         call = REGISTRY[name].call
         assert call(first, *operands) == call(first, *operands)
         assert call(first, *operands) != call(second, *operands)
-    assert len(asked) == 4
+    assert len(question) == 4
 
 
 def test_a_random_integer_is_below_its_bound() -> None:
@@ -216,5 +216,5 @@ def test_a_random_integer_is_below_its_bound() -> None:
 
 
 def test_maximum_of_nothing_is_undefined() -> None:
-    assert asked("max", []) is UNDEFINED
-    assert asked("min", frozenset()) is UNDEFINED
+    assert invoke("max", []) is UNDEFINED
+    assert invoke("min", frozenset()) is UNDEFINED

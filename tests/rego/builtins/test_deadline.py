@@ -77,8 +77,8 @@ def many_names() -> str:
     )
     names = x509.SubjectAlternativeName([x509.DNSName(f"y{n}.example") for n in range(4000)])
     leaf = base.subject_name(x509.Name([])).add_extension(names, critical=True)
-    signed = [made.sign(key, hashes.SHA256()) for made in (root, leaf)]
-    return "".join(made.public_bytes(serialization.Encoding.PEM).decode() for made in signed)
+    signed = [created.sign(key, hashes.SHA256()) for created in (root, leaf)]
+    return "".join(created.public_bytes(serialization.Encoding.PEM).decode() for created in signed)
 
 
 def private_keys() -> str:

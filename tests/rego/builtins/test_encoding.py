@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.values import Value, make_object, make_set
 
 
 def call(name: str, *operands: Value) -> Value:
-    answer: Value = asked(name, *operands)
+    answer: Value = invoke(name, *operands)
     return answer
 
 
@@ -91,7 +91,7 @@ def test_a_uri_gives_up_no_password_in_its_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("AAA=A", 4),
         ("AAA=\nA", 5),
@@ -103,15 +103,15 @@ def test_a_uri_gives_up_no_password_in_its_parts() -> None:
         ("AAAAAAA", 4),
     ],
 )
-def test_base64_says_where_it_is_wrong(text: str, place: int) -> None:
-    with pytest.raises(BuiltinError, match=f"illegal base64 data at input byte {place}$"):
-        asked("base64.decode", text)
+def test_base64_says_where_it_is_wrong(text: str, position: int) -> None:
+    with pytest.raises(BuiltinError, match=f"illegal base64 data at input byte {position}$"):
+        invoke("base64.decode", text)
 
 
 @pytest.mark.parametrize("query", ["a;b=1&c", "a=1&b;"])
 def test_a_semicolon_does_not_part_a_query(query: str) -> None:
     with pytest.raises(BuiltinError, match="invalid semicolon separator in query"):
-        asked("urlquery.decode_object", query)
+        invoke("urlquery.decode_object", query)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_semicolon_does_not_part_a_query(query: str) -> None:
     ],
 )
 def test_escapes_of_hosts(host: str, shown: str) -> None:
-    assert asked("uri.parse", f"http://{host}/")["hostname"] == shown
+    assert invoke("uri.parse", f"http://{host}/")["hostname"] == shown
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_escapes_of_hosts(host: str, shown: str) -> None:
 )
 def test_hosts_that_are_none(host: str, text: str) -> None:
     with pytest.raises(BuiltinError) as caught:
-        asked("uri.parse", f"http://{host}/")
+        invoke("uri.parse", f"http://{host}/")
     assert str(caught.value) == f'parse "http://{host}/": {text}'

@@ -123,23 +123,23 @@ def fault(got: Answer, want: Answer) -> str:
 
 
 def covered(difference: Difference, row: Row, got: Answer, want: Answer) -> bool:
-    asked = f"{row['query']}\n{to_json(row['input'])}" if "input" in row else row["query"]
-    return difference.covers({**row, "query": asked}, fault(got, want))
+    question = f"{row['query']}\n{to_json(row['input'])}" if "input" in row else row["query"]
+    return difference.covers({**row, "query": question}, fault(got, want))
 
 
 @pytest.mark.parametrize("group", group_names())
 def test_answers_as_recorded(group: str) -> None:
-    wrong = [show(*found) for found in differing(group) if not any(covered(d, *found) for d in ALL)]
+    wrong = [show(*row) for row in differing(group) if not any(covered(d, *row) for d in ALL)]
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
 
 
 @pytest.mark.parametrize("difference", ALL, ids=lambda d: d.groups)
 def test_a_declared_difference_is_one(difference: Difference) -> None:
     assert any(
-        covered(difference, *found)
+        covered(difference, *row)
         for group in rows_by_group()
         if re.fullmatch(difference.groups, group)
-        for found in differing(group)
+        for row in differing(group)
     )
 
 

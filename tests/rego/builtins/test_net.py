@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threading import Event, active_count
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 from tests.waiting import PATIENCE
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
@@ -17,7 +17,7 @@ from doorward.rego.values import Value, make_set
 
 
 def call(name: str, *operands: Value) -> Value:
-    answer: Value = asked(name, *operands)
+    answer: Value = invoke(name, *operands)
     return answer
 
 
@@ -74,11 +74,11 @@ def test_nobody_waits_for_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch)
     assert resolve("a.example", PATIENCE) == []
 
 
-def looking_up(found: Iterable[str] | OSError) -> Context:
+def looking_up(actual: Iterable[str] | OSError) -> Context:
     def lookup(name: str, seconds: float) -> Iterable[str]:
-        if isinstance(found, OSError):
-            raise found
-        return found
+        if isinstance(actual, OSError):
+            raise actual
+        return actual
 
     return Context(Environment(lookup=lookup))
 

@@ -49,7 +49,7 @@ def _takes_the_engine(row: Row) -> bool:
     return False
 
 
-def asked(row: Row) -> Answer:
+def invoke(row: Row) -> Answer:
     strict = bool(row.get("strict"))
     try:
         query = Engine(row.get("modules", {}), row.get("data", {})).prepare(
@@ -58,7 +58,7 @@ def asked(row: Row) -> Answer:
         input_ = row.get("input", UNDEFINED)
         results: Any = query.results(input_, now_ns=row.get("now_ns", 0))
         if not query.variables:
-            results = [{"": to_python(found[-1])} for found in query.rows(input_)]
+            results = [{"": to_python(actual[-1])} for actual in query.rows(input_)]
     except RegoError as error:
         first = error.diagnostics[0]
         return Answer(None, None, first.code, first.message)
@@ -79,7 +79,7 @@ def wanted(row: Row, got: Answer) -> Answer:
 
 def differing(group: str) -> Iterator[tuple[Row, Answer, Answer]]:
     for row in queries()[group]:
-        got = asked(row)
+        got = invoke(row)
         want = wanted(row, got)
         if got != want:
             yield row, got, want
@@ -89,8 +89,8 @@ def differing(group: str) -> Iterator[tuple[Row, Answer, Answer]]:
 def test_queries_answer_as_recorded(group: str) -> None:
     if group not in REGISTRY and group != "set_diff":
         pytest.skip(f"`{group}` is not there")
-    found = [f for f in differing(group) if not any(covered(d, *f) for d in QUERY_DIFFERENCES)]
-    wrong = [show(*f) for f in found]
+    row = [f for f in differing(group) if not any(covered(d, *f) for d in QUERY_DIFFERENCES)]
+    wrong = [show(*f) for f in row]
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:20])
 
 

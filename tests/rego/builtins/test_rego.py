@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.errors import BuiltinError, LimitError
 
-parse_module = partial(asked, "rego.parse_module")
+parse_module = partial(invoke, "rego.parse_module")
 
 
 def test_a_module_is_an_object() -> None:

@@ -93,8 +93,8 @@ OPERANDS = st.lists(
 
 @given(VERBS, OPERANDS)
 def test_a_compiled_format_prints_what_the_printer_does(verbs: list[str], values: Any) -> None:
-    found = REGISTRY["sprintf"].call(Context(Environment()), " ".join(verbs), values)
-    assert found == format_text(" ".join(verbs), [argument(value) for value in values])
+    result = REGISTRY["sprintf"].call(Context(Environment()), " ".join(verbs), values)
+    assert result == format_text(" ".join(verbs), [argument(value) for value in values])
 
 
 def argument(value: Any) -> Any:
@@ -117,5 +117,5 @@ def test_networks_hold_what_the_standard_library_says(network: str, other: Any) 
     # Go takes an IPv4-mapped address for IPv4, and so does OPA.
     assume(not any(MAPPED.overlaps(each) for each in (outer, inner) if each.version == 6))
     both: list[Any] = [outer, inner]
-    held = outer.version == inner.version and both[0].supernet_of(both[1])
-    assert REGISTRY["net.cidr_contains"].call(network, str(other)) is held
+    before = outer.version == inner.version and both[0].supernet_of(both[1])
+    assert REGISTRY["net.cidr_contains"].call(network, str(other)) is before

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.jose.token_cache import VerifiedTokens
@@ -194,7 +194,7 @@ def test_what_verified_once_is_remembered_for_its_key(public_pem: str) -> None:
         assert REGISTRY["io.jwt.verify_hs256"].call(at, token, secret) is valid
     assert len(tokens) == 1
     key = ec.generate_private_key(ec.SECP256R1())
-    jwk = asked("crypto.x509.parse_rsa_private_key", private_pem(key))
+    jwk = invoke("crypto.x509.parse_rsa_private_key", private_pem(key))
     signed = sign({"a": 1}, jwk, alg="ES256")
     public = public_of(key)
     for pem, valid in [(public, True), (public, True)]:
@@ -243,6 +243,6 @@ def nested(token: str) -> str:
 
 def test_a_key_too_short_for_the_signature_is_refused() -> None:
     key = rsa.generate_private_key(65537, 1024)
-    jwk = asked("crypto.x509.parse_rsa_private_key", private_pem(key))
+    jwk = invoke("crypto.x509.parse_rsa_private_key", private_pem(key))
     with pytest.raises(BuiltinError, match="RSA key is too short for PS512"):
         sign({}, jwk, alg="PS512")

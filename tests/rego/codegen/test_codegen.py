@@ -102,10 +102,10 @@ def test_a_body_that_python_cannot_follow_is_an_error_of_the_policy() -> None:
     try:
         engine = Engine({"p.rego": f"package a\n\nq := 1\n\np if {{\n{lines}\n}}\n"})
     except CompileError as error:
-        [found] = error.diagnostics
-        assert found.code == "rego_compile_error"
-        assert found.message == "rule is too long to be compiled: part it"
-        assert (found.span.file, found.span.row, found.span.col) == ("p.rego", 5, 1)
+        [diagnostic] = error.diagnostics
+        assert diagnostic.code == "rego_compile_error"
+        assert diagnostic.message == "rule is too long to be compiled: part it"
+        assert (diagnostic.span.file, diagnostic.span.row, diagnostic.span.col) == ("p.rego", 5, 1)
     else:
         # Python 3.13 follows it.
         assert engine.prepare("data.a.p").value({"x0": []}) is UNDEFINED

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego import UNDEFINED, Engine, EvalError, Query
 from doorward.rego.builtins import REGISTRY
@@ -38,17 +38,17 @@ FIXED: dict[str, list[Any]] = {
 
 def expected(name: str, operands: tuple[Any, ...]) -> Any:
     try:
-        return asked(name, *operands)
+        return invoke(name, *operands)
     except BuiltinError:
         return UNDEFINED
 
 
 def agree(query: Query, name: str, operands: tuple[Any, ...], given: list[Any]) -> None:
-    wanted, found = expected(name, operands), query.value(given)
-    if wanted is UNDEFINED or found is UNDEFINED:
-        assert found is wanted, (operands, found, wanted)
+    wanted, value = expected(name, operands), query.value(given)
+    if wanted is UNDEFINED or value is UNDEFINED:
+        assert value is wanted, (operands, value, wanted)
     else:
-        assert equal(found, wanted), (operands, found, wanted)
+        assert equal(value, wanted), (operands, value, wanted)
 
 
 @pytest.mark.parametrize("name", sorted(WRITTEN))

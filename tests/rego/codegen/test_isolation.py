@@ -125,11 +125,11 @@ def test_texts_are_values(text: str) -> None:
     engine = Engine({"a.rego": policy})
     check_code(engine)
     query = engine.prepare("data.a[input.text]")
-    found = query.value({"text": text, text: text})
-    assert found["p"] == {text: text}
-    assert found["q"] == text
-    assert found["s"] == frozenset({text})
-    assert found["t"] == [text]
+    value = query.value({"text": text, text: text})
+    assert value["p"] == {text: text}
+    assert value["q"] == text
+    assert value["s"] == frozenset({text})
+    assert value["t"] == [text]
 
 
 @pytest.mark.parametrize(

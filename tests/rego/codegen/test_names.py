@@ -46,22 +46,22 @@ def test_operands_of_a_reference_never_read_alike() -> None:
 @pytest.mark.parametrize("shape", ["x{}.y", "x{}", "x.y{}.z", "x{0}{0}"])
 def test_rules_of_odd_names_answer_for_themselves(shape: str) -> None:
     places = [shape.format(said(key)) for key in KEYS]
-    rules = "\n".join([f"{place} := {n}" for n, place in enumerate(places)])
+    rules = "\n".join([f"{number} := {n}" for n, number in enumerate(places)])
     engine = Engine({"t.rego": f"package t\n\n{rules}\n"})
-    for n, place in enumerate(places):
-        assert engine.prepare(f"data.t.{place}").value() == n
+    for n, number in enumerate(places):
+        assert engine.prepare(f"data.t.{number}").value() == n
 
 
 def test_rules_at_one_place_and_at_two_answer_for_themselves() -> None:
     places = [said(key) for key in KEYS if key not in ODD]
     places += [said(a, b) for a in ODD for b in ODD]
     places += ["[0]", "[1]", "[true]", "[null]", '["0"]', '["true"]']
-    rules = "\n".join([f"x{place}[input] := {n}" for n, place in enumerate(places)])
-    calls = "\n".join([f"f{place}(y) := {n} if y" for n, place in enumerate(places)])
+    rules = "\n".join([f"x{number}[input] := {n}" for n, number in enumerate(places)])
+    calls = "\n".join([f"f{number}(y) := {n} if y" for n, number in enumerate(places)])
     engine = Engine({"t.rego": f"package t\n\n{rules}\n\n{calls}\n"})
-    for n, place in enumerate(places):
-        assert engine.prepare(f"data.t.x{place}.y").value("y") == n
-        assert engine.prepare(f"data.t.f{place}(1)").value() == n
+    for n, number in enumerate(places):
+        assert engine.prepare(f"data.t.x{number}.y").value("y") == n
+        assert engine.prepare(f"data.t.f{number}(1)").value() == n
 
 
 def test_functions_of_odd_names_answer_for_themselves() -> None:
@@ -120,10 +120,10 @@ def test_paths_that_dots_would_make_one_are_read_apart(pair: tuple[str, str]) ->
     }
     engine = Engine(modules)
     for input in INPUTS:
-        for place, path in (("one", first), ("two", second)):
+        for position, path in (("one", first), ("two", second)):
             want = looked_up(input, path)
-            assert engine.prepare(f"data.{place}.p[0]").value(input) == want
-            assert engine.prepare(f"data.{place}.q").value(input) == (want == 3 or UNDEFINED)
+            assert engine.prepare(f"data.{position}.p[0]").value(input) == want
+            assert engine.prepare(f"data.{position}.q").value(input) == (want == 3 or UNDEFINED)
             # A query brings its own paths to those of the modules.
             assert engine.prepare(f"[{path}][0]").value(input) == want
 
@@ -200,8 +200,10 @@ def test_what_python_refuses_to_compile_is_an_error_with_a_place() -> None:
     bad.body = [ast.Break(lineno=5, col_offset=5)]
     with pytest.raises(CompileError) as caught:
         list(Unit(Source("t.rego", text), ast.Module([*good, bad], [])).functions())
-    (found,) = caught.value.diagnostics
-    assert str(found).startswith("t.rego:5: rego_compile_error: rule cannot be compiled: 'break'")
+    (diagnostic,) = caught.value.diagnostics
+    assert str(diagnostic).startswith(
+        "t.rego:5: rego_compile_error: rule cannot be compiled: 'break'"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "a\ud800b", "é"])

@@ -17,8 +17,8 @@ def functions(policy: str, name: str = "p") -> dict[str, str]:
     plan = Plan(program.callees, program.constant, program.mocked)
     node = plan.root.find(("t", name))
     assert node is not None
-    made = rule_functions(node, plan, Constants())
-    return {function.name: ast.unparse(function) for _, function in made}
+    created = rule_functions(node, plan, Constants())
+    return {function.name: ast.unparse(function) for _, function in created}
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ def _body(r: Random) -> str:
 def question(seed: int) -> str:
     """A body that binds `v`, with one thing asked in it."""
     r = Random(seed)
-    asked = f"v := {_term(r, 2)}" if seed % 2 else f"{_condition(r, 1)}; v := 1"
-    return f"x := 3; {asked}"
+    text = f"v := {_term(r, 2)}" if seed % 2 else f"{_condition(r, 1)}; v := 1"
+    return f"x := 3; {text}"
 
 
 def program(seed: int) -> list[str]:

@@ -63,8 +63,8 @@ def test_results_name_variables_and_leave_wildcards_out() -> None:
 
 
 def test_results_are_ready_for_json() -> None:
-    found = engine().prepare("x := {data.authz.names, {1: 2}}").results()
-    assert found == [{"x": [{"1": 2}, ["bob", "eve"]]}]
+    results = engine().prepare("x := {data.authz.names, {1: 2}}").results()
+    assert results == [{"x": [{"1": 2}, ["bob", "eve"]]}]
 
 
 def test_false_and_undefined_have_no_results() -> None:
@@ -181,8 +181,8 @@ def test_own_builtins_in_an_own_registry() -> None:
 
 def test_a_query_may_replace_functions_as_often_as_it_likes() -> None:
     rules = Engine({"a.rego": "package a\n\nf(x) := x + 1\n\np := f(1)\n"})
-    asked = [rules.prepare(f"data.a.p with data.a.f as {n}") for n in (5, 6)]
-    assert [query.value() for query in asked] == [5, 6]
+    query_ = [rules.prepare(f"data.a.p with data.a.f as {n}") for n in (5, 6)]
+    assert [query.value() for query in query_] == [5, 6]
     assert rules.prepare("data.a.p").value() == 2
     one_string = [b.name for b in REGISTRY if b.pure and b.signature.args == (string,)]
     for name in one_string[: MAX_VARIANTS + 2]:
@@ -224,8 +224,8 @@ def test_the_trees_are_those_of_the_policies() -> None:
 
 def test_evaluations_made_before_answer_as_others_do() -> None:
     single, several = engine().prepare("data.authz.allow"), Engine().prepare("x := 1; y := 2")
-    asked = single.evaluation({"method": "GET", "user": "bob"})
-    assert single.value_of(asked) is True
+    evaluation = single.evaluation({"method": "GET", "user": "bob"})
+    assert single.value_of(evaluation) is True
     assert several.rows_of(several.evaluation()) == [(1, 2, True, True)]
     with pytest.raises(ValueError, match=r"several expressions: use rows_of\(\)"):
         several.value_of(several.evaluation())
@@ -233,8 +233,8 @@ def test_evaluations_made_before_answer_as_others_do() -> None:
 
 def test_v0_is_read_when_asked_for() -> None:
     old = "package a\n\np[x] { x := input.xs[_] }\n"
-    found = Engine({"a.rego": old}, v0=True).prepare("data.a.p").value({"xs": [1, 1]})
-    assert found == frozenset({1})
+    value = Engine({"a.rego": old}, v0=True).prepare("data.a.p").value({"xs": [1, 1]})
+    assert value == frozenset({1})
     with pytest.raises(CompileError):
         Engine({"a.rego": old})
 
@@ -281,8 +281,8 @@ def test_decisions_in_many_threads_agree() -> None:
 )
 def test_values_are_rego_values(expression: str, want: str) -> None:
     rows = Engine().prepare(f"x := {expression}").rows()
-    found = [row[0] for row in rows if row[0] is not False] or [row[0] for row in rows]
-    assert to_json(found[0]) == want
+    actual = [row[0] for row in rows if row[0] is not False] or [row[0] for row in rows]
+    assert to_json(actual[0]) == want
 
 
 def test_number_keeps_its_text_until_computed_with() -> None:

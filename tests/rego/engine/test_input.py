@@ -76,13 +76,13 @@ def test_what_no_policy_can_match_is_refused(roles: Any) -> None:
 
 def test_an_error_says_where_it_stands() -> None:
     query = Engine().prepare("input")
-    for value, place in [
+    for value, position in [
         (("a",), "input is of the class tuple"),
         ({"a": [1, {"b c": {"d": b""}}]}, r'input\.a\[1\]\["b c"\]\.d is of the class bytes'),
         ({"a": {1: float("inf")}}, r"input\.a\[1\] is a number that is not finite"),
         ({"a": {(): 1}}, r"input\.a has a key or member that is not a Rego value"),
     ]:
-        with pytest.raises(InputError, match=f"^{place}") as raised:
+        with pytest.raises(InputError, match=f"^{position}") as raised:
             query.value(value)
         assert isinstance(raised.value, RegoError)
         assert raised.value.diagnostics[0].code == "eval_input_error"

@@ -12,7 +12,7 @@ USER = {"type": "object", "properties": {"user": {"type": "string"}}}
 
 
 def messages(error: CompileError) -> list[str]:
-    return [found.message for found in error.diagnostics]
+    return [diagnostic.message for diagnostic in error.diagnostics]
 
 
 def test_a_schema_of_the_input_is_checked_when_compiling() -> None:

@@ -151,9 +151,9 @@ def test_only_the_last_step_is_negated(construct: str, traced: bool) -> None:
     text, names = compared(construct)
     query = Engine({"p.rego": text}, DATA, traced=traced).prepare("data.t")
     for value in INPUTS:
-        found: Any = query.value(value)
+        actual: Any = query.value(value)
         for number, name in enumerate(names):
-            have, want = (found.get(f"{side}{number}", UNDEFINED) for side in "ab")
+            have, want = (actual.get(f"{side}{number}", UNDEFINED) for side in "ab")
             assert have == want, (name, value)
 
 
@@ -182,10 +182,10 @@ def test_queries_negate_the_last_step(query: str, before: list[str], last: str) 
     negated, steps = engine.prepare(query), engine.prepare("; ".join([*before, f"not {last}"]))
     assert negated.variables == []
     for value in INPUTS:
-        found = negated.results(value)
-        assert found == [{}] * len(steps.results(value)), value
-        assert negated.rows(value) == [(True,)] * len(found)
-        assert negated.value(value) is (True if found else UNDEFINED)
+        results = negated.results(value)
+        assert results == [{}] * len(steps.results(value)), value
+        assert negated.rows(value) == [(True,)] * len(results)
+        assert negated.value(value) is (True if results else UNDEFINED)
 
 
 @pytest.mark.parametrize("expression", [expression for expression, _, _ in CASES])

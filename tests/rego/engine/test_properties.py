@@ -33,10 +33,10 @@ def answer(*modules: str) -> str:
     """What `data.p` is, or why it cannot be told."""
     try:
         engine = Engine({f"{n}.rego": text for n, text in enumerate(modules)})
-        found = engine.prepare("x := data.p").results(INPUT)
+        results = engine.prepare("x := data.p").results(INPUT)
     except CompileError as error:
         return str(sorted({d.code for d in error.diagnostics}))
-    return to_json(from_python(found[0]["x"]))
+    return to_json(from_python(results[0]["x"]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,9 +69,9 @@ def test_code_that_reads_ahead_answers_as_code_that_does_not(seed: int) -> None:
     ahead = Engine(modules)
     for turn in range(16):
         data, value, strict = {"base": document(r)}, document(r), turn % 2 == 1
-        found = outcome(ahead.with_data(data), value, strict=strict)
+        actual = outcome(ahead.with_data(data), value, strict=strict)
         wanted = outcome(plain.with_data(data), value, strict=strict)
-        assert equal_or_same(found, wanted), (modules, data, value, strict)
+        assert equal_or_same(actual, wanted), (modules, data, value, strict)
 
 
 def outcome(engine: Engine, value: Any, *, strict: bool) -> Any:
@@ -91,23 +91,23 @@ def test_rego_cpp_says_the_same_but_for_what_is_known(capfd: pytest.CaptureFixtu
     regopy = pytest.importorskip("regopy", reason="regopy is a development dependency")
     differing: list[str] = []
     for seed in range(QUESTIONS):
-        asked = question(seed)
-        rules = [*COMPARISONS, f"answer contains v if {{ {asked} }}"]
+        question_ = question(seed)
+        rules = [*COMPARISONS, f"answer contains v if {{ {question_} }}"]
         interpreter = regopy.Interpreter()
         interpreter.add_module("p.rego", text_of(rules))
         interpreter.set_input_term(json.dumps(INPUT))
         said = json.loads(str(interpreter.query("x := data.p.answer")))["bindings"]["x"]
         ours = json.loads(answer(text_of(rules)))["answer"]
         if unordered(said) != unordered(ours):
-            differing.append(asked)
-    unknown = [asked for asked in differing if not known(asked)]
+            differing.append(question_)
+    unknown = [question_ for question_ in differing if not known(question_)]
     assert unknown == []
     assert len(differing) < QUESTIONS // 10
     capfd.readouterr()
 
 
-def known(asked: str) -> bool:
-    return any(re.search(each["pattern"], asked) for each in DIFFERENCES)
+def known(question: str) -> bool:
+    return any(re.search(each["pattern"], question) for each in DIFFERENCES)
 
 
 def unordered(value: Any) -> Any:

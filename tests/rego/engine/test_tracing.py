@@ -50,9 +50,9 @@ class Journal:
 def journal(input: Any) -> list[str]:
     query = Engine({"a.rego": POLICY}, traced=True).prepare("data.a.allow")
     evaluation = query.evaluation(input)
-    evaluation.tracer = found = Journal()
+    evaluation.tracer = actual = Journal()
     query.value_of(evaluation)
-    return [line.strip() for line in found.lines]
+    return [line.strip() for line in actual.lines]
 
 
 def test_every_rule_and_expression_on_the_way_is_reported() -> None:

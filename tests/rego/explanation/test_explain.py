@@ -155,9 +155,11 @@ def test_a_query_that_asks_no_rule_says_so() -> None:
 
 def test_the_document_is_json_with_every_definition_and_condition() -> None:
     given = {"user": "ann", "http": {"method": "POST", "path": "/x"}}
-    found = explain(Engine({"authz.rego": POLICY}, DATA), "data.authz.allow", given).to_document()
-    assert json.loads(json.dumps(found)) == found
-    first = found["rules"][0]["definitions"][0]
+    document = explain(
+        Engine({"authz.rego": POLICY}, DATA), "data.authz.allow", given
+    ).to_document()
+    assert json.loads(json.dumps(document)) == document
+    first = document["rules"][0]["definitions"][0]
     assert first["holds"] is False
     condition = first["conditions"][-1]
     assert condition["text"] == 'http.method == "GET"'
@@ -178,8 +180,8 @@ def test_of_many_definitions_those_that_got_furthest_are_shown() -> None:
 
 def test_notes_are_what_trace_was_given() -> None:
     policy = 'package a\n\np if {\n\tx := input.x\n\ttrace(sprintf("x is %d", [x]))\n\tx > 2\n}\n'
-    found = explain(Engine({"a.rego": policy}), "data.a.p", {"x": 1})
-    assert found.notes() == ['a.rego:5: note "x is 1"']
+    explanation = explain(Engine({"a.rego": policy}), "data.a.p", {"x": 1})
+    assert explanation.notes() == ['a.rego:5: note "x is 1"']
 
 
 def test_no_more_is_kept_than_the_limit_allows() -> None:
@@ -391,10 +393,10 @@ def test_rules_below_the_twelfth_are_not_shown() -> None:
     engine = Engine({"a.rego": "\n\n".join(["package a", *rules, "q30 if input.x"])})
     shown = explain(engine, "data.a.q0", {})
     assert shown.text().splitlines()[-1].strip() == "data.a.q12 is undefined"
-    found = shown.to_document()["rules"][0]
-    while "definitions" in found:
-        found = found["definitions"][0]["conditions"][0]["rules"][0]
-    assert found == {"rule": "data.a.q24"}
+    actual = shown.to_document()["rules"][0]
+    while "definitions" in actual:
+        actual = actual["definitions"][0]["conditions"][0]["rules"][0]
+    assert actual == {"rule": "data.a.q24"}
 
 
 def test_what_stands_in_the_query_itself_is_no_rule() -> None:
@@ -416,11 +418,11 @@ def test_an_explanation_that_is_not_whole_says_so() -> None:
 
 def test_the_document_has_errors_operands_and_what_heads_asked() -> None:
     policy = "package a\n\np := 1\n\np := f(q)\n\nf(x) := x + 1\n\nq := 3\n"
-    found = explain(Engine({"a.rego": policy}), "data.a.p").to_document()
-    assert "answer" not in found
-    assert found["error"].startswith("a.rego:5: eval_conflict_error: complete rules")
-    asked = found["rules"][0]["definitions"][1]["rules"]
-    assert [(rule["rule"], rule.get("operands"), rule["answer"]) for rule in asked] == [
+    document = explain(Engine({"a.rego": policy}), "data.a.p").to_document()
+    assert "answer" not in document
+    assert document["error"].startswith("a.rego:5: eval_conflict_error: complete rules")
+    question = document["rules"][0]["definitions"][1]["rules"]
+    assert [(rule["rule"], rule.get("operands"), rule["answer"]) for rule in question] == [
         ("data.a.q", None, 3),
         ("data.a.f", [3], 4),
     ]
@@ -428,8 +430,8 @@ def test_the_document_has_errors_operands_and_what_heads_asked() -> None:
 
 def test_the_document_says_what_builtins_refuse() -> None:
     engine = Engine({"a.rego": "package a\n\np if to_number(input.x) > 1\n"})
-    found = explain(engine, "data.a.p", {"x": "a"}).to_document()
-    condition = found["rules"][0]["definitions"][0]["conditions"][0]
+    document = explain(engine, "data.a.p", {"x": "a"}).to_document()
+    condition = document["rules"][0]["definitions"][0]["conditions"][0]
     assert condition["values"] == {
         "to_number(input.x)": {
             "error": 'to_number: strconv.ParseFloat: parsing "a": invalid syntax'
@@ -440,10 +442,10 @@ def test_the_document_says_what_builtins_refuse() -> None:
 
 def test_keys_written_in_a_policy_are_not_shown_in_the_name_of_a_value() -> None:
     policy = 'package a\n\np if crypto.hmac.md5(input.x, "hunter2") == input.y\n'
-    found = explain(Engine({"a.rego": policy}), "data.a.p", {"x": "a", "y": "b"})
-    assert 'crypto.hmac.md5(input.x, "[masked]"): "c07cbe8' in found.text()
-    assert "hunter2" not in found.text(full=True)
-    assert "hunter2" not in json.dumps(found.to_document())
+    explanation = explain(Engine({"a.rego": policy}), "data.a.p", {"x": "a", "y": "b"})
+    assert 'crypto.hmac.md5(input.x, "[masked]"): "c07cbe8' in explanation.text()
+    assert "hunter2" not in explanation.text(full=True)
+    assert "hunter2" not in json.dumps(explanation.to_document())
 
 
 def test_a_value_without_a_name_is_masked_by_its_looks_alone() -> None:

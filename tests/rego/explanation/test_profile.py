@@ -24,11 +24,11 @@ def test_each_expression_has_its_own_time_and_counts() -> None:
     ticks = count()
     evaluation.tracer = profile = Profile(clock=lambda: next(ticks))
     query.value_of(evaluation)
-    found = {(each.span.row, each.span.text): each for each in profile.entries()}
-    asked = found[5, "q(x)"]
-    assert (asked.evaluated, asked.succeeded) == (2, 1)
-    inner = found[8, "x > 1"]
+    actual = {(each.span.row, each.span.text): each for each in profile.entries()}
+    question = actual[5, "q(x)"]
+    assert (question.evaluated, question.succeeded) == (2, 1)
+    inner = actual[8, "x > 1"]
     assert (inner.evaluated, inner.succeeded) == (2, 1)
-    assert all(each.total_ns > 0 for each in found.values())
+    assert all(each.total_ns > 0 for each in actual.values())
     times = [each.total_ns for each in profile.entries()]
     assert times == sorted(times, reverse=True)

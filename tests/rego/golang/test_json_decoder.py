@@ -7,7 +7,7 @@ from json import JSONDecodeError
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.errors import LimitError
 from doorward.rego.golang.json_decoder import (
@@ -95,4 +95,4 @@ def test_go_follows_ten_thousand_levels_and_no_more() -> None:
 )
 def test_json_that_go_would_read_and_we_do_not(text: str, said: str) -> None:
     with pytest.raises(LimitError, match=said):
-        asked("json.unmarshal", text)
+        invoke("json.unmarshal", text)

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 from tests.growth import grows
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.values import Value, to_json
 
-marshal = partial(asked, "yaml.marshal")
-unmarshal = partial(asked, "yaml.unmarshal")
+marshal = partial(invoke, "yaml.marshal")
+unmarshal = partial(invoke, "yaml.unmarshal")
 
 
 @pytest.mark.parametrize(

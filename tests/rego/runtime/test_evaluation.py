@@ -25,8 +25,8 @@ def test_only_so_many_errors_are_kept() -> None:
 def test_sets_of_collections_stay_in_order_however_many_there_are() -> None:
     rules = "p := [c | some s in input; t := {[s], [0]}; c := [[x, y] | some x in t; some y in t]]"
     count = MAX_ORDERED + 6
-    found = answer(rules, list(range(1, count + 1)))
-    assert found == [[[x, y] for x in ([0], [n]) for y in ([0], [n])] for n in range(1, count + 1)]
+    actual = answer(rules, list(range(1, count + 1)))
+    assert actual == [[[x, y] for x in ([0], [n]) for y in ([0], [n])] for n in range(1, count + 1)]
 
 
 def test_small_objects_walked_many_times_stay_in_order() -> None:
@@ -135,8 +135,8 @@ def test_what_several_definitions_begin_with_is_the_same_for_each(read: str) -> 
 )
 def test_a_document_of_open_rules_may_be_replaced_by_anything(document: str, want: Any) -> None:
     rules = "o[x].y := 1 if some x in input\n\nq := [[k, v] | v := o[k]]\n\n"
-    found = answer(f"{rules}p := x if x := q with o as {document}", ["b", "a"])
-    assert sorted(found) == want
+    actual = answer(f"{rules}p := x if x := q with o as {document}", ["b", "a"])
+    assert sorted(actual) == want
 
 
 def test_one_decision_draws_once_also_where_something_is_replaced() -> None:

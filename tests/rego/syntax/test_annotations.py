@@ -19,16 +19,16 @@ def module(text: str) -> Module:
 
 def fields(yaml: str) -> dict[str, object]:
     comments = indent(dedent(yaml).strip(), "# ", lambda line: True)
-    (found,) = module(f"package p\n# METADATA\n{comments}\np := 1").annotations
-    return found.fields
+    (module_,) = module(f"package p\n# METADATA\n{comments}\np := 1").annotations
+    return module_.fields
 
 
 def fault(yaml: str, after: str = "p := 1") -> str:
     comments = indent(dedent(yaml).strip(), "# ", lambda line: True)
     with pytest.raises(ParseError) as caught:
         module(f"package p\n# METADATA\n{comments}\n{after}")
-    (found,) = caught.value.diagnostics
-    return f"{found.span.row}: {found.message}"
+    (diagnostic,) = caught.value.diagnostics
+    return f"{diagnostic.span.row}: {diagnostic.message}"
 
 
 def test_fields_have_opas_forms() -> None:
@@ -91,7 +91,7 @@ def test_empty_fields_say_nothing() -> None:
 
 
 def test_scopes_follow_from_what_comes_next() -> None:
-    found = module(
+    module_ = module(
         """\
         # METADATA
         # title: package
@@ -114,8 +114,8 @@ def test_scopes_follow_from_what_comes_next() -> None:
         a.b[x] if some x in input.c
         """
     )
-    assert [a.scope for a in found.annotations] == ["package", "rule", "document", "document"]
-    titles = [[a.fields["title"] for a in rule.annotations] for rule in found.rules]
+    assert [a.scope for a in module_.annotations] == ["package", "rule", "document", "document"]
+    titles = [[a.fields["title"] for a in rule.annotations] for rule in module_.rules]
     assert titles == [["rule", "entrypoint"], ["entrypoint"], ["other"], ["other"]]
 
 

@@ -31,26 +31,26 @@ def refusal(name: str, text: str, *, v0: bool, query: bool = False, **options: A
     return []
 
 
-def said(found: Diagnostic) -> tuple[int, int, str]:
-    assert found.code == PARSE_ERROR
-    return found.span.row, found.span.col, found.message
+def said(actual: Diagnostic) -> tuple[int, int, str]:
+    assert actual.code == PARSE_ERROR
+    return actual.span.row, actual.span.col, actual.message
 
 
 def wanted(error: dict[str, Any]) -> tuple[int, int, str]:
-    place = error.get("location") or {"row": 0, "col": 0}
-    return place["row"], place["col"], error["message"]
+    position = error.get("location") or {"row": 0, "col": 0}
+    return position["row"], position["col"], error["message"]
 
 
 @needs(SUITE)
 def test_the_conformance_suite_parses() -> None:
     refused = [
-        (case["note"], found)
+        (case["note"], actual)
         for case in rows(SUITE)
         for query, text in [
             (True, case["query"]),
             *((False, m) for m in case.get("modules", ())),
         ]
-        if (found := refusal("m.rego", text, v0=False, query=query))
+        if (actual := refusal("m.rego", text, v0=False, query=query))
     ]
     assert not refused
 
@@ -60,16 +60,16 @@ def test_recorded_modules_and_queries_parse_or_fail_as_in_opa() -> None:
     seen: dict[tuple[str, bool, bool], list[Any]] = {}
     for case in rows(GOLDEN / "language.jsonl.gz"):
         texts = [(False, n, t) for n, t in sorted(case.get("modules", {}).items())]
-        found = []
+        actual = []
         for query, name, text in [*texts, (True, "", case["query"])]:
             key = (text, query, case.get("v0", False))
             if key not in seen:
                 seen[key] = refusal(name, text, v0=key[2], query=query)
-            found += seen[key]
+            actual += seen[key]
         error = case.get("error", {})
         want = [wanted(error)] if error.get("code") == PARSE_ERROR else []
-        if found[:1] != want:
-            differing.append((case["id"], want, found))
+        if actual[:1] != want:
+            differing.append((case["id"], want, actual))
     assert not differing
 
 
@@ -83,15 +83,15 @@ def error_cases() -> list[dict[str, Any]]:
 def test_errors_are_found_where_opa_finds_them(error_cases: list[dict[str, Any]]) -> None:
     differing: dict[str, set[str]] = {"verdict": set(), "first": set(), "others": set()}
     for case in error_cases:
-        found: list[Any] = []
+        rows: list[Any] = []
         for name, text in sorted(case["modules"].items()):
             annotations = case["engine"] == "1.9.0"
-            found += refusal(name, text, v0=case.get("v0", False), annotations=annotations)
+            rows += refusal(name, text, v0=case.get("v0", False), annotations=annotations)
         want = [wanted(e) for e in case["errors"] if e["code"] == PARSE_ERROR][:MAX_ERRORS]
-        if bool(found) != bool(want):
+        if bool(rows) != bool(want):
             differing["verdict"].add(case["id"])
-        elif found[:1] != want[:1]:
+        elif rows[:1] != want[:1]:
             differing["first"].add(case["id"])
-        elif found != want:
+        elif rows != want:
             differing["others"].add(case["id"])
     assert differing == {part: set(reasons("parser", part)) for part in differing}

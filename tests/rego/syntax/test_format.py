@@ -21,10 +21,10 @@ from doorward.rego.syntax.walk import Node, rewrite
 
 
 def options(flags: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"drop_v0_imports": "--drop-v0-imports" in flags}
+    actual: dict[str, Any] = {"drop_v0_imports": "--drop-v0-imports" in flags}
     if "--v0-v1" in flags:
-        return found | {"v0": "--v1-compatible" not in flags, "target": "v0v1"}
-    return found | ({"v0": True, "target": "v0"} if "--v0-compatible" in flags else {})
+        return actual | {"v0": "--v1-compatible" not in flags, "target": "v0v1"}
+    return actual | ({"v0": True, "target": "v0"} if "--v0-compatible" in flags else {})
 
 
 SETS = ("fmt.jsonl.gz", "fmt-more.jsonl.gz")
@@ -105,11 +105,11 @@ def test_formatting_keeps_meaning_and_comments_and_is_stable() -> None:
     faults = []
     for text, v0 in recorded():
         try:
-            found = check(text, v0=v0)
+            actual = check(text, v0=v0)
         except (CompileError, ParseError):
             continue
-        if found:
-            faults.append((text, found))
+        if actual:
+            faults.append((text, actual))
     assert not faults
 
 
@@ -123,11 +123,11 @@ def test_v0_becomes_v1_without_a_change_of_meaning() -> None:
         if not v0 or any(name in text for name in ONLY_V0):
             continue
         try:
-            found = check(text, v0=True, target="v0v1")
+            actual = check(text, v0=True, target="v0v1")
         except (CompileError, ParseError):
             continue
-        if found:
-            faults.append((text, found))
+        if actual:
+            faults.append((text, actual))
     assert not faults
 
 
@@ -334,9 +334,9 @@ def boundaries(text: str) -> list[int]:
 def commented(text: str, chance: Random, count: int) -> str:
     """The text with comments, alone or beside something, and some blank lines."""
     places = boundaries(text)
-    for place in sorted(chance.sample(places, min(count, len(places))), reverse=True):
+    for position in sorted(chance.sample(places, min(count, len(places))), reverse=True):
         lines = chance.choice(["# {}\n", "\n# {}\n", "# {}\n\n", "\n\n# {}\n", "\n"])
-        text = text[:place] + lines.format(place) + text[place:]
+        text = text[:position] + lines.format(position) + text[position:]
     return text
 
 
@@ -347,11 +347,11 @@ def assert_comments_are_kept(texts: list[tuple[str, bool]], seed: int, count: in
         text, v0 = chance.choice(texts)
         try:
             text = commented(text, chance, chance.choice([1, 1, 1, 2, 6]))
-            found = check(text, v0=v0)
+            actual = check(text, v0=v0)
         except (CompileError, ParseError):
             continue
         tried += 1
-        assert not found, text
+        assert not actual, text
 
 
 def test_comments_between_any_two_tokens_are_kept() -> None:
@@ -387,13 +387,13 @@ def test_imports_are_dropped_where_they_say_nothing() -> None:
 
 def test_v0_gets_the_imports_that_it_needs() -> None:
     text = "package p\nimport future.keywords.every\np { every x in y { x } }\n"
-    found = format_source(Source("", text), v0=True, target="v0v1")
-    assert found == "package p\n\nimport rego.v1\n\np if every x in y { x }\n"
+    formatted = format_source(Source("", text), v0=True, target="v0v1")
+    assert formatted == "package p\n\nimport rego.v1\n\np if every x in y { x }\n"
     text = "package p\nimport future.keywords\np { x in y }\nq { every z in y { z } }\n"
     module = parse_module(Source("", text), v0=True)
     bare = replace(module, imports=())
-    found = format_module(bare, target="v0")
-    assert "import future.keywords.every\n" in found
-    assert "import future.keywords.in\n" not in found
+    formatted = format_module(bare, target="v0")
+    assert "import future.keywords.every\n" in formatted
+    assert "import future.keywords.in\n" not in formatted
     bare = replace(bare, rules=bare.rules[:1])
     assert "import future.keywords.in\n" in format_module(bare, target="v0")

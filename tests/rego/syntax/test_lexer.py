@@ -10,10 +10,10 @@ from doorward.rego.syntax.lexer import EOF, Lexer, Token
 
 def tokens(text: str) -> list[Token]:
     lexer = Lexer(Source("", text))
-    found = [lexer.first()]
-    while found[-1].kind != EOF:
-        found.append(lexer.after(found[-1].end))
-    return found[:-1]
+    actual = [lexer.first()]
+    while actual[-1].kind != EOF:
+        actual.append(lexer.after(actual[-1].end))
+    return actual[:-1]
 
 
 @pytest.mark.parametrize(

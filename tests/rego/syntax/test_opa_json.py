@@ -36,9 +36,9 @@ def test_recorded_trees() -> None:
         flags = case.get("flags", [])
         source = Source("p.rego", case["source"])
         module = parse_module(source, v0="--v0-compatible" in flags, annotations=True)
-        found = module_to_json(module, locations="locations,comments" in flags)
+        actual = module_to_json(module, locations="locations,comments" in flags)
         # As text: the order of keys counts.
-        if json.dumps(spelled(found)) != json.dumps(case["ast"]):
+        if json.dumps(spelled(actual)) != json.dumps(case["ast"]):
             differing.append(case["id"])
     assert not differing
 
@@ -106,8 +106,8 @@ def test_a_name_alone_has_the_place_of_the_rule() -> None:
 
 def test_schemas_have_their_paths_as_references() -> None:
     text = '# METADATA\n# schemas:\n# - input.a["b"]: schema.c\npackage p'
-    (found,) = module_to_json(parse_module(Source("", text), annotations=True))["annotations"]
-    assert found == {
+    (actual,) = module_to_json(parse_module(Source("", text), annotations=True))["annotations"]
+    assert actual == {
         "schemas": [
             {
                 "path": [

@@ -48,8 +48,8 @@ def module(text: str, *, v0: bool = False, imports: str = "") -> Module:
 
 
 def rule(text: str, *, v0: bool = False, imports: str = "") -> Rule:
-    (found,) = module(text, v0=v0, imports=imports).rules
-    return found
+    (module_,) = module(text, v0=v0, imports=imports).rules
+    return module_
 
 
 def query(text: str) -> Body:
@@ -226,14 +226,14 @@ def test_a_rule_without_body_has_none() -> None:
 
 
 def test_else_chains() -> None:
-    found = rule("f(x) := 1 if x else := 2 if { y } else := 3")
-    second = found.else_rule
+    actual = rule("f(x) := 1 if x else := 2 if { y } else := 3")
+    second = actual.else_rule
     assert second is not None
     third = second.else_rule
     assert third is not None
     assert third.else_rule is None
-    assert [r.head.value for r in (found, second, third)] == [Scalar(1), Scalar(2), Scalar(3)]
-    assert [r.body for r in (found, second, third)] == [(Expr(X),), (Expr(Y),), ()]
+    assert [r.head.value for r in (actual, second, third)] == [Scalar(1), Scalar(2), Scalar(3)]
+    assert [r.body for r in (actual, second, third)] == [(Expr(X),), (Expr(Y),), ()]
     assert third.head.args == (X,)
 
 
@@ -254,9 +254,9 @@ def test_v0_rules() -> None:
 
 def test_v0_takes_words_from_imports() -> None:
     assert not module("p { x }", v0=True).v1
-    found = module("p contains x if x in y", v0=True, imports="import rego.v1")
-    assert found.v1
-    assert found.rules[0].head.key == X
+    module_ = module("p contains x if x in y", v0=True, imports="import rego.v1")
+    assert module_.v1
+    assert module_.rules[0].head.key == X
     with pytest.raises(ParseError, match="`if` keyword is required before rule body"):
         module("p { x }", v0=True, imports="import rego.v1")
     single = rule("p[x] if { x }", v0=True, imports="import future.keywords.if")
@@ -264,11 +264,11 @@ def test_v0_takes_words_from_imports() -> None:
 
 
 def test_package_and_imports() -> None:
-    found = parse_module(
+    module_ = parse_module(
         Source("", 'package a.if["b c"]\nimport data.x\nimport input as i\nimport rego.v1')
     )
-    assert found.package.path == ("a", "if", "b c")
-    assert [(i.path, i.alias) for i in found.imports] == [
+    assert module_.package.path == ("a", "if", "b c")
+    assert [(i.path, i.alias) for i in module_.imports] == [
         (ref("data", "x"), None),
         (Var("input"), "i"),
         (ref("rego", "v1"), None),
@@ -285,12 +285,12 @@ def test_comments_are_kept_with_their_places() -> None:
 
 
 def test_spans_cover_the_text() -> None:
-    found = rule("p := x.y + f(x) if { not x.y with input as 1 }")
-    assert found.span.text == "p := x.y + f(x) if { not x.y with input as 1 }"
-    assert found.head.span.text == "p := x.y + f(x)"
-    assert found.head.value is not None
-    assert found.head.value.span.text == "x.y + f(x)"
-    (expr,) = found.body
+    actual = rule("p := x.y + f(x) if { not x.y with input as 1 }")
+    assert actual.span.text == "p := x.y + f(x) if { not x.y with input as 1 }"
+    assert actual.head.span.text == "p := x.y + f(x)"
+    assert actual.head.value is not None
+    assert actual.head.value.span.text == "x.y + f(x)"
+    (expr,) = actual.body
     assert expr.span.text == "not x.y with input as 1"
     assert isinstance(expr.term, Ref)
     assert expr.term.span.text == "x.y"
@@ -323,8 +323,8 @@ def test_spans_cover_the_text() -> None:
 def test_refusals(text: str, errors: list[str]) -> None:
     with pytest.raises(ParseError) as caught:
         parse_module(Source("p.rego", f"package p\n\n{text}\n"), builtins={"count"})
-    found = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
-    assert found == errors
+    diagnostic = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
+    assert diagnostic == errors
 
 
 def chunks() -> Iterator[tuple[str, list[str]]]:
@@ -340,8 +340,8 @@ def test_errors_have_opas_places_and_words(text: str, errors: list[str]) -> None
     assert errors
     with pytest.raises(ParseError) as caught:
         parse_module(Source("p.rego", f"package p\n\n{text}\n"))
-    found = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
-    assert found == errors
+    diagnostic = [f"{d.span.row}:{d.span.col}: {d.message}" for d in caught.value.diagnostics]
+    assert diagnostic == errors
 
 
 @pytest.mark.parametrize(

@@ -69,17 +69,17 @@ def test_an_error_hides_no_more_than_its_statement(
 
 def test_what_is_lost_has_names() -> None:
     text = "package p\n\na.b := )\n\nf(x) if {\n    )\n\nimport data.lib )\n\nc iff d\n"
-    found = parsed(text)
-    assert {"a", "b", "f", "lib", "c"} <= found.lost
-    assert not {"input", "if", "true"} & found.lost
+    actual = parsed(text)
+    assert {"a", "b", "f", "lib", "c"} <= actual.lost
+    assert not {"input", "if", "true"} & actual.lost
     assert parsed("package p\n\na {\n    true\n}\n").lost == set()
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "p := 1\n", "package )\n\np := 1\n", ")"])
 def test_without_a_package_there_is_no_module(text: str) -> None:
-    found = parsed(text)
-    assert found.module is None
-    assert found.errors
+    actual = parsed(text)
+    assert actual.module is None
+    assert actual.errors
 
 
 def test_nesting_that_is_too_deep_is_one_error_of_many() -> None:
@@ -92,16 +92,16 @@ def test_nesting_that_is_too_deep_is_one_error_of_many() -> None:
 
 def check_against_the_parser(text: str, *, v0: bool = False) -> None:
     """What the parser says is said here too, and a text in order is read as it is."""
-    found = parsed(text, v0=v0)
+    actual = parsed(text, v0=v0)
     said: tuple[Diagnostic, ...] = ()
     try:
         module = parse_module(Source("p.rego", text), v0=v0, builtins=REGISTRY)
     except ParseError as error:
         said = error.diagnostics
     if said:
-        assert {key(each) for each in said} <= {key(each) for each in found.errors}
+        assert {key(each) for each in said} <= {key(each) for each in actual.errors}
     else:
-        assert found == (module, (), frozenset())
+        assert actual == (module, (), frozenset())
 
 
 def test_nothing_that_the_parser_says_is_left_out() -> None:

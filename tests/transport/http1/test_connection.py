@@ -116,7 +116,7 @@ def echo(request: Request, _respond: object) -> Response:
 
 def responses(written: bytes) -> list[tuple[int, bytes]]:
     """Statuses and bodies of responses that announce their length."""
-    found = []
+    answers = []
     while written:
         head, _, rest = written.partition(b"\r\n\r\n")
         length = next(
@@ -124,9 +124,9 @@ def responses(written: bytes) -> list[tuple[int, bytes]]:
             for line in head.split(b"\r\n")
             if line.startswith(b"content-length:")
         )
-        found.append((int(head.split(b" ")[1]), rest[:length]))
+        answers.append((int(head.split(b" ")[1]), rest[:length]))
         written = rest[length:]
-    return found
+    return answers
 
 
 GET = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -211,8 +211,8 @@ def test_what_can_be_read_in_two_ways_is_refused(
 ) -> None:
     reasons: list[str] = []
     server = wire(echo, on_refused=reasons.append)
-    ((found, text),) = responses(server.send(data + GET))
-    assert found == status
+    ((actual, text),) = responses(server.send(data + GET))
+    assert actual == status
     assert text.startswith(b"%d " % status)
     assert text.decode().rstrip().endswith(reasons[0])
     assert b"connection: close\r\n" in server.written
@@ -313,7 +313,9 @@ def test_a_slow_client_is_closed(
     assert not server.is_closing()
     server.advance(2.0)
     assert server.is_closing() or server.half_closed
-    assert [found for found, _ in responses(server.written)] == ([] if status is None else [status])
+    assert [actual for actual, _ in responses(server.written)] == (
+        [] if status is None else [status]
+    )
 
 
 def test_a_client_that_does_not_read_is_not_read_from_and_cut_off(

@@ -85,13 +85,13 @@ def read(written: bytes) -> Iterator[Frame]:
 
 def errors(written: bytes) -> list[tuple[str, int, ErrorCode]]:
     """`connection` or `stream`, the stream, and the code of each error frame."""
-    found = []
+    rows = []
     for each in read(written):
         if each.kind == FrameType.GOAWAY and (code := int.from_bytes(each.payload[4:8], "big")):
-            found.append(("connection", 0, ErrorCode(code)))
+            rows.append(("connection", 0, ErrorCode(code)))
         if each.kind == FrameType.RST_STREAM:
-            found.append(("stream", each.stream, ErrorCode(int.from_bytes(each.payload, "big"))))
-    return found
+            rows.append(("stream", each.stream, ErrorCode(int.from_bytes(each.payload, "big"))))
+    return rows
 
 
 class Echo:

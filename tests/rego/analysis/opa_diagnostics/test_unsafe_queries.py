@@ -34,5 +34,5 @@ from doorward.rego import CompileError, Engine
 def test_values_of_unsafe_expressions_are_unsafe(query: str, names: list[str]) -> None:
     with pytest.raises(CompileError) as caught:
         Engine().prepare(query)
-    found = [each.message.split()[1] for each in caught.value.diagnostics]
-    assert sorted(found) == names
+    diagnostic = [each.message.split()[1] for each in caught.value.diagnostics]
+    assert sorted(diagnostic) == names

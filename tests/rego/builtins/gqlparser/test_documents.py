@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import Context, Environment
 from doorward.rego.builtins.gqlparser.documents import query_text, schema_text
 from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 
-parse_query = partial(asked, "graphql.parse_query")
-parse_schema = partial(asked, "graphql.parse_schema")
-is_valid = partial(asked, "graphql.is_valid")
+parse_query = partial(invoke, "graphql.parse_query")
+parse_schema = partial(invoke, "graphql.parse_schema")
+is_valid = partial(invoke, "graphql.is_valid")
 
 QUERY = """
 query Q($a: [Int!]! = [1, 2], $b: In = {x: "é\\"", y: E, z: null} @d) @d(x: 1.5) {
@@ -112,9 +112,9 @@ def test_a_query_is_no_schema_and_a_schema_no_query() -> None:
     ],
 )
 def test_a_schema_that_contradicts_itself_is_none(schema: str) -> None:
-    assert asked("graphql.schema_is_valid", schema) is False
+    assert invoke("graphql.schema_is_valid", schema) is False
     with pytest.raises(BuiltinError, match="SchemaDocument to Schema conversion"):
-        asked("graphql.parse", "{ a }", schema)
+        invoke("graphql.parse", "{ a }", schema)
 
 
 def test_the_deadline_is_no_answer() -> None:
@@ -122,7 +122,7 @@ def test_the_deadline_is_no_answer() -> None:
     query = "{ " + "a " * 2000 + "}"
     for name in ("graphql.parse_and_verify", "graphql.is_valid"):
         with pytest.raises(EvaluationAborted, match="caller cancelled"):
-            asked(name, query, "type Query { a: Int }", context=past)
+            invoke(name, query, "type Query { a: Int }", context=past)
 
 
 def test_fragments_that_nest_too_deeply_are_no_query() -> None:
@@ -140,4 +140,4 @@ def test_fragments_that_nest_too_deeply_are_no_query() -> None:
 )
 def test_an_object_that_is_no_schema_is_refused(schema: Any, text: str) -> None:
     with pytest.raises(BuiltinError, match=text):
-        asked("graphql.parse", "{ a }", schema)
+        invoke("graphql.parse", "{ a }", schema)

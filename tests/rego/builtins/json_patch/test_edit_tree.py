@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego import Engine, EvalError
 from doorward.rego.builtins.json_patch.edit_tree import MAX_COPIED, MAX_DEPTH
@@ -16,7 +16,7 @@ DOCUMENT: Any = {"a": {"b": [1, 2]}, "c": "x"}
 
 
 def patched(document: Any, *operations: Any) -> Any:
-    return asked("json.patch", document, list(operations))
+    return invoke("json.patch", document, list(operations))
 
 
 def doubling(count: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 from tests.waiting import PATIENCE
 
 from doorward.rego.builtins import Context, Environment
@@ -16,18 +16,18 @@ from doorward.rego.errors import BuiltinError, EvaluationAborted, LimitError
 from doorward.rego.numbers import Number
 from doorward.rego.values import Value, make_set
 
-match = partial(asked, "json.match_schema")
-verify = partial(asked, "json.verify_schema")
+match = partial(invoke, "json.match_schema")
+verify = partial(invoke, "json.verify_schema")
 
 
 def findings(document: Value, schema: Value) -> list[tuple[str, str]]:
-    valid, found = match(document, schema)
-    assert valid is (not found)
-    return [(finding["field"], finding["type"]) for finding in found]
+    valid, actual = match(document, schema)
+    assert valid is (not actual)
+    return [(finding["field"], finding["type"]) for finding in actual]
 
 
 @pytest.mark.parametrize(
-    ("document", "schema", "found"),
+    ("document", "schema", "expected"),
     [
         ({"a": True}, {"properties": {"a": {"enum": [1]}}}, [("a", "enum")]),
         ({"a": 1}, {"properties": {"a": {"const": True}}}, [("a", "const")]),
@@ -88,14 +88,14 @@ def findings(document: Value, schema: Value) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_findings(document: Value, schema: Value, found: list[Any] | None) -> None:
-    if found is None:
+def test_findings(document: Value, schema: Value, expected: list[Any] | None) -> None:
+    if expected is None:
         assert findings(document, schema) == [
             ("(Root)", "condition_else"),
             ("(Root)", "invalid_type"),
         ]
     else:
-        assert findings(document, schema) == found
+        assert findings(document, schema) == expected
 
 
 def test_a_set_is_an_array() -> None:
@@ -134,7 +134,7 @@ def test_a_schema_may_refer_to_itself_where_documents_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "found"),
+    ("schema", "expected"),
     [
         ({"$ref": "#/definitions/a~1b", "definitions": {"a/b": False}}, "false"),
         ({"$ref": "#/definitions/a%20b", "definitions": {"a b": False}}, "false"),
@@ -164,8 +164,8 @@ def test_a_schema_may_refer_to_itself_where_documents_end() -> None:
     ],
     ids=str,
 )
-def test_a_reference_reaches_into_its_schema(schema: Any, found: str) -> None:
-    assert findings({}, schema) == [("(Root)", found)]
+def test_a_reference_reaches_into_its_schema(schema: Any, expected: str) -> None:
+    assert findings({}, schema) == [("(Root)", expected)]
 
 
 @pytest.mark.parametrize(
@@ -243,13 +243,13 @@ def test_the_deadline_is_no_answer() -> None:
     schema: Any = {"properties": {f"deadline{n}": {"type": "string"} for n in range(3000)}}
     for name, operands in (("json.verify_schema", [schema]), ("json.match_schema", [{}, schema])):
         with pytest.raises(EvaluationAborted, match="caller cancelled"):
-            asked(name, *operands, context=past)
+            invoke(name, *operands, context=past)
 
 
 def test_what_is_wrong_is_said_within_the_deadline() -> None:
     later = Context(Environment(), deadline=time.monotonic() + PATIENCE)
     schema: Any = {"properties": {f"wrong{n}": {"pattern": "("} for n in range(500)}}
-    assert asked("json.verify_schema", schema, context=later) == [
+    assert invoke("json.verify_schema", schema, context=later) == [
         False,
         "jsonschema: pattern must be a valid regex",
     ]
@@ -301,8 +301,8 @@ def test_findings_are_bounded(document: Any, schema: Any) -> None:
     ],
 )
 def test_limits_are_shown_with_ten_digits(limit: Any, shown: str) -> None:
-    _, found = match({"a": limit - 1}, {"properties": {"a": {"minimum": limit}}})
-    assert [f["desc"] for f in found] == [f"Must be greater than or equal to {shown}"]
+    _, actual = match({"a": limit - 1}, {"properties": {"a": {"minimum": limit}}})
+    assert [f["desc"] for f in actual] == [f"Must be greater than or equal to {shown}"]
 
 
 @pytest.mark.parametrize(
@@ -344,8 +344,8 @@ def test_of_alternatives_the_nearest_is_told() -> None:
         ]
     }
     assert findings({"a": 1}, schema) == [("(Root)", "number_any_of"), ("(Root)", "required")]
-    _, found = match({"a": 1}, schema)
-    assert found[1]["desc"] == "b is required"
+    _, actual = match({"a": 1}, schema)
+    assert actual[1]["desc"] == "b is required"
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_a_part_that_names_a_draft_keeps_to_the_same_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "extra", "found"),
+    ("document", "extra", "expected"),
     [
         ({"a": 1, "x1": "s", "b": 2}, False, [("(Root)", "additional_property_not_allowed")]),
         ({"a": 1, "x1": "s"}, False, []),
@@ -397,11 +397,11 @@ def test_a_part_that_names_a_draft_keeps_to_the_same_rules() -> None:
     ],
 )
 def test_names_beside_the_named_ones(
-    document: Value, extra: Value, found: list[tuple[str, str]]
+    document: Value, extra: Value, expected: list[tuple[str, str]]
 ) -> None:
     schema: Value = {
         "properties": {"a": {}},
         "patternProperties": {"^x": {"type": "string"}},
         "additionalProperties": extra,
     }
-    assert findings(document, schema) == found
+    assert findings(document, schema) == expected

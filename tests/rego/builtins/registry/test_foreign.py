@@ -30,7 +30,7 @@ class Colour(StrEnum):
     RED = "red"
 
 
-def asked(body: Callable[..., Any], **options: Any) -> Query:
+def ask(body: Callable[..., Any], **options: Any) -> Query:
     """A rule that calls `body` with the input."""
     registry = Registry(REGISTRY)
     registry.builtin("acme.f", types.any_, returns=types.any_, **options)(body)
@@ -61,7 +61,7 @@ def raising(error: BaseException) -> Callable[[Any], Any]:
 def test_an_exception_ends_the_evaluation_and_names_the_builtin(
     error: Exception, strict: bool
 ) -> None:
-    engine = asked(raising(error)).engine
+    engine = ask(raising(error)).engine
     for rule in ("data.a.p", "data.a.allow"):
         with pytest.raises(EvalError) as caught:
             engine.prepare(rule, strict_builtin_errors=strict).value("s")
@@ -73,7 +73,7 @@ def test_an_exception_ends_the_evaluation_and_names_the_builtin(
 
 def test_what_an_exception_says_is_for_people_only() -> None:
     with pytest.raises(EvalError) as caught:
-        asked(raising(KeyError("secret"))).value("s")
+        ask(raising(KeyError("secret"))).value("s")
     error = caught.value
     assert "secret" not in str(error)
     assert "secret" not in error.message
@@ -89,15 +89,15 @@ def test_an_exception_without_an_end_or_a_text_is_shown_nevertheless() -> None:
             raise ValueError("no text")
 
     with pytest.raises(EvalError) as caught:
-        asked(raising(Mute())).value(1)
+        ask(raising(Mute())).value(1)
     assert "Mute" in caught.value.render()
     with pytest.raises(EvalError) as caught:
-        asked(raising(ValueError("x" * 10**6))).value(1)
+        ask(raising(ValueError("x" * 10**6))).value(1)
     assert len(caught.value.render()) < 3000
 
 
 def test_an_error_of_a_builtin_makes_its_expression_undefined() -> None:
-    query = asked(raising(BuiltinError("no such article")))
+    query = ask(raising(BuiltinError("no such article")))
     assert query.value(1) is UNDEFINED
     strict = query.engine.prepare("data.a.p", strict_builtin_errors=True)
     with pytest.raises(EvalError, match=r"^a\.rego:3: eval_builtin_error: acme\.f: no such "):
@@ -106,7 +106,7 @@ def test_an_error_of_a_builtin_makes_its_expression_undefined() -> None:
 
 def test_a_halt_ends_the_evaluation_and_names_the_builtin() -> None:
     with pytest.raises(EvalError, match=r"eval_builtin_error: acme\.f: gone$"):
-        asked(raising(EvaluationAborted("gone"))).value(1)
+        ask(raising(EvaluationAborted("gone"))).value(1)
 
 
 def test_a_builtin_can_look_at_the_deadline() -> None:
@@ -114,7 +114,7 @@ def test_a_builtin_can_look_at_the_deadline() -> None:
         while True:
             context.check_deadline()
 
-    query = asked(endless, context=True).engine.prepare("data.a.p", deadline=0.05)
+    query = ask(endless, context=True).engine.prepare("data.a.p", deadline=0.05)
     with pytest.raises(EvalError) as caught:
         query.value(1)
     assert caught.value.code == "eval_cancel_error"
@@ -124,7 +124,7 @@ def test_a_builtin_can_look_at_the_deadline() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_a_signal_raises_is_not_stopped(error: type[BaseException]) -> None:
     with pytest.raises(error):
-        asked(raising(error())).value(1)
+        ask(raising(error())).value(1)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_a_signal_raises_is_not_stopped(error: type[BaseException]) -> None
     ],
 )
 def test_what_is_returned_becomes_a_value(returned: Any, value: Any) -> None:
-    answer = asked(lambda _value: returned).value(1)
+    answer = ask(lambda _value: returned).value(1)
     assert answer == value
     assert type(answer) is type(value)
 
@@ -151,12 +151,12 @@ def test_what_is_returned_becomes_a_value(returned: Any, value: Any) -> None:
 )
 def test_what_is_no_value_is_an_error(returned: Any) -> None:
     with pytest.raises(EvalError, match=r"acme\.f: the built-in raised InputError$"):
-        asked(lambda _value: returned).value(1)
+        ask(lambda _value: returned).value(1)
 
 
 def test_what_is_returned_can_be_changed_later() -> None:
     kept: list[int] = [1]
-    answer = asked(lambda _value: kept).value(1)
+    answer = ask(lambda _value: kept).value(1)
     kept.append(2)
     assert answer == [1]
 
@@ -164,7 +164,7 @@ def test_what_is_returned_can_be_changed_later() -> None:
 def test_what_came_in_can_be_returned() -> None:
     for text in ('{true: {"a", [1]}, {1}: 1.0, "s": null}', "{{true}, [false]}", "1e2"):
         value = Engine().prepare(text).value()
-        assert asked(lambda value: value).value(value) == value
+        assert ask(lambda value: value).value(value) == value
 
 
 def test_the_solutions_of_a_relation_are_values_too() -> None:
@@ -177,8 +177,8 @@ def test_the_solutions_of_a_relation_are_values_too() -> None:
     registry = Registry(REGISTRY)
     registry.builtin("acme.all", types.any_, returns=types.any_, relation=True)(numbers)
     engine = Engine(registry=registry)
-    found = engine.prepare('acme.all("x", [k, n])').results()
-    assert [row["n"] for row in found] == [1, 2]
+    results = engine.prepare('acme.all("x", [k, n])').results()
+    assert [row["n"] for row in results] == [1, 2]
     with pytest.raises(EvalError, match=r"acme\.all: the built-in raised LookupError"):
         engine.prepare('acme.all("bad", x)').results()
 
@@ -188,7 +188,7 @@ def test_a_coroutine_is_refused() -> None:
         return 1
 
     with pytest.raises(ValueError, match=r"built-in `acme\.f` is a coroutine"):
-        asked(body)
+        ask(body)
 
 
 def test_bodies_checked_where_they_are_called_are_guarded_as_well() -> None:

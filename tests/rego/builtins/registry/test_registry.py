@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY, Context, Environment, Registry
 from doorward.rego.builtins.registry.signature import (
@@ -70,7 +70,7 @@ def test_operands_of_the_wrong_kind_never_reach_the_body(count: int, context: bo
 
 
 @pytest.mark.parametrize(
-    ("type_", "text", "found"),
+    ("type_", "text", "expected"),
     [
         (any_, "any", ()),
         (any_of(string, any_), "string or any", ()),
@@ -80,9 +80,9 @@ def test_operands_of_the_wrong_kind_never_reach_the_body(count: int, context: bo
         (REGISTRY["object.keys"].signature.args[0], "object", ("object",)),
     ],
 )
-def test_types_in_words(type_: Any, text: str, found: tuple[str, ...]) -> None:
+def test_types_in_words(type_: Any, text: str, expected: tuple[str, ...]) -> None:
     assert type_text(type_) == text
-    assert kinds(type_) == found
+    assert kinds(type_) == expected
 
 
 def test_signatures_in_words() -> None:
@@ -118,4 +118,4 @@ def test_operands_are_refused_in_the_order_in_which_opa_reads_them(
     name: str, operands: list[Any], said: str
 ) -> None:
     with pytest.raises(BuiltinError, match=said):
-        asked(name, *operands)
+        invoke(name, *operands)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 
 from doorward.rego.builtins import REGISTRY, Context, Environment
 from doorward.rego.builtins.x509.der import read
@@ -58,8 +58,8 @@ def certificate(
         .not_valid_after(NOW + timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=path), critical=True)
     )
-    made = change(builder).sign(KEYS[signer or issuer], hashes.SHA256())
-    return made.public_bytes(Encoding.PEM).decode()
+    created = change(builder).sign(KEYS[signer or issuer], hashes.SHA256())
+    return created.public_bytes(Encoding.PEM).decode()
 
 
 def leaf(change: Change = same, issuer: str = "middle", **options: Any) -> str:
@@ -216,7 +216,7 @@ def test_the_moment_can_be_given() -> None:
 
 def test_too_many_certificates_are_refused() -> None:
     with pytest.raises(LimitError, match="more than 100"):
-        asked("crypto.x509.parse_certificates", ROOT * 101)
+        invoke("crypto.x509.parse_certificates", ROOT * 101)
     with pytest.raises(LimitError, match="more than 100"):
         verify(*[ROOT] * 101)
 
@@ -228,7 +228,7 @@ def private_pem(name: str) -> str:
 
 
 def test_a_key_belongs_to_its_certificate_or_is_refused() -> None:
-    parse = partial(asked, "crypto.x509.parse_keypair")
+    parse = partial(invoke, "crypto.x509.parse_keypair")
     assert parse(leaf(), private_pem("leaf"))["Leaf"]["DNSNames"] == ["a.example", "*.b.example"]
     with pytest.raises(BuiltinError, match="private key does not match public key"):
         parse(leaf(), private_pem("root"))
@@ -274,7 +274,7 @@ def test_extensions_become_fields() -> None:
         return builder
 
     text = certificate("root", "root", change)
-    [found] = asked("crypto.x509.parse_certificates", text)
+    [answer] = invoke("crypto.x509.parse_certificates", text)
     expected = {
         "CRLDistributionPoints": ["http://crl.example/a"],
         "OCSPServer": ["http://ocsp.example"],
@@ -292,16 +292,16 @@ def test_extensions_become_fields() -> None:
         "IsCA": True,
         "MaxPathLen": -1,
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: answer[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("octets", ["3000", "300630003000", "30093000300003010030"])
 def test_der_that_is_no_certificate_is_refused(octets: str) -> None:
     text = REGISTRY["base64.encode"].call(REGISTRY["hex.decode"].call(octets))
     with pytest.raises(BuiltinError):
-        asked("crypto.x509.parse_certificates", text)
+        invoke("crypto.x509.parse_certificates", text)
     with pytest.raises(BuiltinError):
-        asked("crypto.x509.parse_certificate_request", text)
+        invoke("crypto.x509.parse_certificate_request", text)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import AttributeOID, NameOID
-from tests.rego.builtins.calls import asked
+from tests.rego.builtins.calls import invoke
 from tests.rego.builtins.x509.test_certificates import (
     KEYS,
     NOW,
@@ -41,15 +41,15 @@ def der(pem: str) -> bytes:
 
 
 def parsed(octets: bytes) -> Any:
-    [found] = asked("crypto.x509.parse_certificates", b64encode(octets).decode())
-    return found
+    [answer] = invoke("crypto.x509.parse_certificates", b64encode(octets).decode())
+    return answer
 
 
-def changed(pem: str, place: int, *octets: bytes) -> bytes:
+def changed(pem: str, position: int, *octets: bytes) -> bytes:
     """The certificate with one part of what is signed replaced; its signature is wrong then."""
     signed, *rest = read(der(pem)).children()
     parts = [part.raw for part in signed.children()]
-    parts[place : place + 1] = octets
+    parts[position : position + 1] = octets
     return tlv(0x30, tlv(0x30, *parts), *[part.raw for part in rest])
 
 
@@ -71,7 +71,7 @@ def test_a_version_that_nobody_uses_verifies_nothing() -> None:
     assert parsed(octets)["Version"] == 2
     assert verify(ROOT, pem(octets), leaf()) == [False, []]
     with pytest.raises(BuiltinError, match="failed to parse a PEM certificate"):
-        asked("io.jwt.verify_es256", "e30.e30.e30", pem(octets))
+        invoke("io.jwt.verify_es256", "e30.e30.e30", pem(octets))
 
 
 def test_signatures_with_sha1_hold_nowhere() -> None:
@@ -85,8 +85,8 @@ def test_signatures_with_sha1_hold_nowhere() -> None:
 
 def test_unique_identifiers_are_passed_over() -> None:
     extensions = read(der(ROOT)).children()[0].children()[-1].raw
-    found = parsed(changed(ROOT, -1, tlv(0x81, b"\0\1"), extensions))
-    assert found["IsCA"] is True
+    actual = parsed(changed(ROOT, -1, tlv(0x81, b"\0\1"), extensions))
+    assert actual["IsCA"] is True
     assert parsed(der(ROOT))["IsCA"] is True
 
 
@@ -104,14 +104,14 @@ def test_what_extensions_hold_besides_is_passed_over() -> None:
     def change(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
         return builder.add_extension(key_id, critical=False).add_extension(access, critical=False)
 
-    found = parsed(der(certificate("root", "root", change)))
-    assert (found["OCSPServer"], found["IssuingCertificateURL"]) == (None, None)
-    assert found["AuthorityKeyId"] == b64encode(b"id").decode()
+    actual = parsed(der(certificate("root", "root", change)))
+    assert (actual["OCSPServer"], actual["IssuingCertificateURL"]) == (None, None)
+    assert actual["AuthorityKeyId"] == b64encode(b"id").decode()
     builder = x509.CertificateBuilder().subject_name(named("root")).issuer_name(named("root"))
     builder = builder.public_key(KEYS["root"].public_key()).serial_number(7)
     builder = builder.not_valid_before(NOW).not_valid_after(NOW).add_extension(strange, False)
-    found = parsed(builder.sign(KEYS["root"], hashes.SHA256()).public_bytes(Encoding.DER))
-    assert (found["IsCA"], found["MaxPathLen"]) == (True, -1)
+    actual = parsed(builder.sign(KEYS["root"], hashes.SHA256()).public_bytes(Encoding.DER))
+    assert (actual["IsCA"], actual["MaxPathLen"]) == (True, -1)
 
 
 def test_the_hash_of_a_pss_signature_is_named() -> None:
@@ -137,9 +137,9 @@ def test_every_attribute_of_a_name_is_listed() -> None:
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "c"),
         ]
     )
-    found = parsed(changed(ROOT, 5, name.public_bytes()))["Subject"]
-    assert [item["Value"] for item in found["Names"]] == ["a", "a@b.example", "b", "c"]
-    assert (found["CommonName"], found["Organization"]) == ("a", ["b", "c"])
+    actual = parsed(changed(ROOT, 5, name.public_bytes()))["Subject"]
+    assert [item["Value"] for item in actual["Names"]] == ["a", "a@b.example", "b", "c"]
+    assert (actual["CommonName"], actual["Organization"]) == ("a", ["b", "c"])
 
 
 def test_a_name_that_is_no_url_makes_a_certificate_malformed() -> None:
@@ -186,20 +186,20 @@ def request(*attributes: tuple[x509.ObjectIdentifier, bytes], names: bool = True
 
 
 def test_of_a_request_names_are_read_and_other_attributes_passed_over() -> None:
-    found = asked(
+    answer = invoke(
         "crypto.x509.parse_certificate_request",
         request((AttributeOID.CHALLENGE_PASSWORD, b"geheim")),
     )
-    assert found["DNSNames"] == ["a.example"]
-    assert [attribute["Type"][-1] for attribute in found["Attributes"]] == [14]
-    assert len(found["Extensions"]) == 2
-    bare = asked("crypto.x509.parse_certificate_request", request(names=False))
+    assert answer["DNSNames"] == ["a.example"]
+    assert [attribute["Type"][-1] for attribute in answer["Attributes"]] == [14]
+    assert len(answer["Extensions"]) == 2
+    bare = invoke("crypto.x509.parse_certificate_request", request(names=False))
     assert bare["DNSNames"] is None
 
 
 def test_a_certificate_is_no_request() -> None:
     with pytest.raises(BuiltinError, match="invalid PEM-encoded certificate signing request"):
-        asked("crypto.x509.parse_certificate_request", b64encode(ROOT.encode()).decode())
+        invoke("crypto.x509.parse_certificate_request", b64encode(ROOT.encode()).decode())
 
 
 def private_pem(key: Any) -> str:
@@ -211,9 +211,9 @@ def test_keys_of_kinds_that_go_does_not_know_are_refused() -> None:
     strange = private_pem(ed448.Ed448PrivateKey.generate())
     for name in ("crypto.parse_private_keys", "crypto.x509.parse_rsa_private_key"):
         with pytest.raises(BuiltinError, match="unknown private key type"):
-            asked(name, strange)
+            invoke(name, strange)
     with pytest.raises(BuiltinError, match="private key type does not match public key type"):
-        asked("crypto.x509.parse_keypair", leaf(), strange)
+        invoke("crypto.x509.parse_keypair", leaf(), strange)
 
 
 def test_a_key_for_exchange_is_none_for_signatures_even_with_the_same_octets() -> None:
@@ -225,7 +225,7 @@ def test_a_key_for_exchange_is_none_for_signatures_even_with_the_same_octets() -
     signer = ec.generate_private_key(ec.SECP256R1())
     text = builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
     with pytest.raises(BuiltinError, match="found unknown private key type"):
-        asked("crypto.x509.parse_keypair", text, private_pem(key))
+        invoke("crypto.x509.parse_keypair", text, private_pem(key))
 
 
 def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> None:
@@ -243,10 +243,10 @@ def test_private_keys_too_long_or_of_numbers_that_do_not_fit_are_refused() -> No
     long = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
     for text in (private_pem(wrong.private_key(unsafe_skip_rsa_key_validation=True)), long):
         with pytest.raises(BuiltinError, match="tls: failed to parse private key"):
-            asked("crypto.parse_private_keys", text)
+            invoke("crypto.parse_private_keys", text)
 
 
 def test_texts_too_long_are_refused() -> None:
     for name in ("crypto.x509.parse_certificates", "crypto.x509.parse_certificate_request"):
         with pytest.raises(LimitError, match="longer than"):
-            asked(name, "a" * (8 << 20))
+            invoke(name, "a" * (8 << 20))
