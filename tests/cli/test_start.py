@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +28,12 @@ def python(code: str, folder: Path) -> str:
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "cache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout
 
@@ -73,6 +79,65 @@ def test_a_command_brings_in_only_what_it_needs(
     )
     loaded = python(code, tmp_path).rpartition("loaded:")[2].split()
     assert not kept_out & set(loaded)
+
+
+LANGUAGE = {"doorward", "doorward.exporting", "doorward.rego"}
+"""All of Doorward that `import doorward.rego` loads: its names are loaded when they are used."""
+
+ONE_SUM = (
+    r"doorward(\.exporting|\.records)?"
+    r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|input_document|main|metrics"
+    r"|profiles|results|schemas))?|doorward\.cli\.extras"
+    r"|doorward\.pdp(\.(extensions|loader|sources))?"
+    r"|doorward\.rego(\.(capabilities|clock|code|collector|engine|errors|json_text|modules|numbers|options|source"
+    r"|timers|tools|values))?"
+    r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?"
+    r"|doorward\.rego\.golang(\.(json|json_decoder|json_documents|octets|strings))?"
+    r"|doorward\.rego\.syntax(\.(keywords|lexer|nodes|walk|v1)|\.parser(\..*)?)?"
+    r"|doorward\.rego\.builtins(\.(numbers|registry(\..*)?|http_client(\.cache)?|jose(\..*)?))?"
+)
+"""The modules of Doorward that `eval 1+1` may load: of the built-ins, those of numbers."""
+
+NOT_FOR_ONE_SUM = (
+    SERVERS
+    | LIBRARIES
+    | {
+        "asyncio",
+        "decimal",
+        "difflib",
+        "doorward.rego.analysis.hints",
+        "doorward.rego.codegen.exact",
+        "fractions",
+        "hashlib",
+        "http.client",
+        "ipaddress",
+        "logging",
+        "pathlib",
+        "re2",
+        "statistics",
+        "tarfile",
+        "tomllib",
+        "traceback",
+        "urllib.parse",
+    }
+)
+
+
+def test_importing_the_language_loads_nothing_but_its_names(tmp_path: Path) -> None:
+    loaded = python("import sys, doorward.rego; print(*sys.modules)", tmp_path).split()
+    assert {name for name in loaded if name.startswith("doorward")} == LANGUAGE
+    assert not {"click", "dataclasses", "json"} & set(loaded)
+
+
+def test_a_sum_loads_no_other_built_ins_and_no_heavy_library(tmp_path: Path) -> None:
+    code = (
+        "from doorward.cli.main import run; import sys; run(['eval', '1+1']); "
+        "print('loaded:', *sys.modules)"
+    )
+    loaded = set(python(code, tmp_path).rpartition("loaded:")[2].split())
+    ours = {name for name in loaded if name.startswith("doorward")}
+    assert {name for name in ours if not re.fullmatch(ONE_SUM, name)} == set()
+    assert not NOT_FOR_ONE_SUM & loaded
 
 
 @pytest.mark.parametrize("start", [[sys.executable, "-m", "doorward"], ["doorward"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +19,9 @@ from doorward.cli.input_document import read_input
 from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
 from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
-from doorward.pdp.bundle import BundleError
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
+from doorward.records import record
 from doorward.rego import (
     UNDEFINED,
     Capabilities,
@@ -49,7 +49,7 @@ __all__ = ["command"]
 _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "discard")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Request:
     """What one call asked for."""
 
@@ -72,7 +72,7 @@ class _Request:
     builtins: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Answer:
     """What came of it; the rest where it was asked for."""
 
@@ -290,6 +290,8 @@ def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
 
 def _in_words(error: LoadError | RegoError) -> LoadError | RegoError:
     """As `opa eval` says that a bundle cannot be read."""
+    from doorward.pdp.bundle import BundleError
+
     if isinstance(error, BundleError):
         return LoadError([f"loading error: {error}"])
     return error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -100,6 +99,8 @@ def _serialized(content: bytes, api: str) -> bytes:
 
 def docker_inputs(path: str, *, mask_env: bool = False) -> list[Any]:
     """The inputs of an AuthZReq, a recording of calls or an audit log. LoadError if it is none."""
+    from pathlib import Path
+
     from doorward.docker.replay import ReplayError, read_requests
     from doorward.docker.request.call import parse_request
     from doorward.docker.request.errors import RequestError

@@ -5,7 +5,6 @@ Names are OPA's, and so is how percentiles are read between two measurements.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -48,6 +47,8 @@ def metrics_table(measured: Sequence[Metrics]) -> str:
 
 def _statistics(measured: Sequence[Metrics], name: str) -> dict[str, str]:
     """In order of their names, as OPA prints them."""
+    import statistics  # and `random`, `decimal` with it
+
     spent = sorted(each[name] for each in measured)
     figures: dict[str, float] = {
         key: _percentile(spent, part) for key, part in _PERCENTILES.items()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.records import record
 from doorward.rego import Query, Value
 from doorward.rego.golang import indent, marshal, object_text
 from doorward.rego.tools import (
@@ -23,7 +23,7 @@ from doorward.rego.tools import (
 __all__ = ["FORMATS", "Result", "framed", "results_of", "table", "to_document"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Result:
     """One solution: the value of each expression, and of each variable that has a name."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import click
@@ -36,6 +35,8 @@ def read_schemas(path: str | None) -> Schemas | None:
     path = path.removeprefix("file://")
     if not os.path.isdir(path):
         return {(): _schema(path)}
+    from pathlib import PurePosixPath
+
     schemas: Schemas = {}
     for folder, _, names in os.walk(path):
         for name in names:

@@ -4,15 +4,32 @@
     pdp.decide("envoy/authz/allow", {"user": "ann"}).result
 
 What is here knows files, threads and clocks, and no wire: the adapters (`rest`, `envoy`, `docker`)
-turn their requests into an input and a decision into their answer.
+turn their requests into an input and a decision into their answer. A name is loaded when it is
+first used: the commands read files here, and decide without a server.
 """
 
 from __future__ import annotations
 
-from doorward.pdp.decision import Decision, DecisionError
-from doorward.pdp.loader import Loaded, LoadError, load
-from doorward.pdp.pdp import PDP, DecisionSink
-from doorward.pdp.snapshot import Settings, Snapshot, build, read
+from typing import TYPE_CHECKING
+
+from doorward.exporting import exporter as _exporter
+
+if TYPE_CHECKING:
+    from doorward.pdp.decision import Decision, DecisionError
+    from doorward.pdp.loader import Loaded, LoadError, load
+    from doorward.pdp.pdp import PDP, DecisionSink
+    from doorward.pdp.snapshot import Settings, Snapshot, build, read
+else:
+    __getattr__ = _exporter(
+        __name__,
+        {
+            "decision": "Decision DecisionError",
+            "loader": "LoadError Loaded load",
+            "pdp": "PDP DecisionSink",
+            "snapshot": "Settings Snapshot build read",
+        },
+        below="doorward.pdp",
+    )
 
 __all__ = [
     "PDP",

@@ -14,14 +14,11 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from doorward.pdp.loader import LoadError
+from doorward.records import record
 from doorward.rego import REGISTRY, ForeignError, Registry, foreign_code
 
 __all__ = ["ExtensionError", "Extensions", "project_extensions"]
@@ -42,7 +39,7 @@ class ExtensionError(LoadError):
         return self.messages[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Extensions:
     """Registries by name, and folders besides Python's own in which their modules may lie."""
 
@@ -101,20 +98,23 @@ def project_extensions(paths: Sequence[str]) -> Extensions:
     return Extensions()
 
 
-def _projects(paths: Sequence[str]) -> Iterator[Path]:
+def _projects(paths: Sequence[str]) -> Iterator[str]:
     local = [os.path.realpath(path.removeprefix("file://")) for path in paths]
     local = [path for path in local if os.path.exists(path)]
-    starts = [Path(os.path.commonpath(local))] if local else []
-    for start in (*starts, Path.cwd()):
-        for folder in (start, *start.parents):
-            if (folder / "pyproject.toml").is_file():
-                yield folder / "pyproject.toml"
+    starts = [os.path.commonpath(local)] if local else []
+    for folder in (*starts, os.getcwd()):
+        above = ""
+        while folder != above:
+            file = os.path.join(folder, "pyproject.toml")
+            if os.path.isfile(file):
+                yield file
+            folder, above = os.path.dirname(folder), folder
 
 
-def _table(file: Path) -> dict[str, Any] | None:
+def _table(file: str) -> dict[str, Any] | None:
     """The `[tool.doorward]` of a file; None where it has none."""
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb") as opened:
             content = opened.read(MAX_PROJECT)
     except OSError:
         return None
@@ -131,7 +131,7 @@ def _table(file: Path) -> dict[str, Any] | None:
     raise ExtensionError(f"{file}: `tool.doorward` must be a table")
 
 
-def _extensions(file: Path, table: dict[str, Any]) -> Extensions:
+def _extensions(file: str, table: dict[str, Any]) -> Extensions:
     for key in table:
         if key not in _KEYS:
             known = " and ".join(_KEYS)
@@ -139,18 +139,18 @@ def _extensions(file: Path, table: dict[str, Any]) -> Extensions:
     names, folders = _strings(file, table, "builtins"), _strings(file, table, "pythonpath")
     if not names:
         return Extensions()
-    if file.stat().st_uid not in (os.geteuid(), 0):
+    if os.stat(file).st_uid not in (os.geteuid(), 0):
         raise ExtensionError(
             f"{file} belongs to another user, whose code is not run unasked: "
             f"say --builtins {names[0]}"
         )
     return Extensions(
         [_beside(file, name) for name in names],
-        [str(file.parent / folder) for folder in folders or (".",)],
+        [_below(file, folder) for folder in folders or (".",)],
     )
 
 
-def _strings(file: Path, table: dict[str, Any], key: str) -> list[str]:
+def _strings(file: str, table: dict[str, Any], key: str) -> list[str]:
     value = table.get(key, [])
     if isinstance(value, str):
         return [value]
@@ -159,18 +159,26 @@ def _strings(file: Path, table: dict[str, Any], key: str) -> list[str]:
     return value
 
 
-def _beside(file: Path, name: str) -> str:
+def _beside(file: str, name: str) -> str:
     """A name as the project has it: a file's is relative to the project."""
     module, _, path = name.rpartition(":")
-    return f"{file.parent / module}:{path}" if module.endswith(".py") else name
+    return f"{_below(file, module)}:{path}" if module.endswith(".py") else name
+
+
+def _below(file: str, path: str) -> str:
+    """A path as it is written in `file`."""
+    return os.path.normpath(os.path.join(os.path.dirname(file), path))
 
 
 def _from_file(name: str) -> ModuleType:
+    from importlib.util import module_from_spec, spec_from_file_location
+
     path = os.path.abspath(name)
     if not os.path.isfile(path):
         raise ExtensionError(f"no file `{name}`")
     _look_in([os.path.dirname(path)])
-    spec = spec_from_file_location(f"doorward_builtins_{Path(path).stem}", path)
+    stem = os.path.basename(path).removesuffix(".py")
+    spec = spec_from_file_location(f"doorward_builtins_{stem}", path)
     assert spec is not None  # the name ends with .py
     assert spec.loader is not None
     module = sys.modules[spec.name] = module_from_spec(spec)
@@ -192,6 +200,8 @@ def _look_in(folders: Sequence[str]) -> None:
 
 
 def _near(name: str, module: ModuleType) -> str:
+    from difflib import get_close_matches  # only who mistypes pays for it
+
     registries = [key for key, each in vars(module).items() if isinstance(each, Registry)]
     near = get_close_matches(name, registries, 1, 0) if registries else []
     return f": did you mean `{near[0]}`?" if near else ""

@@ -11,16 +11,19 @@ mounted ConfigMap, whose files show up once more under their own names.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
+from doorward.records import record
 from doorward.rego import CALL_ERRORS, Key, Timers, Value
 from doorward.rego.golang import JSONError, read_json
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 __all__ = [
     "Limits",
@@ -39,7 +42,7 @@ _DATA = (".json", ".yaml", ".yml")
 _POLICY = re.compile(rb"(?:\s|#[^\n]*\n)*package\s")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Limits:
     """What is too much to load: bytes of one file, files altogether, depth of folders."""
 
@@ -71,7 +74,7 @@ class LoadError(Exception):
         return "\n".join([head, *self.messages])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Loaded:
     """Policy texts by file name, one data document, and every file that was read."""
 
@@ -88,7 +91,7 @@ class Loaded:
     """Notes for the caller: what was not verified, what is not used."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Entry:
     """One file to read: where it is, and the path of its document below `data`."""
 
@@ -110,6 +113,8 @@ def load(
 
     `policies_only`: files that do not end with `.rego` are not opened.
     """
+    import hashlib  # loads OpenSSL, which commands without files do not need
+
     limits = limits or Limits()
     timers = timers or Timers()
     modules: dict[str, str] = {}
@@ -132,7 +137,7 @@ def load(
     return Loaded(modules, data, tuple(files), digest.hexdigest())
 
 
-def note(digest: hashlib._Hash, name: str, content: bytes) -> None:
+def note(digest: _Hash, name: str, content: bytes) -> None:
     """Take a file into the digest of all that was read, so that no two sets of files agree."""
     encoded = name.encode(errors="surrogateescape")
     digest.update(b"%d:%b%d:" % (len(encoded), encoded, len(content)))
@@ -172,6 +177,8 @@ def _read_yaml(path: str, text: str | bytes) -> Value:
 def _find(
     paths: Sequence[str], ignore: Sequence[str], limits: Limits, messages: list[str]
 ) -> Iterator[_Entry]:
+    from pathlib import PurePosixPath  # and `urllib`, `ipaddress` with it
+
     count = 0
     for given in paths:
         prefix, path = _split_prefix(given)

@@ -6,21 +6,22 @@ knows what was asked for, so that it can be read again and watched.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from doorward.pdp.bundle import Bundle, bundle_files, read_bundle
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
-from doorward.pdp.manifest import ManifestError, check_roots
-from doorward.pdp.signatures import Verification
+from doorward.records import record
 from doorward.rego import Timers, gc_paused
+
+if TYPE_CHECKING:
+    from doorward.pdp.bundle import Bundle
+    from doorward.pdp.signatures import Verification
 
 __all__ = ["Sources"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Sources:
     """Where policies and data are: `paths` as files and folders, `bundles` as bundles.
 
@@ -68,9 +69,17 @@ class Sources:
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""
         listed = list_files(self.paths, ignore=self.ignore, limits=self.limits)
+        if not self.bundles:
+            return listed
+        from doorward.pdp.bundle import bundle_files
+
         return sum((bundle_files(path, limits=self.limits) for path in self.bundles), listed)
 
     def _read(self, timers: Timers) -> list[Bundle]:
+        # Who reads plain files does not pay for archives and signatures.
+        from doorward.pdp.bundle import read_bundle
+        from doorward.pdp.manifest import ManifestError, check_roots
+
         archives = [path for path in self.paths if _is_archive(path)]
         bundles = {
             path: read_bundle(
@@ -96,6 +105,10 @@ def _is_archive(path: str) -> bool:
 
 
 def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
+    import hashlib
+
+    from doorward.pdp.bundle import bundle_files
+
     digest = hashlib.sha256(loaded.digest.encode())
     data, modules = dict(loaded.data), dict(loaded.modules)
     files, notes = list(loaded.files), list(loaded.notes)

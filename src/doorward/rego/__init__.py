@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from doorward.rego.exporting import exporter as _exporter
+from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.rego import golang, tools, types
@@ -114,6 +114,7 @@ else:
                 "sorted_keys sorted_values to_json to_python to_rego"
             ),
         },
+        below="doorward.rego",
         modules=("golang", "tools", "types"),
     )
 

@@ -7,9 +7,10 @@ hosts, and finds what a parsed module uses beyond it. Files are read elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.builtins import REGISTRY, Builtin, Environment, Registry
 from doorward.rego.builtins.registry.declarations import declared
 from doorward.rego.errors import PARSE_ERROR, Diagnostic
@@ -41,7 +42,7 @@ def future_keywords(*, v0: bool = False) -> list[str]:
     return sorted(FUTURE_KEYWORDS if v0 else FUTURE_KEYWORDS - V1_KEYWORDS)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Capabilities:
     """What a capabilities file allows. What it does not name does not exist for a policy.
 

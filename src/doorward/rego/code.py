@@ -6,11 +6,10 @@ which is in force, which nobody else shall pay for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from doorward.rego.analysis.passes import Program
 from doorward.rego.codegen.constants import Constants
-from doorward.rego.codegen.exact import link_exactly
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options
@@ -20,16 +19,25 @@ __all__ = ["Code", "generate_code"]
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
-    """The generated functions of a program, file by file (`units`), and linked.
-
-    `exact` is the code that decides errors, compiled function by function when it is needed; None
-    where this is it.
-    """
+    """The generated functions of a program, file by file (`units`), and linked."""
 
     plan: Plan
     units: list[Unit]
     linked: Linked
-    exact: Code | None = None
+    in_order: list[Code] = field(default_factory=list, repr=False)
+    """The code that decides errors, once it was needed."""
+
+    def exact(self) -> Code:
+        """The code that decides errors, compiled function by function when it is called."""
+        if self.plan.exact:
+            return self
+        if not self.in_order:
+            from doorward.rego.codegen.exact import link_exactly  # few evaluations end in an error
+
+            # Its slots are its own, as its answers are.
+            plan = replace(self.plan, exact=True, traced=False, slots={}, tables={})
+            self.in_order.append(Code(plan, [], link_exactly(plan)))
+        return self.in_order[0]
 
 
 def generate_code(program: Program, options: Options, mocked: frozenset[str] = frozenset()) -> Code:
@@ -44,7 +52,4 @@ def generate_code(program: Program, options: Options, mocked: frozenset[str] = f
     )
     constants = Constants()
     units = generate(plan, constants)
-    # Its slots are its own, as its answers are.
-    in_order = replace(plan, exact=True, traced=False, slots={}, tables={})
-    exact = Code(in_order, [], link_exactly(in_order))
-    return Code(plan, units, link(plan, units, constants), exact)
+    return Code(plan, units, link(plan, units, constants))

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.evaluation_order import query_in_steps
-from doorward.rego.analysis.hints import near_path
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
 from doorward.rego.analysis.resolve import resolve_query
 from doorward.rego.analysis.scope import source_name
@@ -309,7 +308,7 @@ class Query:
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
         code = policies.code_for(checked.mocked)
-        self._exact = code.exact or code
+        self._fast = code
         self._code = self._exact if self.strict else code
         self._root = self._code.linked.root
         self._answers = self.engine.answers(self._code, strict=self.strict)
@@ -323,6 +322,11 @@ class Query:
         self._max_items = policies.options.max_items
         is_plain = not self.strict and self._max_items is None
         self._is_plain = is_plain and self._value is not None
+
+    @property
+    def _exact(self) -> Code:
+        """The code that decides errors."""
+        return self._fast.exact()
 
     def _function(self, code: Code, *, single: bool) -> Callable[[Evaluation], Any]:
         """What gives the value of the only expression, where that is a rule its own function; or
@@ -383,6 +387,8 @@ class Query:
     @property
     def near_misses(self) -> dict[str, str]:
         """Paths below `data` that it reads and that lead nowhere, and the ones most like them."""
+        from doorward.rego.analysis.hints import near_path
+
         root, data = self.engine.policies.program.root, self.engine.data
         read = [path for path in self.documents.base if path[0] == "data"]
         near = {path: near_path(path, root, data) for path in read}

@@ -7,9 +7,10 @@ stage that found it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.source import NOWHERE, Span
 
 __all__ = [
@@ -59,7 +60,7 @@ LIMIT_ERROR: Final = "eval_limit_error"
 """Ours: OPA does not bound what an evaluation makes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Details:
     """What an error says besides its message: `lines` for people, `data` for JSON."""
 
@@ -67,7 +68,7 @@ class Details:
     data: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Fix:
     """What a hint says, done: `text` in the source in place of what stands between two offsets."""
 
@@ -76,7 +77,7 @@ class Fix:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Diagnostic:
     """One finding: OPA's `code` and `message`, where, and what to do about it."""
 

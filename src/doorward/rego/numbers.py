@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 import re
-from fractions import Fraction
 from functools import lru_cache
 from math import ldexp
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "CLASSES",
@@ -103,8 +105,7 @@ class Number(float):
     @property
     def exact(self) -> int | Fraction:
         """The value computed with: an `int` where integral, else rounded to the mantissa."""
-        mantissa, exponent = self.binary
-        return Fraction(mantissa, 1 << -exponent) if exponent else mantissa
+        return exact(self)
 
     def __eq__(self, other: object) -> bool:
         kind = type(other)
@@ -240,7 +241,11 @@ def exact(number: AnyNumber) -> int | Fraction:
     if type(number) is int:
         return number
     mantissa, exponent = binary(number)
-    return Fraction(mantissa, 1 << -exponent) if exponent else mantissa
+    if not exponent:
+        return mantissa
+    from fractions import Fraction  # and `decimal`: few policies compute with fractions
+
+    return Fraction(mantissa, 1 << -exponent)
 
 
 def binary(number: AnyNumber) -> Binary:
@@ -285,6 +290,8 @@ def from_binary(mantissa: int, exponent: int) -> int | Number:
 
 
 def _whole(text: str) -> int:
+    from fractions import Fraction
+
     return int(Fraction(text))
 
 

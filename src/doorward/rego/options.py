@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import TypedDict
+from dataclasses import field
+from typing import TYPE_CHECKING, TypedDict
 
-from doorward.rego.analysis.schemas import Schemas
+from doorward.records import record
 from doorward.rego.builtins import REGISTRY, Environment, Registry
-from doorward.rego.capabilities import Capabilities
-from doorward.rego.timers import Timers
+
+if TYPE_CHECKING:
+    from doorward.rego.analysis.schemas import Schemas
+    from doorward.rego.capabilities import Capabilities
+    from doorward.rego.timers import Timers
 
 __all__ = ["OptionArguments", "Options"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Options:
     """What can be chosen besides policies and data.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final
 
-from doorward.rego.records import record
+from doorward.records import record
 
 __all__ = ["NOWHERE", "Source", "Span"]
 

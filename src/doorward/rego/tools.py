@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from doorward.rego.exporting import exporter as _exporter
+from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.rego.analysis.documents import Documents, Path
@@ -74,6 +74,7 @@ else:
             "syntax.walk": "Node children walk",
             "values": "operand_text",
         },
+        below="doorward.rego",
     )
 
 __all__ = [

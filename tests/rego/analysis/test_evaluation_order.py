@@ -25,7 +25,7 @@ def text(term: Term) -> str:
 
 
 def exact_plan(engine: Engine) -> Plan:
-    exact = engine.policies.code.exact
+    exact = engine.policies.code.exact()
     assert exact is not None
     return exact.plan
 

@@ -5,8 +5,7 @@ Also the one place that knows how many operands a resolved call wants (`Callees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from doorward.records import record
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins.registry import Builtin, Registry
@@ -23,7 +22,7 @@ def call_path(operator: Ref) -> tuple[Key, ...] | None:
     return tuple(to_key(a.value) for a in operator.args if isinstance(a, Scalar))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Callee:
     """What a call calls: a built-in, or the node of a function."""
 

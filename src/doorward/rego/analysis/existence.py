@@ -7,7 +7,6 @@ inside another term it may not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
@@ -108,6 +107,8 @@ def _written_name(call: Call) -> str:
 
 def _similar(name: str, callees: Callees) -> str | None:
     """The function whose name is most like `name`."""
+    from difflib import get_close_matches  # only policies with errors pay for it
+
     known = [builtin.name for builtin in callees.registry if not builtin.deprecated]
     if name.startswith("data."):
         known = [node.name for node in callees.root.walk() if node.is_function]

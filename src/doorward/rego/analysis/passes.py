@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.analysis import (
     dependencies,
     existence,
@@ -32,7 +33,6 @@ from doorward.rego.analysis.existence import (
     calls_of,
     check_values,
 )
-from doorward.rego.analysis.hints import add_hints, names_of_modules
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
 from doorward.rego.analysis.operator_chains import split_chains
@@ -48,7 +48,7 @@ from doorward.rego.syntax.walk import walk
 __all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CheckOptions:
     """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report.
 
@@ -83,7 +83,7 @@ class Program:
         return Callees(self.registry, self.root)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Query:
     """A checked query: its ordered body, and the functions its `with` clauses replace."""
 
@@ -203,6 +203,8 @@ def check(modules: Sequence[Module], registry: Registry, options: CheckOptions) 
             raise CompileError([Diagnostic(COMPILE_ERROR, _TOO_DEEP)]) from None
         if errors:
             shown = report(errors, options.max_errors)
+            from doorward.rego.analysis.hints import add_hints, names_of_modules
+
             raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
     return program
 
@@ -233,6 +235,8 @@ def check_query(
     if not errors:
         errors = check_body_types(resolved, program.types, callees)
     if errors:
+        from doorward.rego.analysis.hints import add_hints
+
         shown = report(errors, program.options.max_errors)
         names = [*exports, *map(import_name, imports), "input", "data"]
         raise CompileError(add_hints(shown, lambda _: names, program.registry))

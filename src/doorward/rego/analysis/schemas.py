@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from doorward.rego.analysis.environment import TypeNode
 from doorward.rego.analysis.types import object_of, union_of
-from doorward.rego.builtins.json_schema.reader import read_schema
 from doorward.rego.builtins.registry.signature import (
     ArrayType,
     ObjectType,
@@ -24,7 +23,6 @@ from doorward.rego.builtins.registry.signature import (
     string,
 )
 from doorward.rego.errors import CALL_ERRORS, TYPE_ERROR, Diagnostic
-from doorward.rego.golang.json import marshal, unmarshal
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Annotations, Module, Rule
 from doorward.rego.values import Key
@@ -52,6 +50,10 @@ class SchemaError(Exception):
 
 def schema_type(schema: Any) -> Type:
     """The type of the values that `schema` describes; SchemaError if it is not a JSON Schema."""
+    # Few policies have schemas: the others do not pay for what reads them.
+    from doorward.rego.builtins.json_schema.reader import read_schema
+    from doorward.rego.golang.json import marshal, unmarshal
+
     try:
         read_schema(unmarshal(marshal(schema)))
     except CALL_ERRORS as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from doorward.records import record
 from doorward.rego.analysis.scope import operand_source, source_name
 from doorward.rego.analysis.types import UNKNOWN, Kind, has_unknown
 from doorward.rego.builtins.registry.signature import (
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Finding:
     """One error; `follows` if some type in it is unknown."""
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from doorward.rego.builtins.http_client.cache import StoredResponse, keep, revalidated
+from doorward.rego.builtins.http_client.cache import StoredResponse
+from doorward.rego.builtins.http_client.freshness import keep, revalidated
 from doorward.rego.builtins.http_client.message import (
     Certificates,
     HTTPRequest,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 from socket import AF_INET, inet_pton
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.builtins.registry import builtin, operand_error
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import (
@@ -42,7 +42,7 @@ _MAPPED: Final = 0xFFFF << 32
 Address = IPv4Address | IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Network:
     """All addresses of one version from `first` to `last`; `text` if it has one of its own."""
 

@@ -14,12 +14,13 @@ Bounds: a token is at most `MAX_TOKEN` characters and at most `MAX_NESTING` toke
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.builtins.encoding import (
     base64url_decode,
     base64url_encode_no_pad,
@@ -55,7 +56,7 @@ _DOCUMENT: Final = object_(any_, any_)
 _NAMED: Final = object_(string, any_)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Token:
     """The three parts of a token, still encoded."""
 
@@ -155,7 +156,7 @@ def io_jwt_decode(jwt: str) -> list[Value]:
     raise LimitError(f"more than {MAX_NESTING} JWTs inside each other")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Header:
     """The fields of a token's header that verification reads."""
 
@@ -272,7 +273,7 @@ for _size in (256, 384, 512):
 _declare_asymmetric(ALGORITHMS["EdDSA"], "io.jwt.verify_eddsa")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Constraints:
     """What io.jwt.decode_verify asks of a token. Empty texts ask nothing."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from doorward.records import record
 from doorward.rego.values import Key
 
 __all__ = ["Choice", "Source"]
@@ -13,7 +13,7 @@ Source: TypeAlias = tuple[str, ...] | int
 """What is looked at: the names of a path below `input`, or the number of a parameter."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Choice:
     """Candidates by the value of `source`, as positions in the list of definitions.
 

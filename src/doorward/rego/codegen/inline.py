@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.registry.signature import kinds
 from doorward.rego.codegen.emit.ast_nodes import all_of, call, method_of, runtime
@@ -30,7 +31,7 @@ __all__ = [
 Comparison = Callable[[Operand, Operand], ast.expr]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Inline:
     """`value` is what the built-in gives where all of `tests` hold; it cannot fail there.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.constants import Constants, bind
 from doorward.rego.codegen.plan import Plan
@@ -24,7 +24,7 @@ from doorward.rego.values import sorted_keys
 __all__ = ["Linked", "Unit", "document_tree", "generate", "link", "unit"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Unit:
     """The generated functions of one policy file."""
 
@@ -80,7 +80,7 @@ _REFUSALS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, Memo
 """What Python's compiler raises: blocks or terms nested deeper than it follows, above all."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Linked:
     """A program that can be evaluated: its namespace, and the tree of its rules."""
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, get_args
 
+from doorward.records import record
 from doorward.rego.analysis.multiplicity import (
     is_pattern,
     multiplicity_of_rules,
@@ -141,7 +141,7 @@ def _references(definitions: Sequence[Definition]) -> Iterator[Ref]:
     return (ref for definition in definitions for ref in references_of(definition.rule))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Rules:
     """The rules at one node, as one Python function takes and answers them."""
 

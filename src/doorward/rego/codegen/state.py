@@ -16,10 +16,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, KeysView, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.analysis.multiplicity import Multiplicity
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.emit.ast_nodes import attribute, load
@@ -262,7 +262,7 @@ class Counters:
             self.loops = saved
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Writers:
     """The functions by which a module asks for the parts of a term that a later one writes.
 

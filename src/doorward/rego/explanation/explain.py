@@ -7,9 +7,9 @@ data.envoy.authz.allow is false, its default
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from doorward.records import record
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.engine import Engine
 from doorward.rego.errors import EvalError
@@ -23,7 +23,7 @@ from doorward.rego.values import UNDEFINED
 __all__ = ["Explanation", "explain"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Explanation:
     """The answer of a query and the rules that were asked for it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.analysis.tree import path_text
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.explanation.recorder import Attempt, Recorder, Step
@@ -24,7 +24,7 @@ MAX_WIDTH: Final = 160
 """Characters of one value in text."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Record:
     """The recording of one query, and what must be hidden of it."""
 

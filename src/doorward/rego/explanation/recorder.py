@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Call, Expr, Rule, Term
@@ -24,7 +25,7 @@ MAX_NODES: Final = 20_000
 """Attempts and steps kept of one evaluation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Sample:
     """The state in which an expression was asked: what its values are computed from."""
 

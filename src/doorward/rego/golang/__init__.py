@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from doorward.rego.exporting import exporter as _exporter
+from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.rego.golang.json import indent, marshal
@@ -32,6 +32,7 @@ else:
             "golang.strings": "quote",
             "golang.yaml": "unmarshal",
         },
+        below="doorward.rego",
     )
 
 __all__ = [

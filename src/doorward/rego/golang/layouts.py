@@ -9,12 +9,12 @@ nanosecond range: the built-ins check that.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 
@@ -50,7 +50,7 @@ _ELEMENT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Moment:
     """A time as a place on earth sees it; `weekday` 0 is Sunday, `offset` seconds east of UTC."""
 
@@ -215,7 +215,7 @@ _ZEROS: Final = str.maketrans("123456789", "000000000")
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Shape:
     """Where the elements of a layout stand in a value; `text` has zeros for their digits."""
 

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = [
@@ -40,26 +41,26 @@ MAX_DEPTH: Final = 50
 MAX_SOURCE: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Constant:
     """A number, string or boolean written in the template, or nil."""
 
     value: int | float | str | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Variable:
     """`$name`; `$` is what the template was called with."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Function:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Fields:
     """`of.a.b`; `of` None is the dot."""
 
@@ -67,12 +68,12 @@ class Fields:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Command:
     operands: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Pipeline:
     """Commands, each with the answer of the one before as its last operand."""
 
@@ -84,17 +85,17 @@ class Pipeline:
 Operand: TypeAlias = Constant | Variable | Function | Fields | Pipeline
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Action:
     pipeline: Pipeline
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Branch:
     """`if`, `with` or `range`."""
 
@@ -104,7 +105,7 @@ class Branch:
     otherwise: Block
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Call:
     """`template`, and what a `block` leaves in its place."""
 
@@ -112,7 +113,7 @@ class Call:
     pipeline: Pipeline | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Jump:
     """`break` or `continue`."""
 
@@ -131,7 +132,7 @@ class Template:
     defined: dict[str, Block] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Token:
     kind: str
     text: str

@@ -7,10 +7,10 @@ safe. Error texts are Go's, less the parts that could hold a password.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_from_bytes
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes, to_bytes
 
@@ -84,7 +84,7 @@ def parse(url: str) -> dict[str, str]:
     return {name: part for name, part in parts.items() if part}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Location:
     """What a request needs of a URL: host with port, path as it is sent, query as it stands."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
+from doorward.records import record
 from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.errors import (
     CALL_ERRORS,
@@ -68,7 +69,7 @@ MAX_ERRORS: Final = 100
 """Errors of built-ins that one evaluation keeps."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Site:
     """A call in the policy: the built-in's name and where it stands."""
 

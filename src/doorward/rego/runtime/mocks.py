@@ -6,16 +6,16 @@ While a replacement runs, all functions are themselves again, so that it may cal
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from doorward.records import record
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.runtime.evaluation import Evaluation, Site
 
 __all__ = ["BuiltinMock", "FunctionMock", "ValueMock"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ValueMock:
     """The same value for all operands."""
 
@@ -25,7 +25,7 @@ class ValueMock:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class FunctionMock:
     """A function of the policy."""
 
@@ -35,7 +35,7 @@ class FunctionMock:
         return self.function(state.without_mocks(), *operands)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class BuiltinMock:
     """Another built-in."""
 

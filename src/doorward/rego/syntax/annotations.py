@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+from doorward.records import record
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Span
 from doorward.rego.syntax.metadata import (
@@ -50,7 +51,7 @@ class _AnnotationError(Exception):
     """The YAML is well-formed but its meaning is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Block:
     """The comments below one `# METADATA`."""
 

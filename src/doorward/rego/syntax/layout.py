@@ -8,8 +8,8 @@ where there will be no line, `UnexpectedComment` says that the text is better le
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from doorward.records import record
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Comment
 
@@ -22,7 +22,7 @@ class UnexpectedComment(Exception):
     """A comment stands where the formatted text has no place for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Mark:
     """A place to go back to."""
 

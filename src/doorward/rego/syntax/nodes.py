@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from doorward.records import record
 from doorward.rego.numbers import Number
-from doorward.rego.records import record
 from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import operand_text
 

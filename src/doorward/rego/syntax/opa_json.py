@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.numbers import Number, exact
 from doorward.rego.source import Span
 from doorward.rego.syntax.keywords import ROOTS
@@ -62,7 +62,7 @@ def term_to_json(term: Term) -> Json:
     return _Writer(locations=False).term(term)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Writer:
     locations: bool
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.rego.builtins.calls import invoke
 
+from doorward.rego import builtins
 from doorward.rego.builtins import REGISTRY, Context, Environment, Registry
 from doorward.rego.builtins.registry.signature import (
     any_,
@@ -22,6 +26,50 @@ from doorward.rego.builtins.registry.signature import (
     type_text,
 )
 from doorward.rego.errors import BuiltinError, OperandError
+
+
+def test_the_table_names_what_the_modules_declare() -> None:
+    folder = Path(builtins.__path__[0])
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(builtins.DECLARED)
+    # To iterate imports all modules. A built-in that the table lacks stands in the registry, too.
+    declared = defaultdict(set)
+    for builtin in REGISTRY:
+        declared[builtin.category].add(builtin.name)
+    listed = {module: names.split() for module, names in builtins.DECLARED.items()}
+    assert listed == {module: sorted(names) for module, names in declared.items()}
+    assert list(listed) == sorted(listed)
+
+
+def test_a_module_is_imported_when_a_built_in_is_read_from_any_registry() -> None:
+    module = "tests.rego.builtins.registry.declared_late"
+    first = Registry()
+    first.declare_in("tests.rego.builtins.registry", {"declared_late": "late.one late.two"})
+    second = Registry(first)
+    cut = second.restricted({"late.one"})
+    assert "late.two" in second
+    assert (len(first), len(cut)) == (2, 1)
+    assert module not in sys.modules
+    LATE.append(first)
+    try:
+        assert cut["late.one"] is first["late.one"]
+        assert [each.name for each in second] == ["late.one", "late.two"]
+        with pytest.raises(ValueError, match=r"`late\.one` is declared twice"):
+            first.builtin("late.one", returns=number)(lambda: 1)
+        assert len(Registry(first, second)) == 2
+    finally:
+        sys.modules.pop(module, None)
+        LATE.clear()
+
+
+LATE: list[Registry] = []
+"""The registry into which `declared_late` declares."""
+
+
+def test_a_name_in_the_table_is_declared_by_no_other_module() -> None:
+    registry = Registry()
+    registry.declare_in("doorward.rego.builtins", {"numbers": "abs"})
+    with pytest.raises(ValueError, match="`abs` is declared twice"):
+        registry.builtin("abs", number, returns=number)(lambda x: x)
 
 
 def test_a_name_is_declared_once() -> None:

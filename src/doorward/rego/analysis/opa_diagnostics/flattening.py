@@ -12,9 +12,10 @@ error is reported. The tree that is evaluated stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.analysis.bindings import Arity, as_call, names_function
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import NOWHERE, Span
@@ -50,7 +51,7 @@ _COMPREHENSIONS = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _EQUALITIES: Final = frozenset({"eq", "assign"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class FlatRule:
     """One rule, its terms taken apart; `head` holds what the body gives it."""
 

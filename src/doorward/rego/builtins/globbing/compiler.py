@@ -8,10 +8,10 @@ deep; `CACHED` compiled ones are kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import matcher, quote_meta
 
@@ -45,7 +45,7 @@ def _class(characters: str) -> str:
     return "".join([f"\\x{{{ord(char):x}}}" for char in characters])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Text:
     text: str
 
@@ -53,7 +53,7 @@ class _Text:
         return quote_meta(self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Wild:
     """`*`, `**` or `?`."""
 
@@ -63,7 +63,7 @@ class _Wild:
         return {"*": f"{stop}*", "**": ".*", "?": stop}[self.sign]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Class:
     """`[abc]` or `[a-z]`, as the inside of an RE2 class."""
 
@@ -73,7 +73,7 @@ class _Class:
         return f"[{self.inside}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Choice:
     """`{a,b}`."""
 

@@ -9,9 +9,9 @@ and `a` meet, and says that `ab*` and `a` do not. Globs with more than `MAX_FLAG
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 
 __all__ = ["MAX_FLAGS", "MAX_TEXT", "MAX_WORK", "intersect"]
@@ -21,7 +21,7 @@ MAX_TEXT: Final = 1 << 14
 MAX_WORK: Final = 1 << 21
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Token:
     """Ranges of characters in order (None: any), and how often: "", "+" or "*"."""
 

@@ -5,7 +5,9 @@ A sender is any `context.HTTPSender`; the one that reaches the network is `sende
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from doorward.records import record
 
 __all__ = ["Certificates", "HTTPRequest", "HTTPResponse", "SendError", "Source"]
 
@@ -16,7 +18,7 @@ class SendError(Exception):
     timed_out = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Source:
     """Where a PEM text comes from: it stands here, in a file, or in an environment variable."""
 
@@ -24,7 +26,7 @@ class Source:
     value: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Certificates:
     """How TLS is to be spoken; equal ones share connections."""
 
@@ -36,7 +38,7 @@ class Certificates:
     verify: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class HTTPRequest:
     """One request; `timeout` in seconds covers all of it, retries included."""
 
@@ -51,7 +53,7 @@ class HTTPRequest:
     certificates: Certificates = Certificates()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class HTTPResponse:
     """A whole response; header names are lower case."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.builtins.x509 import pem
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json import unmarshal
@@ -42,7 +42,7 @@ _CURVES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class VerificationKey:
     """A key with what its set says of it; `material` is bytes or one of cryptography's keys."""
 

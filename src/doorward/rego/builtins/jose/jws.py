@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.errors import BuiltinError
 
 __all__ = ["ALGORITHMS", "Algorithm"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Algorithm:
     """One JWS algorithm: `verify(key, signed, signature)` and `sign(key, signed)`.
 

@@ -11,16 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from doorward.records import record
 from doorward.rego.builtins.http_client.cache import ResponseCache
-from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
 from doorward.rego.builtins.registry.resolver import resolve
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted
 
 if TYPE_CHECKING:
+    from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
     from doorward.rego.errors import EvalError
     from doorward.rego.source import Span
     from doorward.rego.values import Value
@@ -51,7 +52,7 @@ class HTTPSender(Protocol):
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Environment:
     """The world that an engine's decisions share; every part can be replaced in a test."""
 

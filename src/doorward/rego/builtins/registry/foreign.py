@@ -11,7 +11,6 @@ policy themselves, and never into the message, which servers log and send.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -82,6 +81,8 @@ def _values(solutions: Any) -> list[Any]:
 
 def _said(error: BaseException) -> str:
     """What an exception says, and the line that raised it."""
+    import traceback  # only what went wrong needs it
+
     text = "".join(traceback.format_exception_only(error)).strip()
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}…"

@@ -5,8 +5,7 @@ Kinds themselves are checked by the registry; here a number becomes an integer, 
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.numbers import (
@@ -22,6 +21,9 @@ from doorward.rego.numbers import (
     from_fraction,
 )
 from doorward.rego.values import Value, kind_name
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "MAX_BITS",

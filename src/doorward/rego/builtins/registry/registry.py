@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from typing import Any, Final, NoReturn, TypeVar
 
+from doorward.records import record
 from doorward.rego.builtins.registry.foreign import guarded, is_foreign
 from doorward.rego.builtins.registry.signature import Function, Type, kinds
 from doorward.rego.errors import OperandError
@@ -32,7 +33,7 @@ __all__ = [
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Builtin:
     """One built-in: its declaration, and `call`, the body behind the operand check.
 
@@ -70,18 +71,47 @@ def check_name(name: str) -> None:
         raise ValueError(f"`{name}` is not a name for a built-in")
 
 
+class _Entry:
+    """A built-in, or the module that declares it and was not imported so far.
+
+    Registries made from another one share its entries: each module is imported once for all.
+    """
+
+    __slots__ = ("builtin", "module")
+
+    def __init__(self, module: str, builtin: Builtin | None = None) -> None:
+        self.module = module
+        self.builtin = builtin
+
+    def load(self) -> Builtin:
+        """The built-in; at the first use its module is imported, which fills the entry."""
+        if self.builtin is None:
+            import_module(self.module)
+            # The table of names and modules is wrong otherwise; a test compares the two.
+            assert self.builtin is not None, self.module
+        return self.builtin
+
+
 class Registry:
     """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds one's own to OPA's.
 
+    A module that `declare_in` named is imported when one of its built-ins is first read; to ask
+    whether a name exists imports nothing, to iterate imports all.
     ValueError where two of `bases` have different built-ins of one name.
     """
 
     def __init__(self, *bases: Registry) -> None:
-        self._builtins: dict[str, Builtin] = {}
+        self._entries: dict[str, _Entry] = {}
         for base in bases:
-            for name, each in base._builtins.items():
-                if self._builtins.setdefault(name, each) is not each:
+            for name, each in base._entries.items():
+                if self._entries.setdefault(name, each) is not each:
                     raise ValueError(f"built-in `{name}` is declared twice")
+
+    def declare_in(self, package: str, names: Mapping[str, str]) -> None:
+        """Name the built-ins that modules of `package` declare: by module, separated by spaces."""
+        for module, declared in names.items():
+            for name in declared.split():
+                self._entries[name] = _Entry(f"{package}.{module}")
 
     def builtin(
         self,
@@ -118,7 +148,8 @@ class Registry:
 
         def register(body: Body) -> Body:
             check_name(name)
-            if name in self._builtins:
+            entry = self._entries.get(name) or _Entry(body.__module__)
+            if entry.builtin is not None or entry.module != body.__module__:
                 raise ValueError(f"built-in `{name}` is declared twice")
             if variadic is not None and returns is not None:
                 # Which operand would be the output of `f(1, x)`?
@@ -130,7 +161,7 @@ class Registry:
                 call = guarded(name, body, relation=relation)
             if checks_deadline:
                 call = _checking_deadline(call)
-            self._builtins[name] = Builtin(
+            entry.builtin = Builtin(
                 name=name,
                 signature=signature,
                 body=call,
@@ -147,6 +178,7 @@ class Registry:
                 infix=infix,
                 prepare=prepare,
             )
+            self._entries[name] = entry
             return body
 
         return register
@@ -154,25 +186,26 @@ class Registry:
     def restricted(self, names: Container[str], others: Iterable[Builtin] = ()) -> Registry:
         """Those of these built-ins that `names` holds, and `others` under names not among them."""
         new = Registry()
-        new._builtins = {name: b for name, b in self._builtins.items() if name in names}
+        new._entries = {name: entry for name, entry in self._entries.items() if name in names}
         for each in others:
-            new._builtins.setdefault(each.name, each)
+            new._entries.setdefault(each.name, _Entry(each.body.__module__, each))
         return new
 
     def __getitem__(self, name: str) -> Builtin:
-        return self._builtins[name]
+        return self._entries[name].load()
 
     def get(self, name: str) -> Builtin | None:
-        return self._builtins.get(name)
+        entry = self._entries.get(name)
+        return None if entry is None else entry.load()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtins
+        return name in self._entries
 
     def __iter__(self) -> Iterator[Builtin]:
-        return iter(sorted(self._builtins.values(), key=lambda b: b.name))
+        return iter([self._entries[name].load() for name in sorted(self._entries)])
 
     def __len__(self) -> int:
-        return len(self._builtins)
+        return len(self._entries)
 
 
 def _checking_deadline(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -308,7 +341,7 @@ def _ternary(
     return call
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Refusal:
     """What is said of operands of which one is of the wrong kind."""
 

@@ -7,8 +7,9 @@ declaration. Checking operands at run time needs only the outermost kind of each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from doorward.records import record
 
 __all__ = [
     "AnyOf",
@@ -34,14 +35,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ScalarType:
     """null, boolean, number or string."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ArrayType:
     """`items` at fixed places, then any number of `rest` (None: no more)."""
 
@@ -50,7 +51,7 @@ class ArrayType:
     kind: str = "array"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ObjectType:
     """`fields` with constant keys (a Rego value in key form and its type), then `rest` pairs."""
 
@@ -59,13 +60,13 @@ class ObjectType:
     kind: str = "object"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SetType:
     of: Type
     kind: str = "set"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AnyOf:
     """One of `options`, in the order errors name them; without options, any value at all."""
 
@@ -76,7 +77,7 @@ class AnyOf:
 Type: TypeAlias = ScalarType | ArrayType | ObjectType | SetType | AnyOf
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Function:
     """Operand types and result type; `variadic` is the type of any number of further operands.
 

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from doorward.records import record
 from doorward.rego.builtins.x509.objects import CertificateFields
 
 __all__ = ["ANY_PURPOSE", "Options", "Unverified", "verified_chain"]
@@ -34,7 +35,7 @@ class Unverified(Exception):
     """There is no chain; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """What a chain must be good for: a name (or none), a moment, one of some purposes."""
 

@@ -7,9 +7,10 @@ is no DER.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from doorward.records import record
 
 __all__ = ["Element", "read", "read_all"]
 
@@ -18,7 +19,7 @@ _OID_BITS: Final = 128
 """Size of the largest number in use in an object identifier: a UUID."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Element:
     """One element: its tag with class and form, its content, and all its bytes."""
 

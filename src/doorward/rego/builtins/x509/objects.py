@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
 
+from doorward.records import record
 from doorward.rego.builtins.x509.der import Element, read
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang import urls as go_url
@@ -140,7 +141,7 @@ class CertificateFields:
     unhandled: list[Oid] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Extension:
     oid: Oid
     critical: bool
@@ -159,7 +160,7 @@ def _extensions(sequence: Element) -> list[_Extension]:
     return extensions
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Parts:
     """The parts of a certificate's to-be-signed sequence."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from doorward.records import record
 
 __all__ = ["Block", "decode", "decode_all"]
 
@@ -21,7 +22,7 @@ _BLOCK: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Block:
     """One PEM block: what its label says, and its bytes."""
 

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, ParseError
 from doorward.rego.source import Source, Span
-from doorward.rego.syntax.annotations import Statement, annotate, read_annotations
-from doorward.rego.syntax.hints import add_hints
 from doorward.rego.syntax.lexer import EOF
 from doorward.rego.syntax.nodes import (
     And,
@@ -25,6 +23,8 @@ from doorward.rego.syntax.nodes import (
     Module,
     Not,
     Or,
+    Package,
+    Rule,
     SomeDecl,
     SomeIn,
     Term,
@@ -81,6 +81,8 @@ def parse_module(
         comments = cursor.lexer.comment_nodes()
         notes: list[Annotations] = []
         if annotations:
+            from doorward.rego.syntax.annotations import read_annotations  # and a YAML parser
+
             notes, faults = read_annotations(comments, parse_term)
             cursor.errors.extend(faults)
         _stop(cursor.errors, source, statements.start)
@@ -110,13 +112,14 @@ def _parse_what_can_be(source: Source, *, v0: bool, builtins: Container[str]) ->
             continue
         # Which bracket is open is looked for up to the end of the text.
         few = len(errors) < MAX_ERRORS
-        errors += add_hints(source, cursor.errors, start if few else None)
+        errors += _explained(source, cursor.errors, start if few else None)
         cursor.errors = []
         if not complete:
             lost |= skip_statement(cursor, start)
     if statements.is_empty:
-        errors += add_hints(source, [_no_statement(source)])
-    errors += add_hints(source, statements.late_errors(), None)
+        errors += _explained(source, [_no_statement(source)])
+    late = statements.late_errors()
+    errors += _explained(source, late, None) if late else []
     lost |= names_at(source, statements.unread)
     errors.sort(key=lambda error: error.span.start)
     comments = cursor.lexer.comment_nodes()
@@ -191,7 +194,9 @@ def _module(
     rules = [draft.build() for draft in statements.drafts]
     packages, imports, cursor = statements.packages, statements.imports, statements.cursor
     if notes:
-        positions: list[Statement] = [*packages, *imports, *rules]
+        from doorward.rego.syntax.annotations import annotate
+
+        positions: list[Package | Import | Rule] = [*packages, *imports, *rules]
         positions.sort(key=lambda s: s.span.start)
         notes, rules, faults = annotate(notes, positions, rules)
         _stop(faults, cursor.source, statements.start)
@@ -210,7 +215,15 @@ def _no_statement(source: Source) -> Diagnostic:
     return Diagnostic(PARSE_ERROR, "empty module", Span(source, 0, 0, 0, 0))
 
 
+def _explained(
+    source: Source, errors: list[Diagnostic], statement: int | None = 0
+) -> list[Diagnostic]:
+    from doorward.rego.syntax.hints import add_hints  # 30 patterns, for texts with errors
+
+    return add_hints(source, errors, statement)
+
+
 def _stop(errors: list[Diagnostic], source: Source, statement: int = 0) -> None:
     """ParseError with `errors`, if there are any; brackets before `statement` are closed."""
     if errors:
-        raise ParseError(add_hints(source, errors[:MAX_ERRORS], statement))
+        raise ParseError(_explained(source, errors[:MAX_ERRORS], statement))

@@ -13,12 +13,12 @@ __all__ = ["exporter"]
 
 
 def exporter(
-    package: str, homes: Mapping[str, str], *, modules: Collection[str] = ()
+    package: str, homes: Mapping[str, str], *, below: str, modules: Collection[str] = ()
 ) -> Callable[[str], object]:
     """A `__getattr__` for the module `package`.
 
-    `homes`: names by the module below `doorward.rego` that has them. `modules`: those of `package`
-    that are exported themselves.
+    `homes`: names by the module that has them, which stands `below` another package or the same.
+    `modules`: those of `package` that are exported themselves.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
@@ -27,7 +27,7 @@ def exporter(
             return import_module(f"{package}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"doorward.rego.{home_of[name]}"), name)
+        value = getattr(import_module(f"{below}.{home_of[name]}"), name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
 

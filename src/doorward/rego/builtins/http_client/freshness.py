@@ -1,0 +1,77 @@
+"""How long a response is fresh (RFC 9111), and what renews it.
+
+Knows no network and no clock: the caller says what time it is, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from doorward.rego.builtins.http_client.cache import StoredResponse
+from doorward.rego.builtins.http_client.message import HTTPResponse
+
+__all__ = ["keep", "revalidated"]
+
+_SECOND: Final = 1_000_000_000
+_CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
+_DIRECTIVE: Final = re.compile(r"([a-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,]*)))?", re.ASCII)
+MAX_AGE: Final = 10 * 365 * 24 * 3600
+
+
+def keep(response: HTTPResponse, now: int, forced_seconds: int | None) -> StoredResponse | None:
+    """How to store a response that came just now; None: not at all.
+
+    `forced_seconds` overrides what the server says of freshness.
+    """
+    if response.status_code not in _CACHEABLE:
+        return None
+    directives = _directives(response)
+    if forced_seconds is not None:
+        return StoredResponse(response, now + min(forced_seconds, MAX_AGE) * _SECOND)
+    if "no-store" in directives:
+        return None
+    validators = _validators(response)
+    fresh = 0 if "no-cache" in directives else _lifetime(response, directives)
+    if fresh <= 0 and not validators:
+        return None
+    return StoredResponse(response, now + fresh * _SECOND, validators)
+
+
+def revalidated(stored: StoredResponse, answer: HTTPResponse, now: int) -> StoredResponse:
+    """`stored`, renewed by a 304 answer."""
+    renewed = {**dict(stored.response.headers), **dict(answer.headers)}
+    headers = tuple((name, value) for name, value in renewed.items() if name != "content-length")
+    response = replace(stored.response, headers=headers)
+    kept = keep(response, now, None)
+    return kept or StoredResponse(response, now, ())
+
+
+def _directives(response: HTTPResponse) -> dict[str, str]:
+    text = response.header("cache-control").lower()
+    return {m[1]: m[2] or m[3] or "" for m in _DIRECTIVE.finditer(text)}
+
+
+def _validators(response: HTTPResponse) -> tuple[tuple[str, str], ...]:
+    pairs = [("if-none-match", "etag"), ("if-modified-since", "last-modified")]
+    headers = [(asking, response.header(given)) for asking, given in pairs]
+    return tuple((asking, value) for asking, value in headers if value)
+
+
+def _lifetime(response: HTTPResponse, directives: dict[str, str]) -> int:
+    """Seconds from now; what the response has aged on its way is taken off."""
+    age = response.header("age")
+    aged = int(age) if age.isascii() and age.isdecimal() and len(age) < 10 else 0
+    if "max-age" in directives:
+        seconds = directives["max-age"]
+        plain = seconds.isascii() and seconds.isdecimal() and len(seconds) < 12
+        return (min(int(seconds), MAX_AGE) if plain else 0) - aged
+    from email.utils import parsedate_to_datetime  # only responses with `expires` need it
+
+    try:
+        date = parsedate_to_datetime(response.header("date"))
+        expires = parsedate_to_datetime(response.header("expires"))
+        return min(int((expires - date).total_seconds()), MAX_AGE) - aged
+    except (TypeError, ValueError):
+        return 0

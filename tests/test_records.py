@@ -1,0 +1,107 @@
+"""Records are values: compared and hashed by their fields, with slots, quick to make."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, field, fields, replace
+
+import pytest
+
+from doorward.records import record
+from doorward.rego.syntax.nodes import Scalar, Var
+
+
+@record
+class Point:
+    x: int
+    y: int = 0
+    note: str = field(default="", compare=False)
+
+
+def test_records_are_compared_and_hashed_by_their_fields() -> None:
+    assert Point(1, 2, "a") == Point(1, 2, "b")
+    assert {Point(1, 2, "a"), Point(1, 2, "b")} == {Point(1, 2)}
+    assert Point(1) != Point(2)
+
+
+def test_a_record_has_no_other_attributes() -> None:
+    assert not hasattr(Point(1), "__dict__")
+    with pytest.raises(AttributeError):
+        Point(1).z = 3  # type: ignore[attr-defined] # that is the point
+
+
+def test_the_type_checker_refuses_to_change_one() -> None:
+    point = Point(1)
+    point.x = 2  # type: ignore[misc] # mypy reports this comment if nothing is refused here
+
+
+def test_a_record_is_a_dataclass() -> None:
+    assert [each.name for each in fields(Point)] == ["x", "y", "note"]
+    assert replace(Point(1, 2), y=3) == Point(1, 3)
+    assert copy.copy(Point(1, 2)) == pickle.loads(pickle.dumps(Point(1, 2))) == Point(1, 2)
+
+
+def test_a_class_may_say_itself_what_is_equal() -> None:
+    assert Scalar(True) != Scalar(1)
+    assert len({Scalar(True), Scalar(1), Var("x"), Var("x")}) == 3
+
+
+@record(frozen=True)
+class Options:
+    """What can be chosen."""
+
+    name: str
+    parts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("no name")
+
+
+@record(frozen=True, kw_only=True)
+class Named:
+    first: int
+    second: int = 2
+
+
+@record
+class Nothing:
+    pass
+
+
+def test_a_frozen_record_cannot_be_changed_at_run_time() -> None:
+    options = Options("a")
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
+        options.name = "b"  # type: ignore[misc] # that is the point
+    with pytest.raises(FrozenInstanceError):
+        del options.name
+    assert options == copy.copy(options) == pickle.loads(pickle.dumps(options))
+
+
+def test_defaults_are_made_for_each_record_and_checked() -> None:
+    assert Options("a").parts is not Options("a").parts
+    assert Options("a", [1]).parts == [1]
+    with pytest.raises(ValueError, match="no name"):
+        Options("")
+
+
+def test_arguments_are_those_of_a_dataclass() -> None:
+    assert Named(first=1) == Named(second=2, first=1)
+    with pytest.raises(TypeError, match=r"Named\.__init__\(\) takes 1 positional argument"):
+        Named(1)  # type: ignore[call-arg] # that is the point
+    with pytest.raises(TypeError, match="missing 1 required"):
+        Point()  # type: ignore[call-arg] # that is the point
+    match Point(1, 2):
+        case Point(x, y):
+            assert (x, y) == (1, 2)
+
+
+def test_a_record_says_what_it_holds() -> None:
+    assert repr(Point(1, note="a")) == "Point(x=1, y=0, note='a')"
+    assert (repr(Nothing()), Nothing() == Nothing(), hash(Nothing())) == (
+        "Nothing()",
+        True,
+        hash(()),
+    )
+    assert Options.__doc__ == "What can be chosen."
