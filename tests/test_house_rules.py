@@ -141,6 +141,7 @@ EDGES = {
     "pdp/pdp.py": {"decide", "decide_query"},
     "pdp/reload.py": {"reload"},
     "rest/app.py": {"__call__"},
+    "rest/short_path.py": {"_decide"},
     "transport/grpc/methods.py": {"call_method", "receive"},
     "transport/http1/asgi.py": {"_run"},
     "transport/http1/connection.py": {"_go_on", "data_received"},

@@ -153,13 +153,14 @@ class Sidecar:
         options = self._options
         main = Api(self.pdp, options.config, self.health, self.metrics)
         diagnostic = Api(self.pdp, options.config, self.health, self.metrics, diagnostic=True)
+        self._apis = [main, diagnostic]
         wanted = [(address, main, MAX_CONNECTIONS) for address in options.addresses]
         wanted += [(address, diagnostic, _PROBES) for address in options.diagnostic_addresses]
         bound: list[Listener] = []
         try:
             for address, app, connections in wanted:
                 socket = bind(address, unix_permissions=options.unix_permissions)
-                bound.append(Listener(address, socket, app, connections))
+                bound.append(Listener(address, socket, app, connections, short_path=app.short_path))
         except BindError as error:
             for each in bound:
                 each.socket.close()
@@ -234,6 +235,8 @@ class Sidecar:
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()
+        for api in self._apis:
+            api.close()
         self.pdp.close()
 
 

@@ -7,6 +7,7 @@ that a slow policy never holds up a health check.
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -18,13 +19,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
-from doorward.edge import FAULTS, Edge
+from doorward.edge import FAULTS, Edge, Part
 from doorward.pdp.config import Config, Server
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import Key, Value
+from doorward.rego import Value
 from doorward.rest import data, health
 from doorward.rest.answers import (
     bad_request,
@@ -43,10 +44,14 @@ from doorward.rest.requests import (
     Parameters,
     parameters,
     read_body,
+    request_context,
     segments,
     unzip,
 )
+from doorward.rest.short_path import ShortPath
 from doorward.rest.workers import Workers
+from doorward.transport.http1.connection import Answer
+from doorward.transport.pool import Pool
 
 __all__ = ["Api"]
 
@@ -91,6 +96,7 @@ class Api:
         self._memory = Memory(MEMORY * config.server.max_length)
         deadline = config.evaluation.deadline
         self._workers = Workers("http-workers", THREADS, deadline=deadline)
+        self._pools: list[Pool] = []
         self._probes = Workers("http-probes", PROBES, deadline=deadline)
         if not diagnostic:
             health.parts.add(self._workers.part)
@@ -243,13 +249,25 @@ class Api:
         return answer if accept is None else zipped(answer, accept, self._config.server)
 
     def _context(self, request: Request) -> Value | None:
-        """The request headers that the configuration asks to log, under its names for them."""
-        context: dict[Key, Value] = {}
-        for name in self._config.decision_logs.headers:
-            values: list[Value] = list(request.headers.getlist(name))
-            if values:
-                context[name] = values
-        return {"http": {"headers": context}} if context else None
+        return request_context(self._config.decision_logs.headers, request.headers.getlist)
+
+    def short_path(self, loop: asyncio.AbstractEventLoop) -> Answer | None:
+        """What answers plain requests for documents on `loop`, before this application is called.
+
+        None where a check comes before the routes: no request may pass it by.
+        """
+        if self._diagnostic:
+            return None
+        part = Part("http-decisions", within=self._workers.part.within)
+        self._health.parts.add(part)
+        pool = Pool(loop, THREADS, name="http-decisions", part=part)
+        self._pools.append(pool)
+        return ShortPath(self._pdp, self._config, self._metrics, self._serves, pool).answer
+
+    def close(self) -> None:
+        """Drop the requests that wait for a thread."""
+        for pool in self._pools:
+            pool.close()
 
 
 def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:

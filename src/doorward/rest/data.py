@@ -25,7 +25,7 @@ from doorward.rest.requests import (
     raw_input,
 )
 
-__all__ = ["get_v1", "post_v0", "post_v1"]
+__all__ = ["get_v1", "get_v1_text", "post_v0", "post_v1", "post_v1_text"]
 
 _NO_INPUT: Final = {
     "code": marshal("api_usage_warning"),
@@ -40,7 +40,7 @@ _PROVENANCE: Final = {
 
 
 class _Call:
-    """One request under way: what it asked for, and when it began."""
+    """One request under way: what it parameters for, and when it began."""
 
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
         self.started = perf_counter_ns()
@@ -93,6 +93,13 @@ def get_v1(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
 ) -> Response:
     """GET /v1/data/PATH?input=…"""
+    return _response(get_v1_text(pdp, path, parameters, context), parameters)
+
+
+def get_v1_text(
+    pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
+) -> str | Response:
+    """The JSON of the answer to a GET; an error is a whole response."""
     call = _Call(pdp, path, context)
     call.size = sum(price(text.encode()) for text in parameters.values("input"))
     try:
@@ -111,6 +118,18 @@ def post_v1(
     context: Value | None = None,
 ) -> Response:
     """POST /v1/data/PATH with {"input": …}"""
+    return _response(post_v1_text(pdp, path, parameters, body, content_type, context), parameters)
+
+
+def post_v1_text(
+    pdp: PDP,
+    path: tuple[str, ...],
+    parameters: Parameters,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+) -> str | Response:
+    """The JSON of the answer to a POST; an error is a whole response."""
     call = _Call(pdp, path, context)
     call.size = price(body)
     try:
@@ -120,9 +139,15 @@ def post_v1(
     return _answer_v1(call, input, parameters, warn=isinstance(input, Undefined))
 
 
+def _response(answer: str | Response, parameters: Parameters) -> Response:
+    if isinstance(answer, str):
+        return json_answer(answer, pretty=parameters.flag("pretty"))
+    return answer
+
+
 def _answer_v1(
     call: _Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
-) -> Response:
+) -> str | Response:
     call.parsed()
     if any('"' in segment for segment in call.path):
         return _bad_path(call.path)
@@ -144,7 +169,7 @@ def _answer_v1(
         fields["result"] = result
     if warn:
         fields["warning"] = object_text(_NO_INPUT)
-    return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
+    return object_text(fields)
 
 
 def _bad_path(path: tuple[str, ...]) -> Response:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -15,11 +16,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from doorward.pdp.config import Server
 from doorward.pdp.loader import LoadError, read_document
-from doorward.rego import MUCH, UNDEFINED, Undefined, Value, gc_paused
+from doorward.rego import MUCH, UNDEFINED, Key, Undefined, Value, gc_paused
 from doorward.rego.golang import MAX_EXPLAINED, JSONError, read_json
 from doorward.rest.memory import Room
 
 __all__ = [
+    "MAX_SEGMENTS",
     "BadRequest",
     "Parameters",
     "data_input",
@@ -27,6 +29,7 @@ __all__ = [
     "parameters",
     "raw_input",
     "read_body",
+    "request_context",
     "segments",
     "unzip",
 ]
@@ -111,6 +114,16 @@ async def read_body(request: Request, limits: Server, room: Room) -> bytes:
     except (ClientDisconnect, TimeoutError):
         raise BadRequest("request body ended early") from None
     return b"".join(chunks)
+
+
+def request_context(names: Iterable[str], values_of: Callable[[str], list[str]]) -> Value | None:
+    """The request headers that the configuration asks to log, under its names for them."""
+    headers: dict[Key, Value] = {}
+    for name in names:
+        values: list[Value] = list(values_of(name))
+        if values:
+            headers[name] = values
+    return {"http": {"headers": headers}} if headers else None
 
 
 def unzip(body: bytes, limits: Server) -> bytes:

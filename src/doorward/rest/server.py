@@ -12,7 +12,7 @@ import logging
 import os
 import resource
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from doorward.edge import Parts
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.http1.asgi import AsgiApp
-from doorward.transport.http1.connection import Application, HttpConnection
+from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
 from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
 from doorward.transport.loop import Connections, Endpoint, LoopServer
@@ -55,6 +55,8 @@ class Listener:
     app: AsgiApp
     connections: int = MAX_CONNECTIONS
     limits: Limits = field(default_factory=Limits)
+    short_path: Callable[[asyncio.AbstractEventLoop], Answer | None] = lambda _loop: None
+    """What answers requests on the loop before `app` gets them."""
 
 
 def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
@@ -130,7 +132,8 @@ class HttpServer:
     def _endpoint(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> Endpoint:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = Connections(max(8, min(listener.connections, descriptors // 4)))
-        application = Application(asgi=listener.app, on_refused=self._note_refusal)
+        answer = listener.short_path(loop) or no_answer
+        application = Application(answer, listener.app, self._note_refusal)
 
         def make_protocol() -> HttpConnection:
             return HttpConnection(connections, application, listener.limits, loop)

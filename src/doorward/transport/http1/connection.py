@@ -23,7 +23,7 @@ from doorward.transport.http1.limits import Limits
 from doorward.transport.http1.messages import Request, Response, response_head
 from doorward.transport.loop import Connections
 
-__all__ = ["LATER", "Answer", "Application", "HttpConnection", "Respond"]
+__all__ = ["LATER", "Answer", "Application", "HttpConnection", "Respond", "no_answer"]
 
 _EDGE: Final = Edge("http1", "an HTTP/1.1 connection failed")
 
@@ -41,11 +41,15 @@ Respond: TypeAlias = Callable[[Request, Response], None]
 Answer: TypeAlias = Callable[[Request, Respond], Response | None]
 
 
+def no_answer(_request: Request, _respond: Respond) -> None:
+    """The `answer` that leaves everything to the ASGI application."""
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """What is served: `answer` first, which returns None for what it leaves to `asgi`."""
 
-    answer: Answer = lambda _request, _respond: None
+    answer: Answer = no_answer
     asgi: AsgiApp | None = None
     on_refused: Callable[[str], object] = lambda _reason: None
     """Told why a connection was refused."""

@@ -1,0 +1,190 @@
+"""Plain requests for documents, from bytes to bytes: the short path before the framework.
+
+`POST /v1/data/PATH` and `GET /v1/data/PATH?input=…` as most clients send them cost less to decide
+than to bring through a framework. What a request means, and what is answered, is `data.py`'s; here
+is only which requests are plain. Everything else is left to the application, which answers plain
+requests alike.
+
+A document is decided on the loop once a dozen of its decisions were fast, and in the pool before
+that and while they are slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from starlette.responses import Response as AsgiResponse
+
+from doorward.edge import FAULTS, Edge
+from doorward.pdp.config import Config
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.rego import Value
+from doorward.rest.answers import busy, internal_error, json_answer, zipped
+from doorward.rest.data import get_v1_text, post_v1_text
+from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
+from doorward.transport.http1.connection import LATER, Respond
+from doorward.transport.http1.messages import Request, Response
+from doorward.transport.pool import SLOW, History, Pool
+
+__all__ = ["ShortPath"]
+
+_EDGE: Final = Edge("http-short-path", "a request failed")
+_PREFIX: Final = b"/v1/data"
+_HEADERS: Final = b"content-type: application/json\r\nvary: Accept-Encoding\r\n"
+_MAX_TARGET: Final = 1_024
+"""Bytes of the longest target that is remembered."""
+_MAX_ROUTES: Final = 512
+"""Targets that are remembered, of each generation."""
+_NO_PARAMETERS: Final = parameters(b"")
+
+
+class _Route:
+    """A document that clients ask for, and how long that takes."""
+
+    __slots__ = ("history", "path")
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
+        self.history = History(assumed=SLOW)
+
+
+class ShortPath:
+    """Answers plain requests on one loop. `serves`: whether clients may ask for a path."""
+
+    def __init__(
+        self,
+        pdp: PDP,
+        config: Config,
+        metrics: Metrics,
+        serves: Callable[[tuple[str, ...]], bool],
+        pool: Pool,
+    ) -> None:
+        self._pdp = pdp
+        self._server = config.server
+        self._logged_headers = config.decision_logs.headers
+        self._serves = serves
+        self._pool = pool
+        self._duration = metrics.http_request_duration_seconds
+        self._observe: dict[tuple[bytes, int], Callable[[float], None]] = {}
+        self._routes: dict[bytes, _Route] = {}
+        self._before: dict[bytes, _Route] = {}
+
+    def answer(self, request: Request, respond: Respond) -> Response | None:
+        """The response, `LATER`, or None for a request that is not plain."""
+        started = perf_counter()
+        method = request.method
+        target, query = request.target, b""
+        if method == b"GET":
+            target, _, query = target.partition(b"?")
+        elif method != b"POST":
+            return None
+        route = self._routes.get(target) or self._route(target)
+        if route is None or not _is_plain(request, query):
+            return None
+        if not route.history.is_slow:
+            response = self._decide(route.path, request, query)
+            elapsed = perf_counter() - started
+            route.history.note(elapsed)
+            self._note(method, response.status, elapsed)
+            return response
+
+        def done(response: Response) -> None:
+            self._note(method, response.status, perf_counter() - started)
+            respond(request, response)
+
+        work = partial(self._decide, route.path, request, query)
+        if self._pool.submit(work, done, lambda: True, route.history):
+            return LATER
+        return _converted(busy())
+
+    def _note(self, method: bytes, status: int, elapsed: float) -> None:
+        observe = self._observe.get((method, status))
+        if observe is None:
+            labels = self._duration.labels(status, "v1/data", method.decode().lower())
+            observe = self._observe[method, status] = labels.observe
+        observe(elapsed)
+
+    def _route(self, target: bytes) -> _Route | None:
+        """The route of a plain target that has not come lately."""
+        route = self._before.get(target)
+        if route is None:
+            path = _plain_path(target)
+            if path is None or not self._serves(path):
+                return None
+            route = _Route(path)
+        if len(self._routes) >= _MAX_ROUTES:
+            self._before, self._routes = self._routes, {}
+        self._routes[target] = route
+        return route
+
+    def _decide(self, path: tuple[str, ...], request: Request, query: bytes) -> Response:
+        try:
+            if request.method == b"POST":
+                kind = request.fields.get(b"content-type", b"").decode("latin-1")
+                context = self._context(request)
+                text = post_v1_text(self._pdp, path, _NO_PARAMETERS, request.body, kind, context)
+            else:
+                params = parameters(query) if query else _NO_PARAMETERS
+                text = get_v1_text(self._pdp, path, params, self._context(request))
+            return self._response(request, text)
+        except FAULTS as fault:
+            return _converted(internal_error(_EDGE.report(fault)))
+
+    def _response(self, request: Request, text: str | AsgiResponse) -> Response:
+        accept = request.fields.get(b"accept-encoding", b"")
+        if isinstance(text, str):
+            body = text.encode("utf-8", errors="replace") + b"\n"
+            if len(body) < self._server.gzip_min_length or b"gzip" not in accept:
+                return Response(200, _HEADERS, body)
+            text = json_answer(text)
+        return _converted(zipped(text, accept.decode("latin-1"), self._server))
+
+    def _context(self, request: Request) -> Value | None:
+        if not self._logged_headers:
+            return None
+
+        def values_of(name: str) -> list[str]:
+            value = request.fields.get(name.lower().encode())
+            return [] if value is None else [value.decode("latin-1")]
+
+        return request_context(self._logged_headers, values_of)
+
+
+def _is_plain(request: Request, query: bytes) -> bool:
+    """Whether nothing about a request asks for more than its document."""
+    fields = request.fields
+    return (
+        len(fields) == len(request.headers)
+        and b"content-encoding" not in fields
+        and b"yaml" not in fields.get(b"content-type", b"")
+        and (not query or (query.startswith(b"input=") and b"&" not in query))
+        and (request.method == b"POST" or not request.body)
+    )
+
+
+def _plain_path(target: bytes) -> tuple[str, ...] | None:
+    """The names in a path that means what it says; None for another."""
+    rest = target.removeprefix(_PREFIX)
+    if (
+        len(rest) == len(target)
+        or len(target) > _MAX_TARGET
+        or target.count(b"/") > MAX_SEGMENTS
+        or (rest and not rest.startswith(b"/"))
+        or rest.endswith(b"/")
+        or any(each in rest for each in (b"%", b"?", b"#", b"//", b"/.", b'"'))
+    ):
+        return None
+    return tuple(rest.decode("ascii").split("/")[1:])
+
+
+def _converted(response: AsgiResponse) -> Response:
+    lines = [
+        b"%s: %s\r\n" % (name, value)
+        for name, value in response.raw_headers
+        if name != b"content-length"
+    ]
+    return Response(response.status_code, b"".join(lines), bytes(response.body))

@@ -1,0 +1,113 @@
+"""What takes long is known by its history, and runs in a few threads beside the loop.
+
+A slow call on the loop delays every other connection; a thread costs more than a usual call. So
+calls are timed, and go to the pool while the moving average of their kind is above `SLOW` seconds.
+They are timed there too, by the processor's time, so that what becomes fast returns to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import thread_time
+from typing import Final, TypeVar
+
+from doorward.edge import Part
+
+__all__ = ["History", "Pool"]
+
+SLOW: Final = 0.001
+"""Seconds from which on calls are slow."""
+FAST: Final = 0.0005
+"""Seconds below which they are fast again: two thresholds, so that they do not alternate."""
+WEIGHT: Final = 1 / 16
+"""Weight of the newest call in the average."""
+MAX_QUEUED: Final = 1_024
+"""Calls that run or wait in a pool; further ones are refused."""
+
+T = TypeVar("T")
+
+
+class History:
+    """How long the calls of one kind took. `assumed`: what nobody has measured yet."""
+
+    __slots__ = ("_average", "is_slow")
+
+    def __init__(self, assumed: float = 0.0) -> None:
+        self._average = assumed
+        self.is_slow = assumed > FAST
+
+    def note(self, elapsed: float) -> None:
+        average = self._average = self._average + (elapsed - self._average) * WEIGHT
+        self.is_slow = average > (FAST if self.is_slow else SLOW)
+
+
+class Pool:
+    """Threads for the slow calls of one loop. `part`: beats while they end."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        threads: int,
+        *,
+        name: str,
+        part: Part | None = None,
+    ) -> None:
+        self._loop = loop
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._part = part
+        self._queued = 0
+
+    @property
+    def queued(self) -> int:
+        """Calls in the pool."""
+        return self._queued
+
+    def submit(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], object],
+        is_wanted: Callable[[], bool],
+        history: History,
+    ) -> bool:
+        """Run `work`, which raises nothing, and give its result to `done` on the loop.
+
+        False where too many calls wait. A call that nobody wants any more is left out.
+        """
+        if self._queued >= MAX_QUEUED:
+            return False
+        if self._part is not None and not self._queued:
+            self._part.beat()
+        self._queued += 1
+
+        def run() -> None:
+            finish: Callable[[], object] = self._end
+            if is_wanted():
+                started = thread_time()
+                result = work()
+                finish = partial(self._finish, result, thread_time() - started, done, history)
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(finish)
+
+        self._threads.submit(run)
+        return True
+
+    def _finish(
+        self, result: T, elapsed: float, done: Callable[[T], object], history: History
+    ) -> None:
+        self._end()
+        history.note(elapsed)
+        done(result)
+
+    def _end(self) -> None:
+        self._queued -= 1
+        if self._part is not None:
+            self._part.beat()
+            if not self._queued:
+                self._part.rest()
+
+    def close(self) -> None:
+        """Drop the calls that wait."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
