@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from operator import lt
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ with atheris.instrument_imports(include=["doorward.rego"]):
     from doorward.rego import Engine, Environment, RegoError, from_json
     from doorward.rego.source import Source
     from doorward.rego.syntax.format import format_source
-    from doorward.rego.syntax.lexer import EOF, Lexer
+    from doorward.rego.syntax.lexer import EOF, Lexer, loose_tokens
     from doorward.rego.syntax.parser import parse_module
 
 DEADLINE: Final = 0.5
@@ -43,6 +44,8 @@ def fuzz_lexer(data: bytes) -> None:
         following = lexer.after(token.end)
         assert following.kind == EOF or following.end > token.end
         token = following
+    starts = [token.start for token in loose_tokens(lexer, lexer.first())]
+    assert all(map(lt, starts, starts[1:]))
 
 
 def fuzz_parser(data: bytes) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from operator import lt
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from doorward.rego.source import Source
-from doorward.rego.syntax.lexer import EOF, Lexer, Token
+from doorward.rego.syntax.lexer import EOF, Lexer, Token, loose_tokens
 
 
 def tokens(text: str) -> list[Token]:
@@ -94,3 +98,19 @@ def test_a_carriage_return_ends_a_comment() -> None:
     lexer = Lexer(Source("", "#a \r\nx"))
     lexer.first()
     assert [c.text for c in lexer.comment_nodes()] == ["a "]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", " ", "\n", "\0", '"', "`", "$", "{", "}", "]", "#", "\ufeff", "\r"])
+    )
+)
+@example(["a", "\n", "\0", "\0", "]"])
+def test_loose_tokens_end(parts: list[str]) -> None:
+    text = "".join(parts)
+    lexer = Lexer(Source("", text))
+    starts = []
+    for token in loose_tokens(lexer, lexer.first()):
+        starts.append(token.start)
+        assert len(starts) <= len(text)
+    assert all(map(lt, starts, starts[1:]))

@@ -312,6 +312,7 @@ def loose_tokens(lexer: Lexer, token: Token) -> Iterator[Token]:
             yield token
             depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
         end = token.end
-        if token.kind == ILLEGAL and "\n" in token.text:
-            end = token.start + token.text.index("\n")
+        line_end = token.text.find("\n", 1) if token.kind == ILLEGAL else -1
+        if line_end > 0:
+            end = token.start + line_end
         token = lexer.after(end)
