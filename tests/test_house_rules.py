@@ -138,7 +138,7 @@ EDGES = {
     "docker/server.py": {"_reply", "_serve"},
     "envoy/check.py": {"_deny", "check"},
     "pdp/decision_log.py": {"_line_of"},
-    "pdp/pdp.py": {"decide", "decide_query"},
+    "pdp/pdp.py": {"decide", "_decide_query"},
     "pdp/reload.py": {"reload"},
     "rest/app.py": {"__call__"},
     "rest/short_path.py": {"_decide"},

@@ -1,6 +1,5 @@
-"""The HTTP API against what OPA's server answered, for the endpoints that are there.
+"""The HTTP API against what OPA's server answered: every recorded row, step by step.
 
-Steps that change policies or data by endpoints that come later are done by hand between requests.
 Rows that differ are named in `differences.toml` with the reason; one that does not differ fails.
 """
 
@@ -13,19 +12,18 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from tests.corpora import GOLDEN
 from tests.rest.asgi import Answer, ask
 
-from doorward.pdp.config import Config, parse_config
+from doorward.pdp.config import Config, identified, parse_config
 from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
-from doorward.pdp.snapshot import build
-from doorward.rego.json_text import from_json
+from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.sources import Sources
+from doorward.pdp.store import Store
 from doorward.rest.app import Api
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -38,74 +36,28 @@ TIMER = re.compile(r'("(?:timer|counter)_\w+": ?)\d+')
 
 def rows() -> list[Any]:
     with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
-        document = [json.loads(line) for line in lines]
-    return [pytest.param(row, id=row["id"]) for row in document if is_ours(row)]
-
-
-def is_ours(row: dict[str, Any]) -> bool:
-    """Whether every step is an endpoint that is there, or one that can be done by hand."""
-    flags = all(flag.startswith("--set=") for flag in row["flags"])
-    steps = row["steps"]
-    return (
-        flags
-        and not row.get("files")
-        and not any(map(is_later, steps))
-        and all(is_served(step) or is_by_hand(step) for step in steps)
-        and any(is_served(step) for step in steps)
-    )
-
-
-def is_later(step: dict[str, Any]) -> bool:
-    return any(re.search(pattern, step["path"]) for pattern in RULES["later"]["paths"])
-
-
-def is_served(step: dict[str, Any]) -> bool:
-    path = step["path"].partition("?")[0]
-    if path.startswith(("/v1/data", "/v0/data")):
-        return step["method"] not in ("PUT", "PATCH", "DELETE") or path.startswith("/v0")
-    return path in ("/", "/health", "/health/", "/metrics") or path.startswith("/health/")
-
-
-def is_by_hand(step: dict[str, Any]) -> bool:
-    path, _, query = step["path"].partition("?")
-    ok = step["response"].get("status") in (200, 204)
-    return (
-        step["method"] == "PUT"
-        and ok
-        and not query
-        and path.startswith(("/v1/data", "/v1/policies/"))
-        and "body" in step
-        and "/0" not in path
-    )
+        answered = [json.loads(line) for line in lines]
+    return [pytest.param(row, id=row["id"]) for row in answered]
 
 
 class Server:
-    """An application whose policies and data the test changes by hand."""
+    """The application as `doorward run --server FLAGS` makes it, in the current folder."""
 
     def __init__(self, flags: list[str]) -> None:
-        settings = [flag.removeprefix("--set=") for flag in flags]
-        config: Config = parse_config("", overrides=settings, environment={})
-        self.modules: dict[str, str] = {}
-        self.data: Any = {}
+        settings = [flag.removeprefix("--set=") for flag in flags if flag.startswith("--set=")]
+        files = [flag for flag in flags if not flag.startswith("-")]
+        is_bundle = "-b" in flags
+        sources = Sources(
+            paths=() if is_bundle else files,
+            bundles=files if is_bundle else (),
+            v0="--v0-compatible" in flags,
+        )
+        config: Config = identified(parse_config("", overrides=settings, environment={}))
         sink = Sink() if config.decision_logs.console else None
-        self.pdp = PDP(build(Loaded()), sink)
-        self.app = Api(self.pdp, config, Health(), Metrics("1"))
-
-    def put(self, path: str, body: str) -> None:
-        if path.startswith("/v1/policies/"):
-            self.modules[unquote(path.removeprefix("/v1/policies/"))] = body
-        else:
-            self.put_data([unquote(s) for s in path.split("/")[3:]], from_json(body))
-        self.pdp.replace(build(Loaded(self.modules, self.data)))
-
-    def put_data(self, path: list[str], value: Any) -> None:
-        if not path:
-            self.data = value
-            return
-        position = self.data
-        for segment in path[:-1]:
-            position = position.setdefault(segment, {})
-        position[path[-1]] = value
+        loaded, how = sources.load(), Settings(v0=sources.v0)
+        pdp = PDP(build(loaded, how), sink)
+        store = Store(pdp, loaded, how)
+        self.app = Api(pdp, config, Health(), Metrics("1"), store=store)
 
 
 class Sink:
@@ -117,24 +69,43 @@ class Sink:
 
 
 @pytest.mark.parametrize("row", rows())
-def test_the_answer_is_that_of_opa(row: dict[str, Any]) -> None:
-    server = Server(row["flags"])
+def test_the_answer_is_that_of_opa(
+    row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reason = next((r["reason"] for r in RULES["difference"] if row["id"] in r["ids"]), None)
-    different: list[tuple[Any, Any]] = []
-    for step in row["steps"]:
-        if not is_served(step):
-            server.put(step["path"], step["body"])
-            continue
-        body = base64.b64decode(step["body_b64"]) if "body_b64" in step else None
-        content = (step.get("body") or "").encode() if body is None else body
-        answer = ask(server.app, step["method"], step["path"], content, step.get("headers"))
-        mine, want = of_answer(answer, step["response"]), of_row(step["response"])
-        if mine != want:
-            different.append((mine, want))
+    monkeypatch.chdir(tmp_path)
+    for name, text in row.get("files", {}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    different = differences(row)
     if reason is None:
         assert not different, different[0]
     elif not different:
         pytest.fail(f"does not differ any more: {reason}")
+
+
+def differences(row: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """What was answered and what OPA answered, for the steps in which the two differ."""
+    server = Server(row["flags"])
+    different: list[tuple[Any, Any]] = []
+    for step in row["steps"]:
+        body = base64.b64decode(step["body_b64"]) if "body_b64" in step else None
+        content = (step.get("body") or "").encode() if body is None else body
+        answer = ask(server.app, step["method"], step["path"], content, step.get("headers"))
+        mine, want = of_answer(answer, step["response"]), of_row(step["response"])
+        unordered = row.get("unordered") or step["response"].get("unordered")
+        if unordered:
+            mine, want = sorted_at(mine, unordered), sorted_at(want, unordered)
+        if mine != want:
+            different.append((mine, want))
+    return different
+
+
+def sorted_at(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    """An answer whose list under `name` OPA gives in any order."""
+    document = json.loads(answer["body"])
+    document[name] = sorted(document.get(name, []), key=json.dumps)
+    return answer | {"body": document}
 
 
 def of_answer(answer: Answer, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -157,5 +128,7 @@ def of_row(response: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_reason_names_rows_that_are_run() -> None:
     run = {str(row.id) for row in rows()}
+    every = [name for rule in RULES["difference"] for name in rule["ids"]]
+    assert len(set(every)) == len(every)
     for rule in RULES["difference"]:
         assert set(rule["ids"]) <= run, rule["reason"]

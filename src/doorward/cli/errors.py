@@ -5,25 +5,17 @@ A fault of the user never shows a traceback.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
+from doorward.pdp.error_documents import diagnostic_fields
 from doorward.pdp.loader import LoadError
-from doorward.rego import PARSE_ERROR, Diagnostic, RegoError, Span, render_all
+from doorward.rego import Diagnostic, RegoError, render_all
 from doorward.rego.golang import marshal, object_text
 
 __all__ = ["OneOf", "documents_text", "for_people", "warn"]
-
-
-# What OPA finds where it makes rules of what it has parsed: without a line.
-_OF_WHOLE_RULES: Final = re.compile(
-    r"cannot be used for rule|keyword is required before|keyword is required for"
-    r"|conflicts with built-in|^package expected|^empty module|annotation scope"
-    r"|^unexpected package$|^rule must have|^rule argument list"
-)
 
 
 class OneOf(click.ParamType[str]):
@@ -58,62 +50,9 @@ def documents_text(error: RegoError | LoadError, *, sort_keys: bool = False) -> 
 
 
 def _document(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
-    fields = {"message": marshal(_summary(diagnostic))}
-    if diagnostic.code:
-        fields["code"] = marshal(diagnostic.code)
-    span = diagnostic.span
-    if span.row or span.source.name or span.source.text:
-        where = {"file": marshal(span.file), "row": str(span.row), "col": str(span.col)}
-        fields["location"] = _object(where, sort_keys=sort_keys)
-    details = _details(diagnostic, sort_keys=sort_keys)
-    if details:
-        fields["details"] = details
-    return _object(fields, sort_keys=sort_keys)
-
-
-def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
-    """The line of a parse error; the types at hand and those wanted, of a type error."""
-    if diagnostic.details is not None:
-        data = {name: _json(value) for name, value in diagnostic.details.data.items()}
-        return _object(data, sort_keys=sort_keys)
-    if diagnostic.code != PARSE_ERROR or _OF_WHOLE_RULES.search(diagnostic.message):
-        return ""
-    span = diagnostic.span
-    return _line_details(span.source.text.encode(errors="replace"), span, sort_keys=sort_keys)
-
-
-def _line_details(text: bytes, span: Span, *, sort_keys: bool) -> str:
-    """The line at fault and the byte in it; at an end or a space what stands before it."""
-    if not text:
-        return ""
-    offset = len(span.source.text[: span.start].encode(errors="replace"))
-    offset = (
-        len(text[: offset + 1].rstrip()) - 1 if text[offset : offset + 1].strip() == b"" else offset
-    )
-    offset = max(offset, 0)
-    begin = max(text.rfind(b"\n", 0, offset), text.rfind(b"\r", 0, offset)) + 1
-    line = re.split(rb"[\r\n]", text[begin:], maxsplit=1)[0].decode(errors="replace")
-    return _object({"line": marshal(line), "idx": str(offset - begin)}, sort_keys=sort_keys)
-
-
-def _json(value: object) -> str:
-    """JSON of plain Python, the keys of its objects in order."""
-    if isinstance(value, Mapping):
-        return object_text({str(key): _json(value[key]) for key in sorted(value)})
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_json, value)) + "]"
-    if value is None or isinstance(value, (str, int, float)):
-        return marshal(value)
-    raise TypeError(f"no JSON: {type(value).__name__}")
-
-
-def _object(fields: dict[str, str], *, sort_keys: bool) -> str:
-    return object_text(dict(sorted(fields.items())) if sort_keys else fields)
-
-
-def _summary(diagnostic: Diagnostic) -> str:
-    """The message without the lines of detail that OPA puts below it."""
-    return diagnostic.message.partition("\n\t")[0]
+    fields = diagnostic_fields(diagnostic, sort_keys=sort_keys)
+    first = {"message": fields["message"]}
+    return object_text(dict(sorted(fields.items())) if sort_keys else first | fields)
 
 
 def warn(notes: Sequence[str]) -> None:

@@ -18,8 +18,9 @@ from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
-from doorward.cli.results import FORMATS, Result, framed, results_of, to_document
+from doorward.cli.results import FORMATS, framed, to_document
 from doorward.pdp.loader import LoadError
+from doorward.pdp.solutions import Solution, solutions_of
 from doorward.pdp.sources import Sources
 from doorward.records import record
 from doorward.rego import (
@@ -76,7 +77,7 @@ class _Request:
 class _Answer:
     """What came of it; the rest where it was asked for."""
 
-    results: list[Result] = field(default_factory=list)
+    results: list[Solution] = field(default_factory=list)
     error: RegoError | LoadError | None = None
     explanation: Explanation | None = None
     coverage: str = ""
@@ -305,7 +306,7 @@ def _plain(query: Query, request: _Request, timers: Timers) -> _Answer:
     except EvalError as error:
         return _Answer(error=error, is_stopped=True)
     met = evaluation.errors if request.show_builtin_errors else []
-    return _Answer(results_of(query, rows), _distinct(met) if met else None)
+    return _Answer(solutions_of(query, rows), _distinct(met) if met else None)
 
 
 def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
@@ -333,7 +334,7 @@ def _traced(query: Query, request: _Request, timers: Timers) -> _Answer:
     mask = Mask(request.input, query.engine.data)
     explanation = Explanation(request.query, recorder, registry, mask, answer, stopped)
     report = coverage.report(query.engine.trees) if request.coverage else ""
-    results = results_of(query, rows)
+    results = solutions_of(query, rows)
     shown = explanation if request.explain != "off" else None
     entries = profile.entries() if request.profile else []
     return _Answer(results, error, shown, report, entries, is_stopped=stopped is not None)

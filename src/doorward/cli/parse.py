@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -12,10 +12,10 @@ from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
 from doorward.pdp.loader import Limits, LoadError, io_message, policy_text
 from doorward.rego import Number, ParseError, Source, Span
-from doorward.rego.golang import indent, marshal, object_text
+from doorward.rego.golang import indent, object_text, ordered_text
 from doorward.rego.tools import module_to_json, parse_module
 
-__all__ = ["command", "json_text", "tree"]
+__all__ = ["command", "tree"]
 
 _MAX_BYTES: Final = Limits().policy_bytes
 
@@ -64,7 +64,7 @@ def command(
         module = replace(module, comments=())
     if style == "json":
         document = module_to_json(module, locations="locations" in included)
-        click.echo(indent(json_text(document), "", "  "))
+        click.echo(indent(ordered_text(document), "", "  "))
     elif places is None:
         click.echo("\n".join(tree_lines(module_to_json(module))))
     else:
@@ -81,15 +81,6 @@ def _source(path: str) -> Source:
     if len(content) > _MAX_BYTES:
         raise LoadError([f"{path}: file is larger than {_MAX_BYTES} bytes"])
     return Source(path, policy_text(path, content))
-
-
-def json_text(value: Any) -> str:
-    """JSON on one line, with the keys in the order they have."""
-    if isinstance(value, dict):
-        return object_text({key: json_text(each) for key, each in value.items()})
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(json_text, value)) + "]"
-    return marshal(value)
 
 
 def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:

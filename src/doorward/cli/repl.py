@@ -14,8 +14,9 @@ from typing import Any, Final
 import click
 
 from doorward.cli.errors import for_people
-from doorward.cli.results import FORMATS, results_of, to_document
+from doorward.cli.results import FORMATS, to_document
 from doorward.pdp.loader import Loaded, LoadError, read_document
+from doorward.pdp.solutions import solutions_of
 from doorward.rego import (
     REGISTRY,
     UNDEFINED,
@@ -140,7 +141,7 @@ class Session:
     def _evaluate(self, text: str) -> str:
         self.printed.clear()
         query = self._engine.prepare(text, package=_PACKAGE, deadline=DEADLINE)
-        results = results_of(query, query.rows(self.input))
+        results = solutions_of(query, query.rows(self.input))
         if self.style == "json":
             documents = "[" + ",".join(map(to_document, results)) + "]"
             shown = indent(documents, "", "  ")

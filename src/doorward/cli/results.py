@@ -5,70 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from doorward.records import record
-from doorward.rego import Query, Value
+from doorward.pdp.solutions import Solution
+from doorward.rego import Value
 from doorward.rego.golang import indent, marshal, object_text
-from doorward.rego.tools import (
-    ArrayComprehension,
-    Call,
-    Expr,
-    ObjectComprehension,
-    Ref,
-    SetComprehension,
-    SomeDecl,
-    Var,
-    children,
-)
 
-__all__ = ["FORMATS", "Result", "framed", "results_of", "table", "to_document"]
+__all__ = ["FORMATS", "framed", "table", "to_document"]
 
 
-@record(frozen=True)
-class Result:
-    """One solution: the value of each expression, and of each variable that has a name."""
-
-    expressions: tuple[tuple[Expr, Value], ...]
-    bindings: dict[str, Value]
-
-
-def results_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Result]:
-    """The solutions of `query` with its expressions in the order they were written.
-
-    A single expression that is false is a result; among several, or where there are several
-    solutions to look for, false is none.
-    """
-    count = len(query.variables)
-    body = query.body
-    order = sorted(
-        [n for n, expr in enumerate(body) if not isinstance(expr.term, SomeDecl)],
-        key=lambda n: body[n].span.start,
-    )
-    needs_true = len(body) > 1 or _iterates(query.source)
-    results: list[Result] = []
-    for row in rows:
-        values = [row[count + n] for n in order]
-        if needs_true and any(value is False for value in values):
-            continue
-        named = zip(query.variables, row[:count], strict=True)
-        expressions = zip([body[n] for n in order], values, strict=True)
-        results.append(Result(tuple(expressions), dict(named)))
-    return results
-
-
-def _iterates(node: object) -> bool:
-    """Whether a reference somewhere has a variable in it, comprehensions aside."""
-    if isinstance(node, tuple):
-        return any(map(_iterates, node))
-    if isinstance(node, (ArrayComprehension, SetComprehension, ObjectComprehension)):
-        return False
-    if isinstance(node, Ref) and any(isinstance(arg, Var) for arg in node.args):
-        return True
-    if isinstance(node, Call) and node.name == "walk":
-        return True
-    return any(map(_iterates, children(node)))  # type: ignore[arg-type]  # any node has children
-
-
-def to_document(result: Result) -> str:
+def to_document(result: Solution) -> str:
     """The JSON of one result, on one line."""
     expressions = []
     for expr, value in result.expressions:
@@ -86,16 +30,16 @@ def _as_value(bindings: dict[str, Value]) -> Value:
     return {name: value for name, value in bindings.items()}
 
 
-def _values(results: Sequence[Result], limit: int) -> str:
+def _values(results: Sequence[Solution], limit: int) -> str:
     lists: list[Value] = [[value for _, value in result.expressions] for result in results]
     return "".join([_pretty_json(each) for each in lists])
 
 
-def _bindings(results: Sequence[Result], limit: int) -> str:
+def _bindings(results: Sequence[Solution], limit: int) -> str:
     return "".join([_pretty_json(_as_value(result.bindings)) for result in results])
 
 
-def _raw(results: Sequence[Result], limit: int) -> str:
+def _raw(results: Sequence[Solution], limit: int) -> str:
     lines = [" ".join([_bare(value) for _, value in each.expressions]) for each in results]
     return "".join([f"{line}\n" for line in lines])
 
@@ -108,7 +52,7 @@ def _pretty_json(value: Value) -> str:
     return indent(marshal(value), "", "  ") + "\n"
 
 
-def _pretty(results: Sequence[Result], limit: int) -> str:
+def _pretty(results: Sequence[Solution], limit: int) -> str:
     if not results:
         return "undefined\n"
     first = results[0]
@@ -126,11 +70,11 @@ def _pretty(results: Sequence[Result], limit: int) -> str:
     return table([name for name, _ in columns], rows)
 
 
-def _of_binding(name: str) -> Callable[[Result], Value]:
+def _of_binding(name: str) -> Callable[[Solution], Value]:
     return lambda result: result.bindings[name]
 
 
-def _of_expression(number: int) -> Callable[[Result], Value]:
+def _of_expression(number: int) -> Callable[[Solution], Value]:
     return lambda result: result.expressions[number][1]
 
 
@@ -161,7 +105,7 @@ def _centred(text: str, width: int) -> str:
     return " " * left + text + " " * (width - len(text) - left)
 
 
-FORMATS: Final[dict[str, Callable[[Sequence[Result], int], str]]] = {
+FORMATS: Final[dict[str, Callable[[Sequence[Solution], int], str]]] = {
     "values": _values,
     "bindings": _bindings,
     "pretty": _pretty,

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from doorward import __version__
@@ -21,16 +21,17 @@ from doorward.edge import Edge, repeat
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
-from doorward.pdp.config import Config, ConfigError
-from doorward.pdp.decision import new_decision_id
+from doorward.pdp.config import Config, ConfigError, identified
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
+from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
+from doorward.pdp.store import Store
 from doorward.pdp.yaml_block import Block
 from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span, VerifiedTokens
 from doorward.rest.app import Api
@@ -71,6 +72,7 @@ class Sidecar:
     """Every part of one decision point. `start`, then `run` until told to stop."""
 
     def __init__(self, options: SidecarOptions) -> None:
+        options = replace(options, config=identified(options.config))
         self._options = options
         self._stop = threading.Event()
         self.health = Health()
@@ -90,37 +92,37 @@ class Sidecar:
         # Looks at the files before they are read, so that no change falls between the two.
         self._watcher = self._watch() if options.watch and options.sources else None
         started = time.monotonic()
-        self.pdp = PDP(self._read(), self._decision_log())
+        loaded = self._load()
+        snapshot = build(loaded, self._settings)
+        self._warm(snapshot)
+        self.pdp = PDP(snapshot, self._decision_log())
+        self.store = Store(self.pdp, loaded, self._settings, prepare=self._warm)
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
         self._http = HttpServer(self._listeners(), grace=options.grace, parts=self.health.parts)
 
-    def _read(self) -> Snapshot:
-        """The policies and data as they are now, with the questions to come prepared."""
-        options = self._options
-        loaded = options.sources.load()
+    def _load(self) -> Loaded:
+        """The policies and data as files have them now."""
+        loaded = self._options.sources.load()
         for note in loaded.notes:
             _log.warning(note)
-        snapshot = build(loaded, self._settings)
-        logs = options.config.decision_logs
+        return loaded
+
+    def _warm(self, snapshot: Snapshot) -> None:
+        """Prepare the questions to come."""
+        logs = self._options.config.decision_logs
         snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
         if self._envoy_options is not None and not self._envoy_options.query:
             snapshot.warm([self._envoy_options.path])
-        return snapshot
 
     def _decision_log(self) -> DecisionLog | None:
         options = self._options.config.decision_logs
         if not options.console:
             return None
-        labels = {
-            "id": new_decision_id(),
-            "version": __version__,
-            **self._options.config.labels,
-        }
         return DecisionLog(
             _write_to_stderr,
             line_for(self._options.log_format),
-            labels=labels,
+            labels=self._options.config.labels,
             options=options,
             on_lost=self.metrics.lost,
             parts=self.health.parts,
@@ -151,7 +153,7 @@ class Sidecar:
 
     def _listeners(self) -> list[Listener]:
         options = self._options
-        main = Api(self.pdp, options.config, self.health, self.metrics)
+        main = Api(self.pdp, options.config, self.health, self.metrics, store=self.store)
         diagnostic = Api(self.pdp, options.config, self.health, self.metrics, diagnostic=True)
         self._apis = [main, diagnostic]
         wanted = [(address, main, MAX_CONNECTIONS) for address in options.addresses]
@@ -171,8 +173,7 @@ class Sidecar:
     def _watch(self) -> Watcher:
         return Watcher(
             self._options.sources.files,
-            self._read,
-            lambda snapshot: self.pdp.replace(snapshot),
+            lambda: self.store.load(self._load()),
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
             building=lambda: self.pdp.turns.building(),

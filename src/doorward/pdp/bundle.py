@@ -32,7 +32,7 @@ from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
 from doorward.rego.tools import parse_module
 
-__all__ = ["Bundle", "BundleError", "bundle_files", "read_bundle"]
+__all__ = ["Bundle", "BundleError", "bundle_files", "plain_path", "read_bundle"]
 
 MANIFEST: Final = ".manifest"
 SIGNATURES: Final = ".signatures.json"
@@ -83,7 +83,7 @@ def read_bundle(
     `signed`: signatures are verified, with `verification`; a bundle without them passes if there is
     none to verify with.
     """
-    path = _plain(path)
+    path = plain_path(path)
     if not os.path.exists(path):
         missing = f'error reading "{path}": stat {path}: no such file or directory'
         raise BundleError(path, missing)
@@ -125,7 +125,7 @@ def _verify(path: str, members: Sequence[Member], verification: Verification | N
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
     """The files that a bundle is read from, without reading them; nothing if it is missing."""
-    path = _plain(path)
+    path = plain_path(path)
     if not os.path.isdir(path):
         return (path,)
     try:
@@ -135,7 +135,8 @@ def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
     return tuple(os.path.join(path, name) for name in names if _is_read(name))
 
 
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
+    """The name that a bundle is known by."""
     return str(PurePosixPath(path.removeprefix("file://")))
 
 

@@ -8,12 +8,15 @@ How the file is read, and what `${VAR}` does in it, is `yaml_block`'s.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from doorward import __version__
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
+from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
 __all__ = [
     "Block",
@@ -22,6 +25,8 @@ __all__ = [
     "DecisionLogs",
     "Evaluation",
     "Server",
+    "active_config",
+    "identified",
     "parse_config",
     "read_config",
 ]
@@ -30,6 +35,7 @@ MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _REFUSED: Final = ("bundles", "discovery")
+_SECRET: Final = frozenset({"credentials", "key", "private_key"})
 _LATER: Final = (
     "caching",
     "distributed_tracing",
@@ -139,6 +145,36 @@ def parse_config(
     for setting in overrides:
         top = override(top, setting, environment=environment)
     return _config(top)
+
+
+def identified(config: Config) -> Config:
+    """The configuration of one running server: its labels name it and its version."""
+    labels = {"id": str(uuid.uuid4()), "version": __version__, **config.labels}
+    return replace(config, labels=labels)
+
+
+def active_config(config: Config) -> dict[Key, Value]:
+    """What is followed of a configuration, without its credentials, as `/v1/config` shows it."""
+    shown = _without_credentials(config.document)
+    shown["labels"] = dict(config.labels.items())
+    shown["default_decision"] = f"/{config.default_decision}"
+    shown["default_authorization_decision"] = f"/{config.default_authorization_decision}"
+    return shown
+
+
+def _without_credentials(document: Mapping[str, Any]) -> dict[Key, Value]:
+    shown: dict[Key, Value] = {}
+    for name, value in document.items():
+        is_text = isinstance(value, (str, list)) and names_credential(name)
+        if name not in _SECRET and not is_text and not names_all_below(name):
+            shown[name] = _shown(value)
+    return shown
+
+
+def _shown(value: Any) -> Value:
+    if isinstance(value, Mapping):
+        return _without_credentials(value)
+    return [_shown(each) for each in value] if isinstance(value, list) else from_python(value)
 
 
 def _config(top: Block) -> Config:

@@ -87,6 +87,10 @@ class Loaded:
     """0 or 1 for files whose bundle says so."""
     revisions: dict[str, str] = field(default_factory=dict)
     """The revision of each bundle, by its name; empty where its manifest has none."""
+    roots: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each bundle owns, by its name: paths below `data`; "" is all of it."""
+    bundle_of: dict[str, str] = field(default_factory=dict)
+    """The bundle that a policy is from, by its file."""
     notes: tuple[str, ...] = ()
     """Notes for the caller: what was not verified, what is not used."""
 

@@ -8,16 +8,32 @@ them, are not known here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from time import perf_counter_ns
 from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.snapshot import PathKey, Snapshot
+from doorward.pdp.solutions import solutions_of
 from doorward.pdp.turns import Turns
-from doorward.rego import UNDEFINED, Query, RegoError, Undefined, Value, check_value
+from doorward.rego import (
+    TYPE_ERROR,
+    UNDEFINED,
+    CompileError,
+    Diagnostic,
+    Query,
+    RegoError,
+    Undefined,
+    Value,
+    check_value,
+)
+from doorward.rego.tools import Call, walk
 
 __all__ = ["PDP", "DecisionSink"]
+
+UNSAFE: Final = frozenset({"http.send"})
+"""Built-ins that a client's own query may not call."""
 
 _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
@@ -110,6 +126,25 @@ class PDP:
         is_parsed: bool = False,
     ) -> Decision:
         """The value of a query of a single expression; more than one value is an error."""
+        return self._decide_query(text, input, _only_value, strict=strict, is_parsed=is_parsed)
+
+    def solve(self, text: str, input: Value | Undefined = UNDEFINED) -> Decision:
+        """What the variables of a query may be: a list of objects, or UNDEFINED for none.
+
+        The input was JSON. The query may not reach the network: a client that sends it could make
+        requests from here.
+        """
+        return self._decide_query(text, input, _bindings, strict=False, is_parsed=True)
+
+    def _decide_query(
+        self,
+        text: str,
+        input: Value | Undefined,
+        read: Callable[[Query, Value | Undefined], Value | Undefined],
+        *,
+        strict: bool,
+        is_parsed: bool,
+    ) -> Decision:
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
@@ -118,7 +153,7 @@ class PDP:
         try:
             if not is_parsed and input is not UNDEFINED:
                 check_value(input, "input")
-            result = _only_value(snapshot.query(text, strict=strict), input)
+            result = read(snapshot.query(text, strict=strict), input)
         except (RegoError, DecisionError) as raised:
             error = raised
             _note_cause(raised)
@@ -165,6 +200,16 @@ def _note_cause(error: Exception) -> None:
     """Log where a built-in of others raised what the decision calls an error of the policy."""
     if error.__cause__ is not None:
         _BUILTINS.report(error.__cause__)
+
+
+def _bindings(query: Query, input: Value | Undefined) -> Value | Undefined:
+    for node in chain.from_iterable(map(walk, query.source)):
+        if isinstance(node, Call) and node.name in UNSAFE:
+            message = f"unsafe built-in function calls in expression: {node.name}"
+            raise CompileError([Diagnostic(TYPE_ERROR, message, node.span)])
+    solutions = solutions_of(query, query.rows_of(query.evaluation(input)))
+    bindings: list[Value] = [{k: v for k, v in each.bindings.items()} for each in solutions]
+    return bindings or UNDEFINED
 
 
 def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:

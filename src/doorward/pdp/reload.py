@@ -146,13 +146,14 @@ class Watcher:
         self,
         files: Files,
         read: Callable[[], Snapshot],
-        replace: Callable[[Snapshot], None],
+        replace: Callable[[Snapshot], None] = lambda _snapshot: None,
         *,
         health: Health,
         on_reload: Callable[[bool], object] = lambda _failed: None,
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
         interval: float = INTERVAL,
     ) -> None:
+        """`replace` puts what was read into force, unless `read` did that."""
         self._read = read
         self._replace = replace
         self._health = health

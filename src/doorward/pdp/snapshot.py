@@ -17,12 +17,14 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol
 
 from doorward.pdp.deadline import DEADLINE
 from doorward.pdp.loader import Loaded
+from doorward.pdp.owners import Owners
 from doorward.pdp.sources import Sources
 from doorward.rego import (
     CANCEL_ERROR,
@@ -86,6 +88,17 @@ class Settings:
     registry: Registry = REGISTRY
     """The built-ins that there are."""
 
+    def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
+        """How the compiler is called, for files of which some say their version of Rego."""
+        return Options(
+            v0=self.v0,
+            rego_versions=rego_versions,
+            environment=self.environment,
+            max_items=self.max_items,
+            capabilities=self.capabilities,
+            registry=self.registry,
+        )
+
 
 class Document(Protocol):
     """A document with a value for each input."""
@@ -100,13 +113,14 @@ class Snapshot:
 
     __slots__ = (
         "_before",
-        "_lock",
         "_pinned",
+        "_queries",
         "_ready",
         "bundles",
         "deadline",
         "engine",
         "files",
+        "owners",
         "revision",
     )
 
@@ -114,22 +128,39 @@ class Snapshot:
         self,
         engine: Engine,
         revision: str,
-        files: Iterable[str] = (),
+        loaded: Loaded | None = None,
         deadline: float | None = None,
-        bundles: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        loaded = loaded or Loaded()
         self.engine = engine
         self.revision = revision
-        self.files = tuple(files)
+        self.files = loaded.files
         self.deadline = deadline
         self.bundles: dict[Key, Value] = {
-            name: {"revision": revision} if revision else {} for name, revision in bundles.items()
+            name: {"revision": revision} if revision else {}
+            for name, revision in loaded.revisions.items()
         }
         """The bundles it is made of, as decision logs and provenance show them."""
+        self.owners = Owners(loaded.roots)
+        """What bundles own, where nobody else may write."""
+        self._queries = _Queries(engine, deadline)
         self._pinned: dict[object, Document] = {}
         self._ready: dict[object, Document] = {}
         self._before: dict[object, Document] = {}
-        self._lock = threading.Lock()
+
+    def with_data(self, data: dict[Key, Value], revision: str) -> Snapshot:
+        """The same policies with other data, which was parsed: nothing is compiled again.
+
+        CompileError where a rule stands in a place that the data fills.
+        """
+        engine = self.engine.with_data(data, is_parsed=True)
+        engine.check_data()
+        changed = copy(self)
+        changed.engine = engine
+        changed.revision = revision
+        changed._pinned = {key: _bound(each, engine) for key, each in self._pinned.items()}
+        changed._ready, changed._before = dict(changed._pinned), {}
+        return changed
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
         """What gives the document at `path`; its value is a CompileError where it cannot be one.
@@ -154,7 +185,8 @@ class Snapshot:
             document = self.document(path)
             if isinstance(document, _Broken):
                 document.value()
-            self._pinned[path] = self._ready[path] = document
+            if not isinstance(document, _Base):
+                self._pinned[path] = self._ready[path] = document
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:
         """The same for a path that was not used lately."""
@@ -167,29 +199,53 @@ class Snapshot:
         return self._prepare(key, document_ref(path), strict=strict)
 
     def _prepare(self, key: object, text: str, *, strict: bool) -> Document:
+        document = self._before.get(key)
+        if document is None:
+            document = _bound(self._queries.get(key, text, strict=strict), self.engine)
+        if len(text) <= MAX_KEPT:
+            self._ready[key] = document
+            if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
+                self._before, self._ready = self._ready, dict(self._pinned)
+        return document
+
+
+class _Queries:
+    """The queries that were prepared on some policies, whatever the data."""
+
+    def __init__(self, engine: Engine, deadline: float | None) -> None:
+        # Data comes and goes; what is prepared must not keep it.
+        self._engine = engine.with_data({})
+        self._deadline = deadline
+        self._ready: dict[object, Document] = {}
+        self._before: dict[object, Document] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: object, text: str, *, strict: bool) -> Document:
+        """The query `text`, known by `key`."""
         # One at a time: whatever clients ask for, they cannot take all of the processor for it.
-        if not self._lock.acquire(timeout=self.deadline or PREPARE_WITHIN):
+        if not self._lock.acquire(timeout=self._deadline or PREPARE_WITHIN):
             raise EvalError(CANCEL_ERROR, "too many paths are asked for the first time")
         try:
             document = self._ready.get(key) or self._before.get(key)
             if document is None:
                 document = self._compile(text, strict=strict)
             if len(text) <= MAX_KEPT:
-                self._keep(key, document)
+                self._ready[key] = document
+                if len(self._ready) > MAX_PREPARED // 2:
+                    self._before, self._ready = self._ready, {}
             return document
         finally:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
         try:
-            return self.engine.prepare(text, strict_builtin_errors=strict, deadline=self.deadline)
+            return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
         except CompileError as error:
             return _Broken(error)
 
-    def _keep(self, key: object, document: Document) -> None:
-        self._ready[key] = document
-        if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
-            self._before, self._ready = self._ready, dict(self._pinned)
+
+def _bound(document: Document, engine: Engine) -> Document:
+    return document.bind(engine) if isinstance(document, Query) else document
 
 
 class _Base:
@@ -255,22 +311,24 @@ def read(
     return build(loaded, settings)
 
 
-def build(loaded: Loaded, settings: Settings | None = None) -> Snapshot:
-    """Compile what was loaded. CompileError carries everything that is wrong with it."""
+def build(
+    loaded: Loaded,
+    settings: Settings | None = None,
+    *,
+    revision: str | None = None,
+    is_parsed: bool = False,
+) -> Snapshot:
+    """Compile what was loaded. CompileError carries everything that is wrong with it.
+
+    `revision`: what it is known by, if not by its contents. `is_parsed`: its data came from files,
+    and is not looked through for what no policy could match.
+    """
     settings = settings or Settings()
-    options = Options(
-        v0=settings.v0,
-        rego_versions=loaded.rego_versions,
-        environment=settings.environment,
-        max_items=settings.max_items,
-        capabilities=settings.capabilities,
-        registry=settings.registry,
-    )
     with gc_paused():
-        engine = compile(loaded.modules, options).bind(loaded.data)
+        policies = compile(loaded.modules, settings.options(loaded.rego_versions))
+        engine = policies.bind(loaded.data, is_parsed=is_parsed)
         engine.check_data()
-    revision = _revision(loaded)
-    return Snapshot(engine, revision, loaded.files, settings.deadline, loaded.revisions)
+    return Snapshot(engine, revision or _revision(loaded), loaded, settings.deadline)
 
 
 def _revision(loaded: Loaded) -> str:

@@ -7,7 +7,7 @@ knows what was asked for, so that it can be read again and watched.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
@@ -64,7 +64,7 @@ class Sources:
                 )
             if not self.bundles and (self.policies_only or len(paths) == len(self.paths)):
                 return loaded
-            return _joined(loaded, self._read(timers))
+            return _joined(loaded, self._read(timers), owners=self.bundles)
 
     def files(self) -> tuple[str, ...]:
         """The files that `load` would read, without reading them; what is missing is left out."""
@@ -104,15 +104,16 @@ def _is_archive(path: str) -> bool:
     return path.endswith(".tar.gz") and os.path.isfile(path.removeprefix("file://"))
 
 
-def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
+def _joined(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str]) -> Loaded:
     import hashlib
 
-    from doorward.pdp.bundle import bundle_files
+    from doorward.pdp.bundle import bundle_files, plain_path
 
     digest = hashlib.sha256(loaded.digest.encode())
     data, modules = dict(loaded.data), dict(loaded.modules)
     files, notes = list(loaded.files), list(loaded.notes)
     versions: dict[str, int] = {}
+    owned = set(map(plain_path, owners))
     for bundle in bundles:
         if not merge(data, bundle.data):
             raise LoadError([f"{bundle.path}: merge error"])
@@ -130,5 +131,7 @@ def _joined(loaded: Loaded, bundles: Sequence[Bundle]) -> Loaded:
         digest=digest.hexdigest(),
         rego_versions=versions,
         revisions={bundle.path: bundle.manifest.revision for bundle in bundles},
+        roots={b.path: b.manifest.roots for b in bundles if b.path in owned},
+        bundle_of={file: b.path for b in bundles if b.path in owned for file in b.modules},
         notes=tuple(notes),
     )

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
         names_all_below,
         names_credential,
     )
-    from doorward.rego.engine import Engine, Policies, Query, compile, parse_term
+    from doorward.rego.engine import Engine, Policies, Query, compile, parse_term, within
     from doorward.rego.errors import (
         CALL_ERRORS,
         CANCEL_ERROR,
         COMPILE_ERROR,
         INTERNAL_ERROR,
         PARSE_ERROR,
+        TYPE_ERROR,
         BuiltinError,
         CompileError,
         Diagnostic,
@@ -94,11 +95,11 @@ else:
             "credentials": (
                 "MASKED has_credential_names hide_looks names_all_below names_credential"
             ),
-            "engine": "Engine Policies Query compile parse_term",
+            "engine": "Engine Policies Query compile parse_term within",
             "errors": (
-                "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR INTERNAL_ERROR PARSE_ERROR BuiltinError "
-                "CompileError Diagnostic EvalError Fix EvaluationAborted InputError InternalError "
-                "OperandError ParseError RegoError render render_all"
+                "CALL_ERRORS CANCEL_ERROR COMPILE_ERROR INTERNAL_ERROR PARSE_ERROR TYPE_ERROR "
+                "BuiltinError CompileError Diagnostic EvalError Fix EvaluationAborted InputError "
+                "InternalError OperandError ParseError RegoError render render_all"
             ),
             "explanation": "Explanation Mask Recorder explain",
             "explanation.profile": "Entry Profile",
@@ -127,6 +128,7 @@ __all__ = [
     "MUCH",
     "PARSE_ERROR",
     "REGISTRY",
+    "TYPE_ERROR",
     "UNDEFINED",
     "Boxed",
     "Builtin",
@@ -195,4 +197,5 @@ __all__ = [
     "to_rego",
     "tools",
     "types",
+    "within",
 ]

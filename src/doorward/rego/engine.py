@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, Final, Unpack
@@ -20,7 +22,7 @@ from doorward.rego.analysis.evaluation_order import query_in_steps
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
 from doorward.rego.analysis.resolve import resolve_query
 from doorward.rego.analysis.scope import source_name
-from doorward.rego.analysis.tree import check_base_data, path_text
+from doorward.rego.analysis.tree import RuleNode, data_conflicts, insert_rules, path_text
 from doorward.rego.builtins import Environment, Registry
 from doorward.rego.clock import CLOCK
 from doorward.rego.code import Code, generate_code
@@ -46,7 +48,7 @@ from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 from doorward.rego.values import UNDEFINED, check_value, to_python
 
-__all__ = ["Engine", "Policies", "Query", "compile", "parse_term"]
+__all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
 
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
@@ -78,6 +80,7 @@ class Policies:
         self.code = generate_code(program, options)
         self._variants: dict[frozenset[str], Code] = {}
         self._traced: Policies | None = self if options.traced else None
+        self._rule_tree: RuleNode | None = None
         self._lock = threading.Lock()
 
     @property
@@ -85,9 +88,20 @@ class Policies:
         """The built-ins that the policies may call."""
         return self.program.registry
 
-    def bind(self, data: Any) -> Engine:
-        """The policies with `data`, ready to be asked; nothing is compiled again."""
-        return Engine(data=data, policies=self)
+    @property
+    def rule_tree(self) -> RuleNode:
+        """The rules where they stand below `data`."""
+        if self._rule_tree is None:
+            self._rule_tree = insert_rules(self.program.modules)
+        return self._rule_tree
+
+    def bind(self, data: Any, *, is_parsed: bool = False) -> Engine:
+        """The policies with `data`, ready to be asked; nothing is compiled again.
+
+        `is_parsed`: the data was JSON or checked before, and is not looked through again, which
+        takes as long as it is large.
+        """
+        return Engine(data=data, policies=self, is_parsed=is_parsed)
 
     def traced(self) -> Policies:
         """The same policies with code that reports to tracers; nothing is checked again."""
@@ -136,10 +150,12 @@ class Engine:
         data: Any = None,
         *,
         policies: Policies | None = None,
+        is_parsed: bool = False,
         **options: Unpack[OptionArguments],
     ) -> None:
         data = {} if data is None else data
-        check_value(data, "data")
+        if not is_parsed:
+            check_value(data, "data")
         if policies is None:
             policies = compile(modules or {}, Options(**options))
         elif modules is not None or options:
@@ -171,13 +187,13 @@ class Engine:
         In an evaluation the rule wins, and hides the data; who loads policies and data together
         refuses that.
         """
-        errors = check_base_data(self.policies.program.modules, self.data)
+        errors = list(data_conflicts(self.policies.rule_tree, self.data))
         if errors:
             raise CompileError(report(errors, self.options.max_errors))
 
-    def with_data(self, data: Any) -> Engine:
+    def with_data(self, data: Any, *, is_parsed: bool = False) -> Engine:
         """An engine with the same policies and other data; nothing is compiled again."""
-        return self.policies.bind(data)
+        return self.policies.bind(data, is_parsed=is_parsed)
 
     def with_modules(self, modules: Mapping[str, Policy]) -> Engine:
         """An engine with other policies on the same data."""
@@ -354,6 +370,15 @@ class Query:
             function = query_bindings("query", body, self._columns, plan, constants)
         return unit(Source("", self.text), [function]), constants.names
 
+    def bind(self, engine: Engine) -> Query:
+        """The same query put to `engine`, which has the same policies; nothing is compiled."""
+        if engine.policies is not self.engine.policies:
+            raise ValueError("the engine has other policies")
+        bound = copy(self)
+        bound.engine = engine
+        bound._answers = engine.answers(self._code, strict=self.strict)
+        return bound
+
     def emit(self) -> str:
         """The generated Python of the query, as text."""
         return self._generate(self._code, single=self._value is not None)[0].text()
@@ -508,6 +533,26 @@ def _run(work: Callable[[Evaluation], Any], evaluation: Evaluation) -> Any:
         return work(evaluation)
     except RecursionError:
         raise _too_deep() from None
+    finally:
+        CLOCK.check_deadline = before
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """Around work on values outside of an evaluation, such as writing a result as JSON.
+
+    EvalError past the time; None: as long as it takes.
+    """
+    until = None if seconds is None else time.monotonic() + seconds
+
+    def check() -> None:
+        if until is not None and time.monotonic() > until:
+            raise EvalError(CANCEL_ERROR, "caller cancelled query execution")
+
+    before = CLOCK.check_deadline
+    CLOCK.check_deadline = check
+    try:
+        yield
     finally:
         CLOCK.check_deadline = before
 

@@ -7,7 +7,7 @@ anything, and an engine without one does not read the clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,10 +27,10 @@ NAMES: Final = (
 
 
 class Timers:
-    """Nanoseconds by stage; for one thread at a time."""
+    """Nanoseconds by stage; for one thread at a time. `names` are listed even where they are 0."""
 
-    def __init__(self) -> None:
-        self._spent = dict.fromkeys(NAMES, 0)
+    def __init__(self, names: Iterable[str] = NAMES) -> None:
+        self._spent = dict.fromkeys(names, 0)
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
@@ -39,7 +39,11 @@ class Timers:
         try:
             yield
         finally:
-            self._spent[name] += time.perf_counter_ns() - started
+            self.add(name, time.perf_counter_ns() - started)
+
+    def add(self, name: str, spent: int) -> None:
+        """Add what was measured elsewhere."""
+        self._spent[name] = self._spent.get(name, 0) + spent
 
     def document(self) -> dict[str, int]:
         """`timer_rego_query_eval_ns` and the others, in OPA's order."""

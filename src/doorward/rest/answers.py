@@ -7,25 +7,43 @@ that there was one.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from doorward.pdp.config import Server
-from doorward.pdp.decision import error_document
-from doorward.rego import CompileError, ParseError, RegoError
-from doorward.rego.golang import indent, marshal, object_text
+from doorward.pdp.decision import Decision, DecisionError, error_document
+from doorward.pdp.edit import PathNotFoundError, WriteConflictError
+from doorward.pdp.error_documents import diagnostic_fields
+from doorward.pdp.store import BusyError, PolicyNotFoundError
+from doorward.rego import (
+    UNDEFINED,
+    BuiltinError,
+    CompileError,
+    EvalError,
+    EvaluationAborted,
+    ParseError,
+    RegoError,
+    Timers,
+    Undefined,
+    within,
+)
+from doorward.rego.golang import indent, marshal, object_text, ordered_text
 
 __all__ = [
     "bad_request",
     "busy",
+    "encoded",
     "failed",
     "forbidden",
     "internal_error",
     "json_answer",
+    "metrics_text",
     "no_content",
     "not_allowed",
+    "not_changed",
+    "not_compiled",
     "not_found",
     "redirect",
     "unknown_path",
@@ -42,10 +60,10 @@ def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Respon
     return Response(text.encode("utf-8", errors="replace") + b"\n", status, media_type=_JSON)
 
 
-def _error(status: int, code: str, message: str, errors: list[Any] | None = None) -> Response:
+def _error(status: int, code: str, message: str, errors: Iterable[str] = ()) -> Response:
     fields = {"code": marshal(code), "message": marshal(message)}
-    if errors is not None:
-        fields["errors"] = "[" + ",".join(map(_one_error, errors)) + "]"
+    if errors:
+        fields["errors"] = "[" + ",".join(errors) + "]"
     return json_answer(object_text(fields), status, pretty=True)
 
 
@@ -55,6 +73,27 @@ def _one_error(error: Mapping[str, Any]) -> str:
         where = error["location"]
         fields["location"] = object_text({name: marshal(where[name]) for name in where})
     return object_text(fields)
+
+
+def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
+    """A decision, and its result as JSON; with an error where it cannot be written.
+
+    Values that share their parts are exponentially larger as JSON: `deadline` is in seconds.
+    """
+    if decision.error is not None or isinstance(decision.result, Undefined):
+        return decision, ""
+    try:
+        with within(deadline):
+            return decision, marshal(decision.result)
+    except EvalError as error:
+        return decision._replace(result=UNDEFINED, error=error), ""
+    except (BuiltinError, EvaluationAborted) as error:
+        return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
+
+
+def metrics_text(timers: Timers) -> str:
+    """Timers as JSON, by name."""
+    return ordered_text(timers.document(), sort_keys=True)
 
 
 def bad_request(message: str) -> Response:
@@ -70,8 +109,26 @@ def failed(error: Exception) -> Response:
     if isinstance(error, RegoError) and not isinstance(error, (CompileError, ParseError)):
         documents = error_document(error)
         errors = documents if isinstance(documents, list) else [documents]
-        return _error(500, "internal_error", "error(s) occurred while evaluating query", errors)
+        message = "error(s) occurred while evaluating query"
+        return _error(500, "internal_error", message, list(map(_one_error, errors)))
     return internal_error(str(error))
+
+
+def not_compiled(error: CompileError, what: str, code: str = "invalid_parameter") -> Response:
+    """400: policies or a query with errors in them, of which each is listed."""
+    errors = [object_text(diagnostic_fields(each)) for each in error.diagnostics]
+    return _error(400, code, f"error(s) occurred while {what}", errors)
+
+
+def not_changed(error: Exception) -> Response:
+    """A change of data or policies that was refused."""
+    if isinstance(error, (PathNotFoundError, PolicyNotFoundError)):
+        return _error(404, "resource_not_found", str(error))
+    if isinstance(error, WriteConflictError):
+        return _error(404, "resource_conflict", str(error))
+    if isinstance(error, BusyError):
+        return _error(503, "unavailable", "too many changes at the same time")
+    return bad_request(str(error))
 
 
 def internal_error(message: str) -> Response:

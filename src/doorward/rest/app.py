@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Final
 from urllib.parse import quote
 
@@ -20,18 +20,21 @@ from starlette.types import Receive, Scope, Send
 
 from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
-from doorward.pdp.config import Config, Server
+from doorward.pdp.config import Config, Server, active_config
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
+from doorward.pdp.store import Store
 from doorward.rego import Value
-from doorward.rest import data, health
+from doorward.rego.golang import marshal, object_text
+from doorward.rest import data, health, policies, query, writes
 from doorward.rest.answers import (
     bad_request,
     busy,
     forbidden,
     internal_error,
+    json_answer,
     no_content,
     not_allowed,
     redirect,
@@ -57,6 +60,8 @@ __all__ = ["Api"]
 
 THREADS: Final = 40
 """Requests that are decided at the same time."""
+CHANGES: Final = 4
+"""Changes of policies and data that are read and compiled at the same time, beside those."""
 PROBES: Final = 4
 """Requests to the health of a policy and to metrics at the same time, beside those."""
 MEMORY: Final = 4
@@ -67,6 +72,13 @@ _ASCII: Final = "".join(map(chr, range(0x20, 0x7F)))
 _METHODS: Final = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 )
+_TOP: Final = frozenset({"health", "metrics"})
+_BELOW: Final = {
+    "v0": frozenset({"data"}),
+    "v1": frozenset({"compile", "config", "data", "policies", "query", "status"}),
+}
+"""The names of endpoints, at the top and below a version."""
+_WRITES: Final = frozenset({"DELETE", "PATCH", "PUT"})
 _INDEX: Final = (
     "<!doctype html><title>Doorward</title><h1>Doorward</h1>"
     f"<p>Version {__version__}. Decisions: <code>POST /v1/data/PATH</code> with "
@@ -84,9 +96,12 @@ class Api:
         health: Health,
         metrics: Metrics,
         *,
+        store: Store | None = None,
         diagnostic: bool = False,
     ) -> None:
+        """`store`: what clients may change; without it they change what `pdp` alone decides by."""
         self._pdp = pdp
+        self._store = store or Store(pdp)
         self._config = config
         self._health = health
         self._metrics = metrics
@@ -97,9 +112,11 @@ class Api:
         deadline = config.evaluation.deadline
         self._workers = Workers("http-workers", THREADS, deadline=deadline)
         self._pools: list[Pool] = []
+        self._changes = Workers("http-changes", CHANGES, deadline=deadline)
         self._probes = Workers("http-probes", PROBES, deadline=deadline)
         if not diagnostic:
             health.parts.add(self._workers.part)
+            health.parts.add(self._changes.part)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -125,8 +142,10 @@ class Api:
         """The name that metrics know the endpoint by, and its answer."""
         clean = _cleaned(raw)
         if clean != raw:
-            status = 301 if clean == raw.rstrip(b"/") else 307
-            return "catchall", self._redirect(request, status, clean)
+            if clean != raw.rstrip(b"/"):
+                return "catchall", self._redirect(request, raw, 307, clean)
+            if _may_end_in_slash(segments(clean)[1:]):
+                return "catchall", self._redirect(request, raw, 301, clean)
         path = segments(raw)[1:]
         match path:
             case ("health", *rest):
@@ -139,13 +158,30 @@ class Api:
                 return "index", await self._answer_index(request)
             case ("v0" | "v1" as version, "data", *rest):
                 name = f"{version}/data"
-                if not self._serves(tuple(rest)):
+                writes = version == "v1" and request.method in _WRITES
+                if not self._serves(tuple(rest)) or (writes and self._served is not None):
                     return name, forbidden()
+                if writes:
+                    return name, await self._write(request, tuple(rest))
                 answer = self._answer_v1 if version == "v1" else self._answer_v0
                 return name, await answer(request, tuple(rest))
+            case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
+                handler = f"v1/{name}"
+                if self._served is not None:
+                    return handler, forbidden()
+                return handler, await self._answer_other(name, request, "/".join(rest))
         return "catchall", unknown_path()
 
-    def _redirect(self, request: Request, status: int, clean: bytes) -> Response:
+    async def _answer_other(self, name: str, request: Request, rest: str) -> Response:
+        if name == "policies":
+            return await self._answer_policies(request, rest)
+        if name == "query":
+            return await self._answer_query(request, rest)
+        if rest:
+            return unknown_path()
+        return await self._get(request, self._answer_state, (name,))
+
+    def _redirect(self, request: Request, raw: bytes, status: int, clean: bytes) -> Response:
         # OPA's router unescapes what it redirects to; a control character must not get that far.
         # Nor may it become another host: `//evil` and `/\evil` are read as one.
         location = "/" + "/".join(segments(clean)).lstrip("/\\")
@@ -153,7 +189,7 @@ class Api:
             return bad_request("invalid character in path")
         location = quote(location, safe=_ASCII)
         answer = redirect(status, location, request.method)
-        if request.method in ("GET", "POST") and location.startswith(("/v0/data", "/v1/data")):
+        if request.method in ("GET", "POST") and raw.startswith((b"/v0/data", b"/v1/data")):
             answer.headers["vary"] = "Accept-Encoding"
         return answer
 
@@ -174,6 +210,60 @@ class Api:
 
     async def _answer_metrics(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return await self._probes.run(health.get_metrics, self._metrics, self._health)
+
+    async def _answer_state(self, path: tuple[str, ...], parameters: Parameters) -> Response:
+        if path == ("status",):
+            return internal_error("status plugin not enabled")
+        shown = object_text({"result": marshal(active_config(self._config))})
+        return json_answer(shown, pretty=parameters.flag("pretty"))
+
+    async def _answer_policies(self, request: Request, name: str) -> Response:
+        store, params = self._store, _parameters(request)
+        if not name:
+            if request.method == "GET":
+                return await self._workers.run(policies.get_policies, store, params)
+            return no_content(405)
+        match request.method:
+            case "GET":
+                return await self._workers.run(policies.get_policy, store, name, params)
+            case "DELETE":
+                return await self._changes.run(policies.delete_policy, store, name, params)
+            case "PUT":
+                started = perf_counter_ns()
+
+                def put(body: bytes) -> Response:
+                    elapsed = perf_counter_ns() - started
+                    return policies.put_policy(store, name, params, body, elapsed)
+
+                return await self._posted(request, put, None, unzips=False, workers=self._changes)
+        return no_content(405)
+
+    async def _answer_query(self, request: Request, rest: str) -> Response:
+        pdp, params, context = self._pdp, _parameters(request), self._context(request)
+        if request.method == "GET" and not rest:
+            return await self._workers.run(query.get_query, pdp, params, context)
+        if request.method != "POST" or rest:
+            return no_content(405)
+
+        def post(body: bytes) -> Response:
+            return query.post_query(pdp, params, body, context)
+
+        return await self._posted(request, post, None, unzips=False)
+
+    async def _write(self, request: Request, path: tuple[str, ...]) -> Response:
+        store, params = self._store, _parameters(request)
+        if request.method == "DELETE":
+            if not path:
+                return no_content(405)
+            return await self._changes.run(writes.delete_data, store, path, params)
+        only_new = request.headers.get("if-none-match") == "*"
+
+        def write(body: bytes) -> Response:
+            if request.method == "PATCH":
+                return writes.patch_data(store, path, params, body)
+            return writes.put_data(store, path, params, body, only_new=only_new)
+
+        return await self._posted(request, write, None, unzips=False, workers=self._changes)
 
     async def _answer_index(self, request: Request) -> Response:
         if request.method in ("GET", "HEAD"):
@@ -231,11 +321,17 @@ class Api:
             return self._zipped(bad_request(str(error)), accept)
 
     async def _posted(
-        self, request: Request, decide: Callable[[bytes], Response], accept: str | None
+        self,
+        request: Request,
+        decide: Callable[[bytes], Response],
+        accept: str | None,
+        *,
+        unzips: bool = True,
+        workers: Workers | None = None,
     ) -> Response:
         """What `decide` answers to the body of a request, in a worker thread."""
         limits = self._config.server
-        zipped = request.headers.get("content-encoding") == "gzip"
+        zipped = unzips and request.headers.get("content-encoding") == "gzip"
         with self._memory.room() as room:
             body = await read_body(request, limits, room)
             if zipped or len(body) > UNCOUNTED:
@@ -243,7 +339,8 @@ class Api:
                 if cost > self._memory.limit:
                     raise BadRequest("request body too large")
                 await room.take(cost)
-            return await self._workers.run(lambda: self._zipped(decide(body), accept))
+            decided = (workers or self._workers).run(lambda: self._zipped(decide(body), accept))
+            return await decided
 
     def _zipped(self, answer: Response, accept: str | None) -> Response:
         return answer if accept is None else zipped(answer, accept, self._config.server)
@@ -268,6 +365,12 @@ class Api:
         """Drop the requests that wait for a thread."""
         for pool in self._pools:
             pool.close()
+
+
+def _may_end_in_slash(path: tuple[str, ...]) -> bool:
+    """Whether a path leads to an endpoint, so that a slash at its end is one too many."""
+    top, *rest = path
+    return top in _TOP or (bool(rest) and rest[0] in _BELOW.get(top, ()))
 
 
 def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:

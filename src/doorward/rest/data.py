@@ -14,9 +14,9 @@ from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, Key, Undefined, Value
+from doorward.rego import Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
-from doorward.rest.answers import bad_request, failed, json_answer, not_found
+from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
@@ -40,7 +40,7 @@ _PROVENANCE: Final = {
 
 
 class _Call:
-    """One request under way: what it parameters for, and when it began."""
+    """One request under way: what it asks for, and when it began."""
 
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
         self.started = perf_counter_ns()
@@ -56,17 +56,6 @@ class _Call:
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
         return self.pdp.decide(self.path, input, strict=strict, is_parsed=True)
-
-    def encoded(self, decision: Decision) -> tuple[Decision, str]:
-        """The decision, and its result as JSON; with an error where it cannot be written."""
-        if decision.error is not None or isinstance(decision.result, Undefined):
-            return decision, ""
-        try:
-            result = marshal(decision.result)
-        except (BuiltinError, EvaluationAborted) as error:
-            return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
-        self.size += len(result)
-        return decision, result
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
         elapsed = perf_counter_ns() - self.started
@@ -152,9 +141,11 @@ def _answer_v1(
     if any('"' in segment for segment in call.path):
         return _bad_path(call.path)
     # What cannot be sent was not answered: it is written down as the error that is sent instead.
-    decision, result = call.encoded(
-        call.decide(input, strict=parameters.flag("strict-builtin-errors"))
+    decision, result = encoded(
+        call.decide(input, strict=parameters.flag("strict-builtin-errors")),
+        call.pdp.snapshot.deadline,
     )
+    call.size += len(result)
     call.record(decision, input)
     if decision.error is not None:
         return failed(decision.error)
@@ -196,7 +187,8 @@ def post_v0(
     call.parsed()
     if any('"' in segment for segment in path):
         return _bad_path(path)
-    decision, result = call.encoded(call.decide(input))
+    decision, result = encoded(call.decide(input), pdp.snapshot.deadline)
+    call.size += len(result)
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)
     if decision.error is not None:

@@ -24,7 +24,9 @@ __all__ = [
     "MAX_SEGMENTS",
     "BadRequest",
     "Parameters",
+    "any_document",
     "data_input",
+    "go_kind",
     "input_of_parameter",
     "parameters",
     "raw_input",
@@ -164,6 +166,15 @@ def _document(body: bytes, content_type: str) -> Value | Undefined:
         raise BadRequest(f"body contains malformed input document: {error}") from None
 
 
+def any_document(body: bytes) -> Value:
+    """The first JSON value of a body; what follows is not read."""
+    try:
+        with gc_paused() if len(body) >= MUCH else nullcontext():
+            return read_json(body, trailing=True, most=MAX_EXPLAINED)
+    except JSONError as error:
+        raise BadRequest(str(error)) from None
+
+
 def data_input(body: bytes, content_type: str) -> Value | Undefined:
     """The `input` of a v1 request; UNDEFINED where it is missing or null."""
     document = _document(body, content_type)
@@ -172,7 +183,7 @@ def data_input(body: bytes, content_type: str) -> Value | Undefined:
     if not isinstance(document, dict):
         raise BadRequest(
             "body contains malformed input document: json: cannot unmarshal "
-            f"{_go_kind(document)} into Go value of type types.DataRequestV1"
+            f"{go_kind(document)} into Go value of type types.DataRequestV1"
         )
     value_: Value = None
     for key, value in document.items():
@@ -200,9 +211,12 @@ def input_of_parameter(values: list[str]) -> Value | Undefined:
         raise BadRequest(f"parameter contains malformed input document: {error}") from None
 
 
-def _go_kind(value: Value) -> str:
+def go_kind(value: Value) -> str:
+    """What Go's decoder calls a value that it cannot use."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
         return "string"
+    if isinstance(value, dict):
+        return "object"
     return "array" if isinstance(value, list) else "number"

@@ -53,3 +53,8 @@ def test_one_mistake_is_reported_once() -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"t.rego": 'package t\np := 1 + "a"\nq := p.x.y + 1'})
     assert len(caught.value.diagnostics) == 1
+
+
+def test_terms_that_share_their_parts_are_compiled_in_no_time() -> None:
+    doubled = "; ".join(f"x{n + 1} := [x{n}, {{`a`: x{n}}}]" for n in range(60))
+    Engine({"t.rego": f"package t\n\np if {{ x0 := 1; {doubled}; count(x60) == 2 }}\n"})

@@ -26,6 +26,7 @@ from doorward.rego.analysis.type_errors import (
 from doorward.rego.analysis.types import (
     UNKNOWN,
     Kind,
+    bounded,
     has_unknown,
     object_of,
     select,
@@ -170,9 +171,9 @@ class Inference:
                 return UNKNOWN if isinstance(type_, Function) else type_
             case Array(items):
                 static = tuple(self.type(item, scope) for item in items)
-                return ArrayType(static, None if static else any_)
+                return bounded(ArrayType(static, None if static else any_))
             case Object(items):
-                return self._object(items, scope)
+                return bounded(self._object(items, scope))
             case Set(items):
                 type_ = union_of(self.type(item, scope) for item in items)
                 return SetType(any_ if type_ == UNKNOWN else type_)

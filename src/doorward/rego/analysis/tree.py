@@ -28,6 +28,7 @@ __all__ = [
     "build_tree",
     "check_base_data",
     "check_conflicts",
+    "data_conflicts",
     "head_path",
     "path_text",
 ]
@@ -214,10 +215,11 @@ def check_base_data(modules: Sequence[Module], data: Value) -> list[Diagnostic]:
 
     An engine does not: there rules win. `modules` are resolved.
     """
-    return list(_data_conflicts(insert_rules(modules), data))
+    return list(data_conflicts(insert_rules(modules), data))
 
 
-def _data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
+def data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnostic]:
+    """The same below a node of a tree made before."""
     for key, child in node.children.items():
         if not isinstance(key, str):
             continue  # only names lead to data
@@ -228,7 +230,7 @@ def _data_conflicts(node: RuleNode, data: Value | Undefined) -> Iterator[Diagnos
             message = f"conflicting rule for data path {'/'.join(map(str, child.path))} found"
             yield Diagnostic(COMPILE_ERROR, message, child.definitions[0].rule.span)
         else:
-            yield from _data_conflicts(child, base)
+            yield from data_conflicts(child, base)
 
 
 def _tail_text(term: Term) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "MAX_OPTIONS",
     "UNKNOWN",
     "Kind",
+    "bounded",
     "canonical",
     "has_unknown",
     "keys_of",
@@ -49,6 +50,10 @@ __all__ = [
 UNKNOWN: Final = ScalarType("???")
 MAX_OPTIONS: Final = 200
 """Beyond it a union says nothing any more: large constant data must not cost quadratic time."""
+
+MAX_PARTS: Final = 10_000
+"""Parts of a type that a term can be inferred to have: `[x, x]` has those of `x` twice, and each
+step of a policy may double them. Beyond it nothing is known of the term."""
 
 Kind: TypeAlias = Type | Function
 """What a reference can have: the type of a value, or that of a function."""
@@ -248,6 +253,24 @@ def type_of(value: Value) -> Type:
 
 def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
     return iter(value) if isinstance(value, list) else iter([v for _, v in iterate(value)])
+
+
+def bounded(type_: Type) -> Type:
+    """`type_`, or the type of any value where it has more than MAX_PARTS parts."""
+    waiting, count = [type_], 0
+    while waiting:
+        count += 1
+        if count > MAX_PARTS:
+            return any_
+        match waiting.pop():
+            case ArrayType(items, rest):
+                waiting += items[:MAX_PARTS] if rest is None else (*items[:MAX_PARTS], rest)
+            case ObjectType(fields, rest_of):
+                waiting += [value for _, value in fields[:MAX_PARTS]]
+                waiting += rest_of or ()
+            case SetType(of):
+                waiting.append(of)
+    return type_
 
 
 def has_unknown(type_: Type) -> bool:

@@ -15,7 +15,12 @@ from doorward.exporting import exporter as _exporter
 if TYPE_CHECKING:
     from doorward.rego.golang.json import indent, marshal
     from doorward.rego.golang.json_decoder import MAX_EXPLAINED, read_again
-    from doorward.rego.golang.json_documents import JSONError, object_text, read_json
+    from doorward.rego.golang.json_documents import (
+        JSONError,
+        object_text,
+        ordered_text,
+        read_json,
+    )
     from doorward.rego.golang.numbers import from_float, json_float, parse_int
     from doorward.rego.golang.octets import to_text
     from doorward.rego.golang.strings import quote
@@ -26,7 +31,7 @@ else:
         {
             "golang.json": "indent marshal",
             "golang.json_decoder": "MAX_EXPLAINED read_again",
-            "golang.json_documents": "JSONError object_text read_json",
+            "golang.json_documents": "JSONError object_text ordered_text read_json",
             "golang.numbers": "from_float json_float parse_int",
             "golang.octets": "to_text",
             "golang.strings": "quote",
@@ -43,6 +48,7 @@ __all__ = [
     "json_float",
     "marshal",
     "object_text",
+    "ordered_text",
     "parse_int",
     "quote",
     "read_again",

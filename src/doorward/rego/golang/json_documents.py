@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from doorward.rego.golang.json import marshal
 from doorward.rego.golang.json_decoder import JSONError, read_again
@@ -15,7 +15,7 @@ from doorward.rego.golang.octets import to_bytes, to_text
 from doorward.rego.json_text import from_json
 from doorward.rego.values import Value
 
-__all__ = ["JSONError", "object_text", "read_json"]
+__all__ = ["JSONError", "object_text", "ordered_text", "read_json"]
 
 MAX_FILE: Final = 1 << 20
 """Bytes of the longest file whose fault is named: nobody sends those in great numbers."""
@@ -43,6 +43,17 @@ def read_json(text: str | bytes, *, trailing: bool = False, most: int = MAX_FILE
 def object_text(fields: Mapping[str, str]) -> str:
     """The JSON of an object with its fields in this order; their values are JSON already."""
     return "{" + ",".join([f"{marshal(name)}:{value}" for name, value in fields.items()]) + "}"
+
+
+def ordered_text(value: object, *, sort_keys: bool = False) -> str:
+    """JSON of plain Python on one line, with the keys in the order they have."""
+    if isinstance(value, Mapping):
+        keys = sorted(value) if sort_keys else value
+        return object_text({str(k): ordered_text(value[k], sort_keys=sort_keys) for k in keys})
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([ordered_text(each, sort_keys=sort_keys) for each in value]) + "]"
+    plain: Any = value
+    return marshal(plain)
 
 
 def _end_of_value(text: str) -> int:

@@ -1,0 +1,217 @@
+"""Changes of base data: each copies the containers on its path, and shares the rest.
+
+What readers hold never changes. A container that one edit has copied belongs to it, and is not
+copied again by its next operation: a patch of a thousand operations on one list copies that once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from doorward.rego import UNDEFINED, Key, Undefined, Value
+
+__all__ = [
+    "OPERATORS",
+    "Edit",
+    "InvalidPatchError",
+    "Operation",
+    "Operator",
+    "PathNotFoundError",
+    "StorageError",
+    "WriteConflictError",
+    "path_text",
+    "rebase",
+]
+
+Path: TypeAlias = tuple[str, ...]
+Operator: TypeAlias = Literal["add", "remove", "replace"]
+
+OPERATORS: Final[Mapping[str, Operator]] = {"add": "add", "remove": "remove", "replace": "replace"}
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
+
+
+class StorageError(Exception):
+    """A change that cannot be made, in OPA's words."""
+
+    code = "storage_internal_error"
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.args[0]}"
+
+
+class PathNotFoundError(StorageError):
+    """There is nothing at a path."""
+
+    code = "storage_not_found_error"
+
+    def __init__(self, path: Sequence[str], why: str = "document does not exist") -> None:
+        super().__init__(f"{path_text(path)}: {why}")
+
+
+class WriteConflictError(StorageError):
+    """What stands on the way is not an object."""
+
+    code = "storage_write_conflict_error"
+
+    def __init__(self, path: Sequence[str]) -> None:
+        super().__init__(path_text(path))
+
+
+class InvalidPatchError(StorageError):
+    """An operation that means nothing where it is."""
+
+    code = "storage_invalid_patch_error"
+
+
+class Operation(NamedTuple):
+    """One operation of a patch, at a path below `data`."""
+
+    operator: Operator
+    path: Path
+    value: Value = None
+
+
+def path_text(path: Sequence[str]) -> str:
+    """`/a/b%2Fc`, as OPA writes a path."""
+    return "".join("/" + quote(name, safe="$&+=:@~") for name in path) or "/"
+
+
+class Edit:
+    """A change in the making; `document` is what has come of it. For one thread."""
+
+    def __init__(self, document: dict[Key, Value]) -> None:
+        self.document = document
+        self._own: dict[int, object] = {}
+        """The containers made here, by identity; that keeps identities from being used again."""
+
+    def read(self, path: Path) -> Value | Undefined:
+        """What stands at `path`, or UNDEFINED. PathNotFoundError for what is no index."""
+        here: Any = self.document
+        for name in path:
+            if isinstance(here, dict):
+                here = here.get(name, UNDEFINED)
+            elif isinstance(here, list):
+                index = _index(name, here, path)
+                here = here[index]
+            else:
+                return UNDEFINED
+            if here is UNDEFINED:
+                break
+        value: Value | Undefined = here
+        return value
+
+    def apply(self, operation: Operation) -> None:
+        """One operation of a patch; StorageError where it cannot be done."""
+        operator, path, value = operation
+        if not path:
+            self._set_root(operator, value)
+            return
+        container = self._open(path)
+        if isinstance(container, dict):
+            _change_object(container, operation)
+        else:
+            _change_array(container, operation)
+
+    def make_parents(self, path: Path) -> None:
+        """Objects on the way to `path`, where there is nothing yet."""
+        parents = path[:-1]
+        there = len(parents)
+        while there and self.is_missing(parents[:there]):
+            there -= 1
+        if not isinstance(self.read(parents[:there]), dict):
+            raise WriteConflictError(parents[:there])
+        for length in range(there + 1, len(parents) + 1):
+            self.apply(Operation("add", parents[:length], {}))
+
+    def is_missing(self, path: Path) -> bool:
+        """Whether there is nothing at `path`."""
+        try:
+            return self.read(path) is UNDEFINED
+        except PathNotFoundError:
+            return True
+
+    def _set_root(self, operator: Operator, value: Value) -> None:
+        if operator == "remove":
+            raise InvalidPatchError("root cannot be removed")
+        if not isinstance(value, dict):
+            raise InvalidPatchError("root must be object")
+        self.document = value
+
+    def _open(self, path: Path) -> dict[Key, Value] | list[Value]:
+        """The container of the last name of `path`, which may be changed."""
+        here: Any = self._copied(self.document)
+        self.document = here
+        for name in path[:-1]:
+            key: Any = name
+            if isinstance(here, list):
+                key = _index(name, here, path)
+            elif name not in here:
+                raise PathNotFoundError(path)
+            inner = here[key]
+            if not isinstance(inner, (dict, list)):
+                raise PathNotFoundError(path)
+            here[key] = inner = self._copied(inner)
+            here = inner
+        opened: dict[Key, Value] | list[Value] = here
+        return opened
+
+    def _copied(self, container: Any) -> Any:
+        if id(container) in self._own:
+            return container
+        copied = container.copy()
+        self._own[id(copied)] = copied
+        return copied
+
+
+def _change_object(container: dict[Key, Value], operation: Operation) -> None:
+    operator, path, value = operation
+    if operator != "add" and path[-1] not in container:
+        raise PathNotFoundError(path)
+    if operator == "remove":
+        del container[path[-1]]
+    else:
+        container[path[-1]] = value
+
+
+def _change_array(container: list[Value], operation: Operation) -> None:
+    operator, path, value = operation
+    if path[-1] in ("-", str(len(container))):
+        if operator != "add":
+            raise InvalidPatchError(f"{path_text(path)}: invalid patch path")
+        container.append(value)
+        return
+    index = _index(path[-1], container, path)
+    if operator == "add":
+        container.insert(index, value)
+    elif operator == "remove":
+        del container[index]
+    else:
+        container[index] = value
+
+
+def _index(name: str, items: Sequence[Value], path: Path) -> int:
+    if not _INTEGER.match(name):
+        raise PathNotFoundError(path, "array index must be integer")
+    index = int(name)
+    if not 0 <= index < len(items):
+        raise PathNotFoundError(path, "array index out of range")
+    return index
+
+
+def rebase(current: Value, before: Value | Undefined, after: Value) -> Value:
+    """`after`, which replaces `before`, with what `current` has added to `before`.
+
+    What was not changed meanwhile is one comparison, however large it is.
+    """
+    if current is before or not (isinstance(current, dict) and isinstance(after, dict)):
+        return after
+    old = before if isinstance(before, dict) else {}
+    merged = {
+        key: rebase(current[key], old.get(key, UNDEFINED), value) if key in current else value
+        for key, value in after.items()
+    }
+    return {key: each for key, each in current.items() if key not in old} | merged

@@ -1,0 +1,66 @@
+"""The solutions of a query, as OPA counts them: which rows of an evaluation are some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from doorward.records import record
+from doorward.rego import Query, Value
+from doorward.rego.tools import (
+    ArrayComprehension,
+    Call,
+    Expr,
+    ObjectComprehension,
+    Ref,
+    SetComprehension,
+    SomeDecl,
+    Var,
+    children,
+)
+
+__all__ = ["Solution", "solutions_of"]
+
+
+@record(frozen=True)
+class Solution:
+    """One solution: the value of each expression, and of each variable that has a name."""
+
+    expressions: tuple[tuple[Expr, Value], ...]
+    bindings: dict[str, Value]
+
+
+def solutions_of(query: Query, rows: Sequence[tuple[Value, ...]]) -> list[Solution]:
+    """The solutions of `query` with its expressions in the order they were written.
+
+    A single expression that is false is a result; among several, or where there are several
+    solutions to look for, false is none.
+    """
+    count = len(query.variables)
+    body = query.body
+    order = sorted(
+        [n for n, expr in enumerate(body) if not isinstance(expr.term, SomeDecl)],
+        key=lambda n: body[n].span.start,
+    )
+    needs_true = len(body) > 1 or _iterates(query.source)
+    solutions: list[Solution] = []
+    for row in rows:
+        values = [row[count + n] for n in order]
+        if needs_true and any(value is False for value in values):
+            continue
+        named = zip(query.variables, row[:count], strict=True)
+        expressions = zip([body[n] for n in order], values, strict=True)
+        solutions.append(Solution(tuple(expressions), dict(named)))
+    return solutions
+
+
+def _iterates(node: object) -> bool:
+    """Whether a reference somewhere has a variable in it, comprehensions aside."""
+    if isinstance(node, tuple):
+        return any(map(_iterates, node))
+    if isinstance(node, (ArrayComprehension, SetComprehension, ObjectComprehension)):
+        return False
+    if isinstance(node, Ref) and any(isinstance(arg, Var) for arg in node.args):
+        return True
+    if isinstance(node, Call) and node.name == "walk":
+        return True
+    return any(map(_iterates, children(node)))  # type: ignore[arg-type]  # any node has children

@@ -1,0 +1,251 @@
+"""The policies and data in force, and every way in which they change.
+
+A change makes the next snapshot and puts it into force as a whole, so a decision sees all of it or
+nothing. Data changes copy their path only. Policies are compiled outside of the lock that changes
+of data take, one change at a time, and bound to the data of the moment.
+
+What files and bundles define and what clients write live together. When files change, what they
+defined is replaced and what clients added stays. What a bundle owns nobody else may write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final, cast
+
+from doorward.pdp.edit import (
+    Edit,
+    Operation,
+    Path,
+    PathNotFoundError,
+    StorageError,
+    path_text,
+    rebase,
+)
+from doorward.pdp.loader import Loaded
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
+from doorward.rego.golang import quote
+from doorward.rego.tools import Module
+
+__all__ = ["BusyError", "PolicyNotFoundError", "Store"]
+
+WAIT: Final = 30.0
+"""Seconds that a change waits for the changes before it."""
+
+
+class BusyError(Exception):
+    """Changes before this one took too long; nothing was changed."""
+
+
+class PolicyNotFoundError(StorageError):
+    """There is no policy of that name."""
+
+    code = "storage_not_found_error"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"policy id {quote(name)}")
+
+
+class Store:
+    """Changes what `pdp` decides by. Safe in any number of threads.
+
+    Every change may raise OwnedError, BusyError, and CompileError where rules and data would fill
+    the same place.
+    """
+
+    def __init__(
+        self,
+        pdp: PDP,
+        loaded: Loaded | None = None,
+        settings: Settings | None = None,
+        *,
+        prepare: Callable[[Snapshot], object] = lambda _snapshot: None,
+    ) -> None:
+        """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot whose
+        policies are new, before it is in force."""
+        self._pdp = pdp
+        self._settings = settings or Settings()
+        self._prepare = prepare
+        self._loaded = loaded or Loaded()
+        """As files and bundles are."""
+        trees = pdp.snapshot.engine.trees
+        self._modules = {name: module.span.source.text for name, module in trees.items()}
+        self._compiling = threading.Lock()
+        self._publishing = threading.Lock()
+
+    @property
+    def policies(self) -> Mapping[str, Module]:
+        """The policies in force as they were parsed, by name: those of bundles have the bundle's in
+        front, as in OPA."""
+        trees, bundle_of = self._pdp.snapshot.engine.trees, self._loaded.bundle_of
+        return {
+            f"{bundle_of[name]}/{name}" if name in bundle_of else name: module
+            for name, module in trees.items()
+        }
+
+    def policy(self, name: str) -> Module:
+        """One of them; PolicyNotFoundError."""
+        module = self.policies.get(name)
+        if module is None:
+            raise PolicyNotFoundError(name)
+        return module
+
+    # Data
+
+    def put(self, path: Path, value: Value, *, text: bytes = b"", only_new: bool = False) -> bool:
+        """Put `value` at `path`; objects are made on the way to it.
+
+        With `only_new` False is returned, and nothing changed, where there is something already.
+        `text` is what the value was read from: it counts for the revision.
+        """
+        with self._locked(self._publishing):
+            snapshot, edit = self._begin()
+            snapshot.owners.check(path)
+            if edit.is_missing(path):
+                edit.make_parents(path)
+            elif only_new:
+                return False
+            edit.apply(Operation("add", path, value))
+            self._publish_data(snapshot, edit, "put", path_text(path), text)
+        return True
+
+    def patch(self, operations: Sequence[Operation], *, text: bytes = b"") -> None:
+        """All operations or none; StorageError for one that cannot be done."""
+        with self._locked(self._publishing):
+            snapshot, edit = self._begin()
+            for operation in operations:
+                snapshot.owners.check(operation.path)
+                edit.apply(operation)
+            self._publish_data(snapshot, edit, "patch", "", text)
+
+    def delete(self, path: Path) -> None:
+        """Remove what is at `path`; PathNotFoundError where there is nothing."""
+        with self._locked(self._publishing):
+            snapshot, edit = self._begin()
+            snapshot.owners.check(path)
+            if edit.read(path) is UNDEFINED:
+                raise PathNotFoundError(path)
+            edit.apply(Operation("remove", path))
+            self._publish_data(snapshot, edit, "delete", path_text(path))
+
+    def _begin(self) -> tuple[Snapshot, Edit]:
+        snapshot = self._pdp.snapshot
+        return snapshot, Edit(snapshot.engine.data)
+
+    def _publish_data(
+        self, snapshot: Snapshot, edit: Edit, verb: str, name: str, text: bytes = b""
+    ) -> None:
+        revision = _revision_after(snapshot.revision, verb, name, text)
+        self._pdp.replace(snapshot.with_data(edit.document, revision))
+
+    # Policies
+
+    def put_policy(self, name: str, text: str, *, timers: Timers | None = None) -> bool:
+        """Put a policy into force; False where it is that already. CompileError carries all that is
+        wrong with it, and what it would do to the others."""
+        timers = timers or Timers()
+        with self._locked(self._compiling):
+            if name in self._modules:
+                self._check_owner(self._pdp.snapshot.engine.trees[name])
+                if self._modules[name] == text:
+                    return False
+            with timers.measure("rego_module_parse"):
+                (module,) = parse_modules({name: text}, self._settings.options()).values()
+            self._check_owner(module)
+            modules = {**self._modules, name: text}
+            with timers.measure("rego_module_compile"):
+                self._publish_policies(modules, "put policy", name, text)
+        return True
+
+    def delete_policy(self, name: str, *, timers: Timers | None = None) -> None:
+        """Withdraw a policy; CompileError where others cannot do without it."""
+        timers = timers or Timers()
+        with self._locked(self._compiling):
+            self._check_owner(self.policy(name))
+            modules = {key: text for key, text in self._modules.items() if key != name}
+            with timers.measure("rego_module_compile"):
+                self._publish_policies(modules, "delete policy", name)
+
+    def _check_owner(self, module: Module) -> None:
+        self._pdp.snapshot.owners.check(module.package.path)
+
+    def _publish_policies(
+        self, modules: dict[str, str], verb: str, name: str, text: str = ""
+    ) -> None:
+        data = self._pdp.snapshot.engine.data
+        loaded = replace(self._loaded, modules=modules, data=data)
+        snapshot = self._compiled(loaded, self._pdp.snapshot.revision)
+        with self._locked(self._publishing):
+            now = self._pdp.snapshot
+            change = text.encode(errors="surrogatepass")
+            revision = _revision_after(now.revision, verb, name, change)
+            self._pdp.replace(snapshot.with_data(now.engine.data, revision))
+            self._modules = modules
+
+    def _compiled(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
+        with self._pdp.turns.building():
+            snapshot = build(loaded, self._settings, revision=revision, is_parsed=True)
+            self._prepare(snapshot)
+        return snapshot
+
+    # Files
+
+    def load(self, loaded: Loaded) -> Snapshot:
+        """Put into force what files and bundles are now; what clients added to it stays."""
+        with self._locked(self._compiling):
+            files = self._loaded.modules
+            added = {name: text for name, text in self._modules.items() if name not in files}
+            modules = added | loaded.modules
+            snapshot = self._compiled(replace(loaded, modules=modules))
+            with self._locked(self._publishing):
+                data = _rebased(self._pdp.snapshot.engine.data, self._loaded, loaded)
+                if added or data is not loaded.data:
+                    change = self._pdp.snapshot.revision.encode()
+                    revision = _revision_after(snapshot.revision, "load", "", change)
+                    snapshot = snapshot.with_data(data, revision)
+                self._pdp.replace(snapshot)
+                self._modules, self._loaded = modules, loaded
+        return snapshot
+
+    @contextmanager
+    def _locked(self, lock: threading.Lock) -> Iterator[None]:
+        if not lock.acquire(timeout=WAIT):
+            raise BusyError
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:
+    """Twelve hexadecimal digits, others after each change than before it."""
+    digest = hashlib.sha256(b"\0".join([revision.encode(), verb.encode(), b""]))
+    digest.update(name.encode(errors="surrogatepass") + b"\0")
+    digest.update(text)
+    return digest.hexdigest()[:12]
+
+
+def _rebased(current: dict[Key, Value], before: Loaded, after: Loaded) -> dict[Key, Value]:
+    """The data of files as they are now, with what was added to what they were; but below the roots
+    of bundles only what they hold."""
+    merged = rebase(current, before.data, after.data)
+    edit = Edit(cast(dict[Key, Value], merged))
+    if merged is after.data:
+        return edit.document
+    whole = Edit(after.data)
+    for roots in after.roots.values():
+        for root in roots:
+            path = tuple(root.split("/")) if root else ()
+            value = whole.read(path)
+            if not isinstance(value, Undefined):
+                edit.make_parents(path)
+                edit.apply(Operation("add", path, value))
+            elif edit.read(path) is not UNDEFINED:
+                edit.apply(Operation("remove", path))
+    return edit.document

@@ -1,0 +1,95 @@
+"""The Policy API: policies by name, as text and as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from doorward.pdp.edit import StorageError
+from doorward.pdp.owners import OwnedError
+from doorward.pdp.store import BusyError, Store
+from doorward.rego import PARSE_ERROR, CompileError, Diagnostic, Source, Span, Timers
+from doorward.rego.golang import marshal, object_text, ordered_text
+from doorward.rego.tools import Module, module_to_json
+from doorward.rest.answers import bad_request, json_answer, metrics_text, not_changed, not_compiled
+from doorward.rest.requests import Parameters
+
+__all__ = ["delete_policy", "get_policies", "get_policy", "put_policy"]
+
+_COMPILING = "compiling module(s)"
+
+
+def get_policies(store: Store, parameters: Parameters) -> Response:
+    """GET /v1/policies"""
+    texts = [_policy_text(name, module) for name, module in store.policies.items()]
+    result = object_text({"result": "[" + ",".join(texts) + "]"})
+    return json_answer(result, pretty=parameters.flag("pretty"))
+
+
+def get_policy(store: Store, name: str, parameters: Parameters) -> Response:
+    """GET /v1/policies/ID"""
+    try:
+        module = store.policy(name)
+    except StorageError as error:
+        return not_changed(error)
+    result = object_text({"result": _policy_text(name, module)})
+    return json_answer(result, pretty=parameters.flag("pretty"))
+
+
+def put_policy(
+    store: Store, name: str, parameters: Parameters, body: bytes, read_ns: int
+) -> Response:
+    """PUT /v1/policies/ID: the body, which took `read_ns` nanoseconds to come, is Rego."""
+    timers = Timers(())
+    timers.add("server_read_bytes", read_ns)
+
+    def put() -> None:
+        store.put_policy(name, _text(name, body), timers=timers)
+
+    return _changed(put, timers, parameters, "invalid_parameter")
+
+
+def delete_policy(store: Store, name: str, parameters: Parameters) -> Response:
+    """DELETE /v1/policies/ID"""
+    timers = Timers(())
+
+    def delete() -> None:
+        store.delete_policy(name, timers=timers)
+
+    return _changed(delete, timers, parameters, "invalid_operation")
+
+
+def _changed(
+    change: Callable[[], None], timers: Timers, parameters: Parameters, code: str
+) -> Response:
+    try:
+        change()
+    except CompileError as error:
+        if error.diagnostics[0].message == "empty module":
+            return bad_request(str(error.diagnostics[0]))
+        return not_compiled(error, _COMPILING, code)
+    except (StorageError, OwnedError, BusyError) as error:
+        return not_changed(error)
+    fields = {"metrics": metrics_text(timers)} if parameters.flag("metrics") else {}
+    return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
+
+
+def _text(name: str, body: bytes) -> str:
+    """The text of a policy; CompileError where it is not UTF-8."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        before, text = body[: error.start].decode(), body.decode(errors="replace")
+        row, col = before.count("\n") + 1, error.start - body.rfind(b"\n", 0, error.start)
+        span = Span(Source(name, text), len(before), len(before) + 1, row, col)
+        raise CompileError([Diagnostic(PARSE_ERROR, "illegal utf-8 character", span)]) from None
+
+
+def _policy_text(name: str, module: Module) -> str:
+    fields = {
+        "id": marshal(name),
+        "raw": marshal(module.span.source.text),
+        "ast": ordered_text(module_to_json(module)),
+    }
+    return object_text(fields)

@@ -1,0 +1,107 @@
+"""The Query API: a query of the client's own, answered with what its variables may be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
+from doorward.rego import (
+    PARSE_ERROR,
+    UNDEFINED,
+    CompileError,
+    Timers,
+    Undefined,
+    Value,
+)
+from doorward.rego.golang import object_text
+from doorward.rest.answers import (
+    bad_request,
+    encoded,
+    failed,
+    internal_error,
+    json_answer,
+    metrics_text,
+    not_compiled,
+)
+from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+
+__all__ = ["get_query", "post_query"]
+
+_NOT_OF_QUERIES: Final = ("import", "package")
+
+
+def get_query(pdp: PDP, parameters: Parameters, context: Value | None = None) -> Response:
+    """GET /v1/query?q=QUERY"""
+    queries = parameters.values("q")
+    if not queries:
+        return bad_request("missing parameter 'q'")
+    return _answer(pdp, queries[-1], UNDEFINED, parameters, context)
+
+
+def post_query(
+    pdp: PDP, parameters: Parameters, body: bytes, context: Value | None = None
+) -> Response:
+    """POST /v1/query with {"query": …, "input": …}"""
+    try:
+        query, input = _request(any_document(body))
+    except BadRequest as error:
+        return bad_request(f"error(s) occurred while decoding request: {error}")
+    return _answer(pdp, query, input, parameters, context, size=price(body))
+
+
+def _request(document: Value) -> tuple[str, Value | Undefined]:
+    if document is None:
+        document = {}
+    if not isinstance(document, dict):
+        raise BadRequest(
+            f"json: cannot unmarshal {go_kind(document)} into Go value of type types.QueryRequestV1"
+        )
+    fields = {str(key).lower(): value for key, value in document.items()}
+    query = fields.get("query")
+    if query is None:
+        query = ""
+    if not isinstance(query, str):
+        raise BadRequest(
+            f"json: cannot unmarshal {go_kind(query)} into Go struct field "
+            "QueryRequestV1.query of type string"
+        )
+    input = fields.get("input")
+    return query, UNDEFINED if input is None else input
+
+
+def _answer(
+    pdp: PDP,
+    query: str,
+    input: Value | Undefined,
+    parameters: Parameters,
+    context: Value | None,
+    *,
+    size: int = 0,
+) -> Response:
+    if not query.strip():
+        return internal_error("cannot evaluate empty query")
+    first = query.split(maxsplit=1)[0]
+    if first in _NOT_OF_QUERIES:
+        return internal_error(f"expected body but got *ast.{first.title()}")
+    timers = Timers(("rego_query_compile",))
+    with timers.measure("server_handler"):
+        decision, result = encoded(pdp.solve(query, input), pdp.snapshot.deadline)
+    timers.add("rego_query_eval", decision.eval_ns)
+    # Without solutions OPA logs null.
+    logged = decision._replace(result=None) if decision.error is None and not result else decision
+    pdp.record(logged, input, request_context=context, size=size + len(result))
+    error = decision.error
+    if isinstance(error, CompileError):
+        is_parsed = error.diagnostics[0].code != PARSE_ERROR
+        return not_compiled(error, f"{'compiling' if is_parsed else 'parsing'} query")
+    if error is not None:
+        return failed(error)
+    fields: dict[str, str] = {}
+    if parameters.flag("metrics") or parameters.flag("instrument"):
+        fields["metrics"] = metrics_text(timers)
+    if result:
+        fields["result"] = result
+    return json_answer(object_text(fields), pretty=parameters.flag("pretty"))

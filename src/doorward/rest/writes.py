@@ -1,0 +1,113 @@
+"""Changes of base data: PUT, PATCH and DELETE of the Data API.
+
+Bodies are JSON whatever they say they are, and never unzipped, as in OPA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from starlette.responses import Response
+
+from doorward.pdp.edit import OPERATORS, Operation, StorageError
+from doorward.pdp.owners import OwnedError
+from doorward.pdp.store import BusyError, Store
+from doorward.rego import CompileError, Timers, Value
+from doorward.rego.golang import object_text
+from doorward.rest.answers import bad_request, json_answer, metrics_text, no_content, not_changed
+from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+
+__all__ = ["delete_data", "patch_data", "put_data"]
+
+
+def put_data(
+    store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes, *, only_new: bool
+) -> Response:
+    """PUT /v1/data/PATH: the body is the document."""
+    timers = Timers(())
+
+    def put() -> bool:
+        with timers.measure("rego_input_parse"):
+            value = any_document(body)
+        return store.put(path, value, text=body, only_new=only_new)
+
+    return _changed(put, timers, parameters)
+
+
+def patch_data(
+    store: Store, path: tuple[str, ...], parameters: Parameters, body: bytes
+) -> Response:
+    """PATCH /v1/data/PATH: the body is a list of operations on what is below PATH."""
+    timers = Timers(())
+
+    def patch() -> bool:
+        with timers.measure("rego_input_parse"):
+            operations = _operations(any_document(body), path)
+        store.patch(operations, text=body)
+        return True
+
+    return _changed(patch, timers, parameters)
+
+
+def delete_data(store: Store, path: tuple[str, ...], parameters: Parameters) -> Response:
+    """DELETE /v1/data/PATH"""
+
+    def delete() -> bool:
+        store.delete(path)
+        return True
+
+    return _changed(delete, Timers(()), parameters)
+
+
+def _changed(change: Callable[[], bool], timers: Timers, parameters: Parameters) -> Response:
+    try:
+        with timers.measure("server_handler"):
+            is_changed = change()
+    except BadRequest as error:
+        return bad_request(str(error))
+    except (StorageError, OwnedError, BusyError, CompileError) as error:
+        return not_changed(error)
+    if not is_changed:
+        return no_content(304)
+    if parameters.flag("metrics"):
+        return json_answer(object_text({"metrics": metrics_text(timers)}))
+    return no_content(204)
+
+
+def _operations(document: Value, root: tuple[str, ...]) -> list[Operation]:
+    if document is None:
+        return []
+    if not isinstance(document, list):
+        raise _no_such_type(document, "value", "[]types.PatchV1")
+    return [_operation(each, root) for each in document]
+
+
+def _operation(document: Value, root: tuple[str, ...]) -> Operation:
+    if document is None:
+        document = {}
+    if not isinstance(document, dict):
+        raise _no_such_type(document, "value", "types.PatchV1")
+    # Go matches the names of fields in any case; the last one counts.
+    fields = {str(key).lower(): value for key, value in document.items()}
+    given = {name: fields.get(name) for name in ("op", "path")}
+    texts = {name: "" if value is None else value for name, value in given.items()}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise _no_such_type(text, f"struct field PatchV1.{name}", "string")
+    operator = OPERATORS.get(str(texts["op"]))
+    if operator is None:
+        raise BadRequest(f"bad patch operation: {texts['op']}")
+    path = str(texts["path"]).strip("/")
+    names = (*root, *map(unquote, path.split("/"))) if path else root
+    return Operation(operator, tuple(map(_unescaped, names)), fields.get("value"))
+
+
+def _unescaped(name: str) -> str:
+    """A name of a JSON pointer."""
+    return name.replace("~1", "/").replace("~0", "~")
+
+
+def _no_such_type(value: Value, target: str, wanted: str) -> BadRequest:
+    kind = go_kind(value)
+    return BadRequest(f"json: cannot unmarshal {kind} into Go {target} of type {wanted}")
