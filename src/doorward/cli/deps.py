@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from doorward.cli import extensions
-from doorward.cli.errors import OneOf, for_people, warn
+from doorward.cli.errors import OneOf, for_people
 from doorward.cli.results import table
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
-from doorward.rego import Engine, RegoError, from_key, gc_paused, kind_name
+from doorward.rego import RegoError, from_key, kind_name
 from doorward.rego.golang import indent, marshal, object_text
 from doorward.rego.tools import Documents, Path, path_text
 
@@ -46,22 +46,13 @@ def command(
 ) -> int:
     """Print what QUERY reads: base documents (input and data) and virtual documents (rules).
 
-    Say what a policy needs to be given before it is asked.
+    These are the input and data that a policy needs.
     """
     if len(query) != 1:
         raise click.UsageError("specify exactly one query argument")
     try:
-        loaded = Sources(paths=data, bundles=bundle, ignore=ignore, v0=v0_compatible).load()
-        warn(loaded.notes)
-        with gc_paused():
-            engine = Engine(
-                modules=loaded.modules,
-                data=loaded.data,
-                v0=v0_compatible,
-                rego_versions=loaded.rego_versions,
-                registry=extensions.registry_for(builtins, (*data, *bundle)),
-            )
-        documents = engine.documents(query[0])
+        sources = Sources(paths=data, bundles=bundle, ignore=ignore, v0=v0_compatible)
+        documents = extensions.engine_of(sources, builtins).documents(query[0])
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)
         return 1

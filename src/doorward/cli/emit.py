@@ -8,7 +8,7 @@ from doorward.cli import extensions
 from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
-from doorward.rego import Engine, RegoError, gc_paused
+from doorward.rego import RegoError
 
 __all__ = ["command"]
 
@@ -40,15 +40,8 @@ def command(
     if not paths and not query:
         raise click.UsageError("specify at least one file, or a query")
     try:
-        loaded = Sources(paths=paths, ignore=ignore, v0=v0_compatible).load()
-        with gc_paused():
-            engine = Engine(
-                modules=loaded.modules,
-                data=loaded.data,
-                v0=v0_compatible,
-                rego_versions=loaded.rego_versions,
-                registry=extensions.registry_for(builtins, paths),
-            )
+        sources = Sources(paths=paths, ignore=ignore, v0=v0_compatible)
+        engine = extensions.engine_of(sources, builtins)
         texts = {query: engine.prepare(query).emit()} if query else engine.emit()
     except (LoadError, RegoError) as error:
         click.echo(for_people(error), err=True)

@@ -7,10 +7,12 @@ from typing import Final
 
 import click
 
+from doorward.cli.errors import warn
 from doorward.pdp.extensions import Extensions, project_extensions
-from doorward.rego import Registry
+from doorward.pdp.sources import Sources
+from doorward.rego import Engine, Registry, gc_paused
 
-__all__ = ["option", "registry_for"]
+__all__ = ["engine_of", "option", "registry_for"]
 
 option: Final = click.option(
     "--builtins",
@@ -29,3 +31,18 @@ def registry_for(names: Sequence[str], paths: Sequence[str]) -> Registry:
     if names:
         return Extensions([name for name in names if name]).registry()
     return project_extensions(paths).registry()
+
+
+def engine_of(sources: Sources, builtins: Sequence[str]) -> Engine:
+    """The engine of files and bundles, with the built-ins that the option names. LoadError,
+    CompileError."""
+    loaded = sources.load()
+    warn(loaded.notes)
+    with gc_paused():
+        return Engine(
+            modules=loaded.modules,
+            data=loaded.data,
+            v0=sources.v0,
+            rego_versions=loaded.rego_versions,
+            registry=registry_for(builtins, sources.all_paths),
+        )

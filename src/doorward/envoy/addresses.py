@@ -15,7 +15,7 @@ from typing import Final
 
 from doorward.pdp.unix_sockets import PathTakenError, clear_stale
 
-__all__ = ["Address", "AddressError", "clear_stale_socket", "parse_address"]
+__all__ = ["Address", "AddressError", "check_folder", "clear_stale_socket", "parse_address"]
 
 MAX_SOCKET_PATH: Final = 107
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z")
@@ -69,11 +69,16 @@ def _is_local(host: str) -> bool:
         return host == "localhost"
 
 
+def check_folder(path: Path) -> None:
+    """AddressError where the folder of a socket does not exist."""
+    if not path.parent.is_dir():
+        raise AddressError(f"`{path.parent}`: no such folder")
+
+
 def clear_stale_socket(path: Path) -> None:
     """Remove the socket that a server left behind; AddressError when it still listens on it, or
     when the file is no socket."""
-    if not path.parent.is_dir():
-        raise AddressError(f"`{path.parent}`: no such folder")
+    check_folder(path)
     try:
         clear_stale(path)
     except PathTakenError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from doorward.edge import Parts
-from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
+from doorward.envoy.addresses import AddressError, check_folder, parse_address
 from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
@@ -123,7 +123,7 @@ class Http2CheckServer:
     def _bind(self) -> socket.socket:
         path = self._address.path
         if path is not None:
-            clear_stale_socket(path)
+            check_folder(path)
             return bind_unix(path, mode=self._options.socket_mode, backlog=_BACKLOG)
         if self.address.startswith("unix-abstract:"):
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

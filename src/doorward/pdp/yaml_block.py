@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
+from doorward.pdp.located_yaml import Located, LocatedError, read_documents
+
 __all__ = ["Block", "ConfigError", "override", "read_block"]
 
-MAX_DEPTH: Final = 32
-MAX_NODES: Final = 100_000
 _VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
 # While the file is parsed, marks stand for the variables: braces mean something to YAML.
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -110,7 +110,6 @@ class _Reader:
     def __init__(self, file: str, environment: Mapping[str, str]) -> None:
         self.file = file
         self.environment = environment
-        self.nodes = 0
 
     def top(self, text: str) -> Block:
         value = self.top_value(text, "")
@@ -123,43 +122,30 @@ class _Reader:
     def top_value(self, text: str, path: str) -> Any:
         text = _VARIABLE.sub(rf"{_OPEN}\1{_CLOSE}", text)
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 0
-            raise ConfigError(f"{self.file}:{line}: {error.problem or 'not YAML'}") from None
-        except (yaml.YAMLError, RecursionError):
-            raise ConfigError(f"{self.file}: not YAML") from None
-        return None if node is None else self.value(node, path, 0)
+            documents = read_documents(text, scalar=lambda node: node)
+        except LocatedError as error:
+            raise ConfigError(f"{self.file}:{error.line}: {error}") from None
+        if len(documents) > 1:
+            raise ConfigError(f"{self.file}:{documents[1].line}: must be one document")
+        return self.value(documents[0], path) if documents else None
 
-    def value(self, node: yaml.Node, path: str, depth: int) -> Any:
-        self.nodes += 1  # aliases are followed, so that a small file can be a large tree
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
-            raise ConfigError(f"{self.location(node, path)} is nested too deeply or too large")
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, path, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, path, depth + 1) for item in node.value]
-        return self.scalar(node, path)
+    def value(self, item: Located, path: str) -> Any:
+        if isinstance(item.value, dict):
+            values = {
+                key: self.value(inner, f"{path}.{key}" if path else key)
+                for key, inner in item.value.items()
+            }
+            lines = {key: inner.line for key, inner in item.value.items()}
+            return Block(values, lines, self.file, path)
+        if isinstance(item.value, list):
+            return [self.value(inner, path) for inner in item.value]
+        return self.scalar(item.value, path)
 
-    def mapping(self, node: yaml.MappingNode, path: str, depth: int) -> Block:
-        values: dict[str, Any] = {}
-        lines: dict[str, int] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise ConfigError(f"{self.location(key_node, path)}: a key must be a string")
-            key = str(key_node.value)
-            inner = f"{path}.{key}" if path else key
-            if key in values:
-                raise ConfigError(f"{self.location(key_node, inner)} is given twice")
-            values[key] = self.value(value_node, inner, depth + 1)
-            lines[key] = key_node.start_mark.line + 1
-        return Block(values, lines, self.file, path)
-
-    def scalar(self, node: yaml.Node, path: str) -> Any:
+    def scalar(self, node: yaml.ScalarNode, path: str) -> Any:
         text = str(node.value)
         tag = node.tag
         replaced = _MARK.sub(lambda match: self.variable(match, node, path), text)
-        if replaced != text and isinstance(node, yaml.ScalarNode) and node.style is None:
+        if replaced != text and node.style is None:
             tag = yaml.SafeLoader("").resolve(  # type: ignore[no-untyped-call]  # the stubs' gap
                 yaml.ScalarNode, replaced, (True, False)
             )

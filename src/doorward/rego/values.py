@@ -36,6 +36,7 @@ from doorward.rego.numbers import (
 )
 
 __all__ = [
+    "CONTROL_ESCAPES",
     "KINDS",
     "UNDEFINED",
     "Boxed",
@@ -689,9 +690,7 @@ def _quote_rego(text: str) -> str:
     )
 
 
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
+CONTROL_ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -700,6 +699,9 @@ _ESCAPES: Final = {
     "\t": "\\t",
     "\v": "\\v",
 }
+"""Control characters as Go writes them in quotes, those with a letter of their own."""
+
+_ESCAPES: Final = {**CONTROL_ESCAPES, '"': '\\"', "\\": "\\\\"}
 
 
 def _escape(character: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from doorward.envoy.lint.finding import Finding
-from doorward.envoy.lint.located import Located
+from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_compose", "check_manifests", "check_pdp", "check_unit", "is_pdp"]
 

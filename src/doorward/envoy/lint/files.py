@@ -19,9 +19,9 @@ from doorward.envoy.lint.deployment import (
     is_pdp,
 )
 from doorward.envoy.lint.finding import Finding
-from doorward.envoy.lint.located import Located, LocatedError, read_documents
 from doorward.envoy.lint.policy import check_policies
 from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
+from doorward.pdp.located_yaml import Located, LocatedError, read_documents
 
 __all__ = ["LintError", "check_paths"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from doorward.envoy.lint.finding import Finding
-from doorward.envoy.lint.located import Located
+from doorward.pdp.located_yaml import Located
 
 __all__ = ["check_proxy", "is_proxy", "read_check_timeout"]
 

@@ -10,7 +10,7 @@ around them at the place where they stand. What is asked before something is neg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from doorward.rego.analysis.bindings import Arity, analyse
@@ -136,23 +136,38 @@ class Safety:
 
     def _stuck(self, body: Body, bound: set[str], outer: set[str]) -> list[Expr]:
         """The expressions that no order makes ready."""
-        waiting, safe = _named(body), set(bound)
+        waiting = _named(body)
+        for _ in self._ready(waiting, set(bound), outer):
+            pass
+        return [expr for expr, _ in waiting]
+
+    def _ready(
+        self, waiting: list[tuple[Expr, set[str]]], safe: set[str], outer: set[str]
+    ) -> Iterator[tuple[Expr, set[str]]]:
+        """Each expression that can be evaluated after those before it, with what it binds.
+
+        It is taken from `waiting`, and what it binds is added to `safe`; what is left in `waiting`
+        at the end no order makes ready.
+        """
         fresh: set[str] | None = None
-        while True:
+        while waiting:
             rest, added = [], set[str]()
             for expr, names in waiting:
+                # What names nothing that has been bound since then would fail again.
                 if fresh is not None and names.isdisjoint(fresh | added):
                     rest.append((expr, names))
                     continue
                 binding = analyse(expr, safe, outer, self.arity)
                 if binding.missing():
                     rest.append((expr, names))
-                else:
-                    safe |= binding.binds
-                    added |= binding.binds
-            if len(rest) == len(waiting):
-                return [expr for expr, _ in rest]
-            waiting, fresh = rest, added
+                    continue
+                yield expr, binding.binds
+                safe |= binding.binds
+                added |= binding.binds
+            is_stuck = len(rest) == len(waiting)
+            waiting[:], fresh = rest, added
+            if is_stuck:
+                return
 
     def _head(self, head: Head, safe: set[str], outer: set[str]) -> Head:
         ref = self.term(head.ref, safe, outer)
@@ -168,27 +183,13 @@ class Safety:
         waiting = _named(body)
         ordered: list[Expr] = []
         safe = set(bound)
-        fresh: set[str] | None = None
-        while waiting:
-            rest, added = [], set[str]()
-            for expr, names in waiting:
-                # What names nothing that has been bound since then would fail again.
-                if fresh is not None and names.isdisjoint(fresh | added):
-                    rest.append((expr, names))
-                    continue
-                binding = analyse(expr, safe, outer, self.arity)
-                if binding.missing():
-                    rest.append((expr, names))
-                    continue
-                ordered.append(self._closures(expr, safe | binding.binds, outer))
-                safe |= binding.binds
-                added |= binding.binds
-            if len(rest) == len(waiting):
-                stuck = tuple(expr for expr, _ in rest)
-                self._report(stuck, safe, outer)
-                return (*ordered, *stuck), safe | {v.name for v in body_vars(stuck)}
-            waiting, fresh = rest, added
-        return tuple(ordered), safe
+        for expr, binds in self._ready(waiting, safe, outer):
+            ordered.append(self._closures(expr, safe | binds, outer))
+        if not waiting:
+            return tuple(ordered), safe
+        stuck = tuple(expr for expr, _ in waiting)
+        self._report(stuck, safe, outer)
+        return (*ordered, *stuck), safe | {v.name for v in body_vars(stuck)}
 
     def _report(self, stuck: Sequence[Expr], safe: set[str], outer: set[str]) -> None:
         for expr in stuck:

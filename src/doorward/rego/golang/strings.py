@@ -9,19 +9,11 @@ from functools import lru_cache
 from typing import Final
 
 from doorward.rego.golang.octets import from_bytes
+from doorward.rego.values import CONTROL_ESCAPES
 
 __all__ = ["is_graphic", "lower", "quote", "upper"]
 
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-}
+_ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 
 
 def is_graphic(char: str) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import quote_from_bytes
 from doorward.records import record
 from doorward.rego.errors import BuiltinError
 from doorward.rego.golang.octets import from_bytes, to_bytes
+from doorward.rego.values import CONTROL_ESCAPES
 
 __all__ = ["Location", "parse", "parse_query", "query_escape", "query_unescape", "split"]
 
@@ -116,19 +117,8 @@ def _shown(url: str) -> str:
 
 def _quoted(text: str) -> str:
     shown = text.replace("\\", "\\\\").replace('"', '\\"')
-    shown = _CONTROL.sub(lambda m: _CONTROL_NAMES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
+    shown = _CONTROL.sub(lambda m: CONTROL_ESCAPES.get(m[0], f"\\x{ord(m[0]):02x}"), shown)
     return f'"{shown}"'
-
-
-_CONTROL_NAMES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
 
 
 def _parse(address: str) -> dict[str, str]:

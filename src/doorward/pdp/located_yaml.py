@@ -1,31 +1,33 @@
-"""YAML text becomes values that know their lines.
+"""YAML text becomes values that know their lines: for configuration, and for lint.
 
-Sizes are bounded, aliases included. What the keys mean is not known here.
+Sizes are bounded, aliases included. What the keys mean is not known here. Policies and data are
+read by `rego.golang.yaml`, as Go reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import yaml
 
+from doorward.records import record
+
 __all__ = ["Located", "LocatedError", "read_documents"]
 
-_NODES: Final = 200_000
-_DEPTH: Final = 60
+MAX_NODES: Final = 200_000
+MAX_DEPTH: Final = 60
 
 
 class LocatedError(Exception):
-    """Text that is no YAML, or too much of it."""
+    """Text that is not YAML, or too much of it; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Located:
     """A value and its line: mappings hold `Located` by key, lists hold them in order."""
 
@@ -70,11 +72,16 @@ class Located:
             yield from item.walk()
 
 
-def read_documents(text: str, offset: int = 0) -> list[Located]:
-    """The documents of a text, whose first line is line `offset + 1` of its file."""
+def read_documents(
+    text: str, offset: int = 0, *, scalar: Callable[[yaml.ScalarNode], Any] | None = None
+) -> list[Located]:
+    """The documents of a text, whose first line is line `offset + 1` of its file.
+
+    `scalar` makes a value of each scalar, by default what YAML 1.1 takes it for. LocatedError.
+    """
     try:
         nodes = list(yaml.compose_all(text, yaml.SafeLoader))
-        reader = _Reader(offset)
+        reader = _Reader(offset, scalar or yaml.SafeLoader("").construct_object)
         return [reader.read(node, 0) for node in nodes]
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
@@ -82,32 +89,36 @@ def read_documents(text: str, offset: int = 0) -> list[Located]:
     except (yaml.YAMLError, ValueError) as error:
         raise LocatedError(str(error).partition("\n")[0], offset + 1) from None
     except RecursionError:
-        raise LocatedError("too deep", offset + 1) from None
+        raise LocatedError("nested too deeply", offset + 1) from None
 
 
 class _Reader:
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, scalar: Callable[[yaml.ScalarNode], Any]) -> None:
         self._offset = offset
-        self._left = _NODES
-        self._scalars = yaml.SafeLoader("")
+        self._left = MAX_NODES
+        self._scalar = scalar
 
     def read(self, node: yaml.Node, depth: int, key_line: int | None = None) -> Located:
         line = self._offset + node.start_mark.line + 1 if key_line is None else key_line
-        self._left -= 1
-        if self._left < 0 or depth > _DEPTH:
-            raise LocatedError("too large", line)
+        self._left -= 1  # aliases are followed, so that a small file can be a large tree
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise LocatedError("nested too deeply or too large", line)
         match node:
             case yaml.MappingNode():
-                return Located(dict(self._fields(node, depth)), line)
+                return Located(self._fields(node, depth), line)
             case yaml.SequenceNode():
                 return Located([self.read(item, depth + 1) for item in node.value], line)
             case _:
-                value = self._scalars.construct_object(node)
-                return Located(
-                    value, line, line + 1 if getattr(node, "style", "") in ("|", ">") else line
-                )
+                assert isinstance(node, yaml.ScalarNode)
+                return Located(self._scalar(node), line, line + (node.style in ("|", ">")))
 
-    def _fields(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Located]]:
+    def _fields(self, node: yaml.MappingNode, depth: int) -> dict[str, Located]:
+        fields: dict[str, Located] = {}
         for key, item in node.value:
             line = self._offset + key.start_mark.line + 1
-            yield str(getattr(key, "value", "")), self.read(item, depth + 1, line)
+            if not isinstance(key, yaml.ScalarNode):
+                raise LocatedError("a key must be a string", line)
+            if key.value in fields:
+                raise LocatedError(f"{key.value} is given twice", line)
+            fields[key.value] = self.read(item, depth + 1, line)
+        return fields

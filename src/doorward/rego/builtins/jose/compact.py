@@ -1,0 +1,151 @@
+"""The text of a token to its three parts, its header and its claims (RFC 7515, compact form).
+
+Nothing is verified here. Headers are cached, since the tokens of an issuer all begin with the same.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from doorward.records import record
+from doorward.rego.builtins.encoding import base64url_decode
+from doorward.rego.errors import BuiltinError, LimitError
+from doorward.rego.golang import base64
+from doorward.rego.golang.json import unmarshal
+from doorward.rego.golang.octets import to_bytes
+from doorward.rego.values import Key, Value
+
+__all__ = ["MAX_TOKEN", "Header", "Object", "Token", "json_object", "split_token"]
+
+MAX_TOKEN: Final = 1024 * 1024
+MAX_HEADER_KEPT: Final = 1024
+
+Object = dict[Key, Value]
+
+
+@record(frozen=True)
+class Token:
+    """The three parts of a token, still encoded."""
+
+    header: str
+    payload: str
+    signature: str
+
+    @property
+    def signed(self) -> bytes:
+        """What the signature is for."""
+        return to_bytes(f"{self.header}.{self.payload}")
+
+    def decoded_signature(self) -> bytes:
+        return base64.url_decode(self.signature)
+
+    def decoded_header(self) -> Object:
+        if len(self.header) <= MAX_HEADER_KEPT:
+            return _kept_header(self.header)
+        return _decoded_header(self.header)
+
+    def understood_header(self) -> Header:
+        if len(self.header) <= MAX_HEADER_KEPT:
+            return _kept_understood(self.header)
+        return _header(_decoded_header(self.header))
+
+    def decoded_payload(self) -> str:
+        try:
+            return base64url_decode(self.payload)
+        except BuiltinError as error:
+            raise BuiltinError(f"JWT payload had invalid encoding: {error}") from None
+
+
+def _decoded_header(encoded: str) -> Object:
+    try:
+        text = base64url_decode(encoded)
+    except BuiltinError as error:
+        raise BuiltinError(f"JWT header had invalid encoding: {error}") from None
+    try:
+        header = json_object(text)
+    except BuiltinError as error:
+        raise BuiltinError(f"bad JWT header: {error}") from None
+    if "enc" in header:
+        raise BuiltinError("JWT is a JWE object, which is not supported")
+    return header
+
+
+@lru_cache(maxsize=256)
+def _kept_header(encoded: str) -> Object:
+    """The header, kept: an issuer's tokens all begin with the same one."""
+    return _decoded_header(encoded)
+
+
+def split_token(text: str) -> Token:
+    """The parts of a token; LimitError, or BuiltinError where there are not three."""
+    if len(text) > MAX_TOKEN:
+        raise LimitError(f"encoded JWT is longer than {MAX_TOKEN} characters")
+    parts = text.split(".", 3)
+    if len(parts) == 1:
+        raise BuiltinError("encoded JWT had no period separators")
+    if len(parts) != 3:
+        count = text.count(".") + 1
+        raise BuiltinError(f"encoded JWT must have 3 sections, found {count}")
+    return Token(*parts)
+
+
+def json_object(text: str) -> Object:
+    """The object that a JSON text is; BuiltinError."""
+    try:
+        value = unmarshal(text)
+    except BuiltinError as error:
+        raise BuiltinError(f"invalid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BuiltinError("decoded JSON type was not an Object")
+    return value
+
+
+def _text(header: Object, name: str) -> str:
+    value = header.get(name, "")
+    if not isinstance(value, str):
+        raise BuiltinError(f"{name}: must be a string")
+    return value
+
+
+@record(frozen=True)
+class Header:
+    """The fields of a token's header that verification reads."""
+
+    alg: str
+    kid: str
+    cty: str
+    understood: bool = True
+
+    @property
+    def usable(self) -> bool:
+        return bool(self.alg) and self.understood
+
+
+_UNDERSTOOD: Final = frozenset({"alg", "crit", "cty", "kid", "typ"})
+
+
+def _header(fields: Object) -> Header:
+    alg = _text(fields, "alg")
+    # RFC 7515 4.1.11: a field that must be understood and is not makes a token invalid.
+    critical = _critical(fields["crit"]) if "crit" in fields else ()
+    understood = all(name in _UNDERSTOOD or name not in fields for name in critical)
+    cty, kid = _text(fields, "cty"), _text(fields, "kid")
+    _text(fields, "typ")
+    return Header(alg, kid, cty, understood)
+
+
+@lru_cache(maxsize=256)
+def _kept_understood(encoded: str) -> Header:
+    return _header(_kept_header(encoded))
+
+
+def _critical(value: Value) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BuiltinError("crit: must be a list")
+    if not value:
+        raise BuiltinError("crit: must be a nonempty list")
+    names = [name for name in value if isinstance(name, str)]
+    if len(names) != len(value):
+        raise BuiltinError("crit: must be a list of strings")
+    return tuple(names)

@@ -1,0 +1,138 @@
+"""What `io.jwt.decode_verify` is given besides a token: keys, and what claims must say."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from fractions import Fraction
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+from doorward.records import record
+from doorward.rego.builtins.jose.compact import Header, Object, Token
+from doorward.rego.builtins.jose.jwk import VerificationKey, verification_keys
+from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm
+from doorward.rego.errors import BuiltinError
+from doorward.rego.golang.octets import to_bytes
+from doorward.rego.numbers import exact
+from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys
+
+__all__ = [
+    "Constraints",
+    "claimed",
+    "kept_constraints",
+    "meets",
+    "read_constraints",
+    "verified_by_any",
+]
+
+
+@record(frozen=True)
+class Constraints:
+    """What io.jwt.decode_verify checks of a token. Empty texts check nothing."""
+
+    alg: str = ""
+    iss: str = ""
+    aud: str = ""
+    secret: str = ""
+    keys: tuple[VerificationKey, ...] | None = field(default=None, repr=False)
+    time: float | None = None
+
+    def verifies(self, header: Header, token: Token, signature: bytes) -> bool:
+        """Whether the secret or one of the keys verifies the token."""
+        algorithm = ALGORITHMS.get(header.alg)
+        if algorithm is None:
+            return False
+        if self.keys is None:
+            return algorithm.verify(to_bytes(self.secret), token.signed, signature)
+        return verified_by_any(algorithm, header, self.keys, token.signed, signature)
+
+
+def read_constraints(given: Object) -> Constraints:
+    """The constraints as OPA reads them; BuiltinError."""
+    values: dict[str, Any] = {}
+    for key in sorted_keys(given):
+        value = given[key]
+        if type(key) is not str:
+            raise BuiltinError(f"token validation constraint must be a string, not {_kind(key)}")
+        if key == "time":
+            values[key] = _constraint_time(value)
+        elif key not in {"alg", "aud", "cert", "iss", "secret"}:
+            raise BuiltinError(f"unknown token validation constraint: {key}")
+        elif not isinstance(value, str):
+            raise BuiltinError(f"{key} constraint: must be a string")
+        elif key == "cert":
+            values["keys"] = verification_keys(value)
+        else:
+            values[key] = value
+    constraints = Constraints(**values)
+    if constraints.keys is not None and "secret" in values:
+        raise BuiltinError("duplicate key constraints")
+    if constraints.keys is None and not constraints.secret:
+        raise BuiltinError("no key constraint")
+    return constraints
+
+
+@lru_cache(maxsize=64)
+def kept_constraints(given: tuple[tuple[Key, Value], ...]) -> Constraints:
+    """The constraints, kept: a policy always asks for the same."""
+    return read_constraints(dict(given))
+
+
+def _kind(key: Key) -> str:
+    return kind_name(from_key(key))
+
+
+def _constraint_time(value: Value) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BuiltinError("token time constraint: must be a number")
+    try:
+        time = float(value)
+    except OverflowError:
+        time = float("inf")
+    if not isfinite(time):
+        raise BuiltinError("token time constraint: unvalid float64")
+    if time < 0:
+        raise BuiltinError("token time constraint: must not be negative")
+    return time
+
+
+def meets(constraints: Constraints, claims: Object) -> bool:
+    """Whether issuer and audience are those of the constraints."""
+    if constraints.iss:
+        issuer = claims.get("iss")
+        if not isinstance(issuer, str) or issuer != constraints.iss:
+            return False
+    if "aud" not in claims:
+        return not constraints.aud
+    audience = claims["aud"]
+    return constraints.aud in (audience if isinstance(audience, list) else [audience])
+
+
+def claimed(claims: Object, name: str) -> int | Fraction | None:
+    """The exact number of a claim, None where it is absent; BuiltinError."""
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BuiltinError(f"{name} value must be a number")
+    return exact(value)
+
+
+def verified_by_any(
+    algorithm: Algorithm,
+    header: Header,
+    keys: tuple[VerificationKey, ...],
+    signed: bytes,
+    signature: bytes,
+) -> bool:
+    """Whether the key that the token names verifies it or, if it names none of them, any key."""
+    if header.kid:
+        for key in keys:
+            if key.key_id == header.kid:
+                return algorithm.verify(key.material, signed, signature)
+    return any(
+        algorithm.verify(key.material, signed, signature)
+        for key in keys
+        if not key.algorithm or key.algorithm == header.alg
+    )
