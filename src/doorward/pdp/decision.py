@@ -40,6 +40,8 @@ class Decision(NamedTuple):
     eval_ns: int = 0
     query: str | None = None
     """The query, where no path was asked for."""
+    batch_decision_id: str = ""
+    """The id of the batch that it is one of."""
 
     @property
     def metrics(self) -> dict[str, int]:

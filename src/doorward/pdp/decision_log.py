@@ -301,6 +301,8 @@ def event_of(
         "labels": dict(labels),
         "timestamp": _timestamp(time_ns),
     }
+    if decision.batch_decision_id:
+        event["batch_decision_id"] = decision.batch_decision_id
     if decision.query is not None:
         event["query"] = decision.query
     elif decision.path:

@@ -89,13 +89,16 @@ class PDP:
         *,
         strict: bool = False,
         is_parsed: bool = False,
+        snapshot: Snapshot | None = None,
     ) -> Decision:
         """The document at `path` for `input`; `strict`: errors of built-ins are errors.
 
+        `snapshot`: what to decide by, where that is not the one in force.
         `is_parsed`: the input was JSON, so that nothing in it has to be looked for that no policy
         could match; without, that makes a decision with an error.
         """
-        snapshot = self._snapshot
+        if snapshot is None:
+            snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
         has_turn = self.turns.are_taken and self.turns.begin()
@@ -114,7 +117,7 @@ class PDP:
                 self.turns.end()
         elapsed = perf_counter_ns() - started
         shown = path if type(path) is str else "/".join(path)
-        fields = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None)
+        fields = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None, "")
         return _to_decision(Decision, fields)
 
     def decide_query(

@@ -36,6 +36,7 @@ __all__ = [
     "busy",
     "encoded",
     "failed",
+    "failure_fields",
     "forbidden",
     "internal_error",
     "json_answer",
@@ -61,10 +62,15 @@ def json_answer(text: str, status: int = 200, *, pretty: bool = False) -> Respon
 
 
 def _error(status: int, code: str, message: str, errors: Iterable[str] = ()) -> Response:
+    text = object_text(_error_fields(code, message, errors))
+    return json_answer(text, status, pretty=True)
+
+
+def _error_fields(code: str, message: str, errors: Iterable[str] = ()) -> dict[str, str]:
     fields = {"code": marshal(code), "message": marshal(message)}
     if errors:
         fields["errors"] = "[" + ",".join(errors) + "]"
-    return json_answer(object_text(fields), status, pretty=True)
+    return fields
 
 
 def _one_error(error: Mapping[str, Any]) -> str:
@@ -106,12 +112,17 @@ def not_found(message: str) -> Response:
 
 def failed(error: Exception) -> Response:
     """500: a query that cannot be compiled, or an evaluation that failed."""
+    return json_answer(object_text(failure_fields(error)), 500, pretty=True)
+
+
+def failure_fields(error: Exception) -> dict[str, str]:
+    """What is said of such an error, each field as JSON."""
     if isinstance(error, RegoError) and not isinstance(error, (CompileError, ParseError)):
         documents = error_document(error)
         errors = documents if isinstance(documents, list) else [documents]
         message = "error(s) occurred while evaluating query"
-        return _error(500, "internal_error", message, list(map(_one_error, errors)))
-    return internal_error(str(error))
+        return _error_fields("internal_error", message, list(map(_one_error, errors)))
+    return _error_fields("internal_error", str(error))
 
 
 def not_compiled(error: CompileError, what: str, code: str = "invalid_parameter") -> Response:

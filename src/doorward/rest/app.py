@@ -27,8 +27,8 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.store import Store
 from doorward.rego import Value
-from doorward.rego.golang import marshal, object_text
-from doorward.rest import data, health, policies, query, writes
+from doorward.rego.golang import marshal, object_text, ordered_text
+from doorward.rest import batch, data, health, openapi, policies, query, writes
 from doorward.rest.answers import (
     bad_request,
     busy,
@@ -165,6 +165,12 @@ class Api:
                     return name, await self._write(request, tuple(rest))
                 answer = self._answer_v1 if version == "v1" else self._answer_v0
                 return name, await answer(request, tuple(rest))
+            case ("v1", "batch", "data", *rest):
+                if not self._serves(tuple(rest)):
+                    return "v1/batch/data", forbidden()
+                return "v1/batch/data", await self._answer_batch(request, tuple(rest))
+            case ("openapi.json",):
+                return "openapi", await self._get(request, self._answer_openapi, ())
             case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
                 handler = f"v1/{name}"
                 if self._served is not None:
@@ -210,6 +216,23 @@ class Api:
 
     async def _answer_metrics(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return await self._probes.run(health.get_metrics, self._metrics, self._health)
+
+    async def _answer_openapi(self, path: tuple[str, ...], parameters: Parameters) -> Response:
+        return json_answer(ordered_text(openapi.document()), pretty=parameters.flag("pretty"))
+
+    async def _answer_batch(self, request: Request, path: tuple[str, ...]) -> Response:
+        if request.method != "POST":
+            return no_content(405)
+        kind, accept = request.headers.get("content-type", ""), _accepted(request)
+        params, context = _parameters(request), self._context(request)
+
+        def decide(body: bytes) -> Response:
+            return batch.post_batch(self._pdp, path, params, body, kind, context)
+
+        try:
+            return await self._posted(request, decide, accept)
+        except BadRequest as error:
+            return self._zipped(bad_request(str(error)), accept)
 
     async def _answer_state(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         if path == ("status",):

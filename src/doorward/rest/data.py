@@ -25,9 +25,19 @@ from doorward.rest.requests import (
     raw_input,
 )
 
-__all__ = ["get_v1", "get_v1_text", "post_v0", "post_v1", "post_v1_text"]
+__all__ = [
+    "NO_INPUT",
+    "Call",
+    "bad_path",
+    "get_v1",
+    "get_v1_text",
+    "post_v0",
+    "post_v1",
+    "post_v1_text",
+    "reply",
+]
 
-_NO_INPUT: Final = {
+NO_INPUT: Final = {
     "code": marshal("api_usage_warning"),
     "message": marshal("'input' key missing from the request"),
 }
@@ -39,7 +49,7 @@ _PROVENANCE: Final = {
 }
 
 
-class _Call:
+class Call:
     """One request under way: what it asks for, and when it began."""
 
     def __init__(self, pdp: PDP, path: tuple[str, ...], context: Value | None) -> None:
@@ -48,14 +58,18 @@ class _Call:
         self.size = 0
         """Bytes that the input and the result take in memory, about."""
         self.pdp = pdp
+        self.snapshot = pdp.snapshot
         self.path = path
         self.context = context
+        self.batch_decision_id = ""
 
     def parsed(self) -> None:
         self.parse_ns = perf_counter_ns() - self.started
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
-        return self.pdp.decide(self.path, input, strict=strict, is_parsed=True)
+        return self.pdp.decide(
+            self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
+        )
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
         elapsed = perf_counter_ns() - self.started
@@ -64,7 +78,7 @@ class _Call:
         )
 
     def provenance(self) -> dict[str, str]:
-        bundles = self.pdp.snapshot.bundles
+        bundles = self.snapshot.bundles
         return {**_PROVENANCE, "bundles": marshal(bundles)} if bundles else _PROVENANCE
 
     def metrics(self, decision: Decision) -> dict[Key, Value]:
@@ -89,7 +103,7 @@ def get_v1_text(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
 ) -> str | Response:
     """The JSON of the answer to a GET; an error is a whole response."""
-    call = _Call(pdp, path, context)
+    call = Call(pdp, path, context)
     call.size = sum(price(text.encode()) for text in parameters.values("input"))
     try:
         input = input_of_parameter(parameters.values("input"))
@@ -119,7 +133,7 @@ def post_v1_text(
     context: Value | None = None,
 ) -> str | Response:
     """The JSON of the answer to a POST; an error is a whole response."""
-    call = _Call(pdp, path, context)
+    call = Call(pdp, path, context)
     call.size = price(body)
     try:
         input = data_input(body, content_type)
@@ -135,20 +149,33 @@ def _response(answer: str | Response, parameters: Parameters) -> Response:
 
 
 def _answer_v1(
-    call: _Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
+    call: Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
 ) -> str | Response:
     call.parsed()
     if any('"' in segment for segment in call.path):
-        return _bad_path(call.path)
-    # What cannot be sent was not answered: it is written down as the error that is sent instead.
+        return bad_path(call.path)
+    fields = reply(call, input, parameters)
+    if isinstance(fields, Exception):
+        return failed(fields)
+    if warn:
+        fields["warning"] = object_text(NO_INPUT)
+    return object_text(fields)
+
+
+def reply(
+    call: Call, input: Value | Undefined, parameters: Parameters
+) -> dict[str, str] | Exception:
+    """What is answered to one input, each field as JSON, or why nothing can be. It is logged."""
     decision, result = encoded(
-        call.decide(input, strict=parameters.flag("strict-builtin-errors")),
-        call.pdp.snapshot.deadline,
+        call.decide(input, strict=parameters.flag("strict-builtin-errors")), call.snapshot.deadline
     )
+    if call.batch_decision_id:
+        decision = decision._replace(batch_decision_id=call.batch_decision_id)
     call.size += len(result)
+    # What cannot be sent was not answered: it is written down as the error that is sent instead.
     call.record(decision, input)
     if decision.error is not None:
-        return failed(decision.error)
+        return decision.error
     fields: dict[str, str] = {}
     if call.pdp.logs_decisions:
         fields["decision_id"] = marshal(decision.decision_id)
@@ -158,12 +185,10 @@ def _answer_v1(
         fields["metrics"] = marshal(call.metrics(decision))
     if result:
         fields["result"] = result
-    if warn:
-        fields["warning"] = object_text(_NO_INPUT)
-    return object_text(fields)
+    return fields
 
 
-def _bad_path(path: tuple[str, ...]) -> Response:
+def bad_path(path: tuple[str, ...]) -> Response:
     """OPA's refusal of a quote in a path. Ours could do no harm there; its clients expect it."""
     bad = next(segment for segment in path if '"' in segment)
     return failed(DecisionError(f"invalid_parameter: invalid path: invalid ref term '{bad}'"))
@@ -178,7 +203,7 @@ def post_v0(
     context: Value | None = None,
 ) -> Response:
     """POST /v0/data/PATH: the body is the input, the answer the document."""
-    call = _Call(pdp, path, context)
+    call = Call(pdp, path, context)
     call.size = price(body)
     try:
         input = raw_input(body, content_type)
@@ -186,8 +211,8 @@ def post_v0(
         return bad_request(str(error))
     call.parsed()
     if any('"' in segment for segment in path):
-        return _bad_path(path)
-    decision, result = encoded(call.decide(input), pdp.snapshot.deadline)
+        return bad_path(path)
+    decision, result = encoded(call.decide(input), call.snapshot.deadline)
     call.size += len(result)
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_SEGMENTS",
     "BadRequest",
     "Parameters",
+    "any_body",
     "any_document",
     "data_input",
     "go_kind",
@@ -150,7 +151,7 @@ def unzip(body: bytes, limits: Server) -> bytes:
     return text
 
 
-def _document(body: bytes, content_type: str) -> Value | Undefined:
+def any_body(body: bytes, content_type: str) -> Value | Undefined:
     """The body's one document; UNDEFINED for an empty body."""
     if not body.strip(b" \t\r\n"):
         return UNDEFINED
@@ -177,7 +178,7 @@ def any_document(body: bytes) -> Value:
 
 def data_input(body: bytes, content_type: str) -> Value | Undefined:
     """The `input` of a v1 request; UNDEFINED where it is missing or null."""
-    document = _document(body, content_type)
+    document = any_body(body, content_type)
     if isinstance(document, Undefined) or document is None:
         return UNDEFINED
     if not isinstance(document, dict):
@@ -196,7 +197,7 @@ def data_input(body: bytes, content_type: str) -> Value | Undefined:
 def raw_input(body: bytes, content_type: str) -> Value | Undefined:
     """The input of a v0 request: the whole body."""
     try:
-        return _document(body, content_type)
+        return any_body(body, content_type)
     except BadRequest as error:
         raise BadRequest(f"unexpected parse error for input: {error}") from None
 

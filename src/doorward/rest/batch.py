@@ -1,0 +1,118 @@
+"""Many inputs for one document in one request: POST /v1/batch/data/PATH, as EOPA has it.
+
+All items see one snapshot. Each has the deadline of a decision, and all together that of a dozen.
+"""
+
+from __future__ import annotations
+
+from time import monotonic, perf_counter_ns
+from typing import Final
+
+from starlette.responses import Response
+
+from doorward.pdp.decision import DecisionError, new_decision_id
+from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
+from doorward.rego import Key, Undefined, Value
+from doorward.rego.golang import marshal, object_text
+from doorward.rest.answers import bad_request, failure_fields, json_answer
+from doorward.rest.data import NO_INPUT, Call, bad_path, reply
+from doorward.rest.requests import BadRequest, Parameters, any_body, go_kind
+
+__all__ = ["post_batch"]
+
+DEADLINES: Final = 12
+"""Of one decision: the time that a batch has."""
+
+
+def post_batch(
+    pdp: PDP,
+    path: tuple[str, ...],
+    parameters: Parameters,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+) -> Response:
+    """POST /v1/batch/data/PATH with {"inputs": {KEY: …}, "common_input": …}"""
+    started = perf_counter_ns()
+    try:
+        inputs, common = _request(any_body(body, content_type))
+    except BadRequest as error:
+        return bad_request(str(error))
+    if any('"' in segment for segment in path):
+        return bad_path(path)
+    batch_id = new_decision_id() if pdp.logs_decisions else ""
+    answers = _answers(pdp, path, parameters, inputs or {}, common, context, batch_id, price(body))
+    failures = sum("code" in fields for fields in answers.values())
+    status = 200 if not failures else 500 if failures == len(answers) else 207
+    if status == 207:
+        # A string, and only where the two differ: clients of EOPA check that.
+        for fields in answers.values():
+            fields["http_status_code"] = '"500"' if "code" in fields else '"200"'
+    fields = {"batch_decision_id": marshal(batch_id)} if batch_id else {}
+    if parameters.flag("metrics") or parameters.flag("instrument"):
+        fields["metrics"] = marshal({"timer_server_handler_ns": perf_counter_ns() - started})
+    if answers:
+        texts = {key: object_text(answers[key]) for key in sorted(answers)}
+        fields["responses"] = object_text(texts)
+    if inputs is None:
+        fields["warning"] = object_text({**NO_INPUT, "message": _NO_INPUTS})
+    return json_answer(object_text(fields), status, pretty=parameters.flag("pretty"))
+
+
+_NO_INPUTS: Final = marshal("'inputs' key missing from the request")
+
+
+def _request(document: Value | Undefined) -> tuple[dict[Key, Value] | None, Value]:
+    if isinstance(document, Undefined) or document is None:
+        return None, None
+    if not isinstance(document, dict):
+        raise _no_such_type(document, "value", "types.BatchDataRequestV1")
+    fields = {str(key).lower(): value for key, value in document.items()}
+    inputs = fields.get("inputs")
+    if inputs is not None and not isinstance(inputs, dict):
+        raise _no_such_type(inputs, "struct field BatchDataRequestV1.inputs", "map[string]any")
+    return inputs, fields.get("common_input")
+
+
+def _no_such_type(value: Value, target: str, wanted: str) -> BadRequest:
+    return BadRequest(
+        "body contains malformed input document: json: cannot unmarshal "
+        f"{go_kind(value)} into Go {target} of type {wanted}"
+    )
+
+
+def _answers(
+    pdp: PDP,
+    path: tuple[str, ...],
+    parameters: Parameters,
+    inputs: dict[Key, Value],
+    common: Value,
+    context: Value | None,
+    batch_id: str,
+    size: int,
+) -> dict[str, dict[str, str]]:
+    snapshot = pdp.snapshot
+    until = None if snapshot.deadline is None else monotonic() + DEADLINES * snapshot.deadline
+    answers: dict[str, dict[str, str]] = {}
+    for key, given in inputs.items():
+        call = Call(pdp, path, context)
+        call.snapshot, call.batch_decision_id = snapshot, batch_id
+        input = _merged(common, given)
+        call.size = size // len(inputs)
+        call.parsed()
+        is_late = until is not None and monotonic() > until
+        fields = DecisionError(_LATE) if is_late else reply(call, input, parameters)
+        answers[str(key)] = failure_fields(fields) if isinstance(fields, Exception) else fields
+    return answers
+
+
+_LATE: Final = "the batch takes too long: this input was not decided"
+
+
+def _merged(common: Value, given: Value) -> Value:
+    """Both where they are objects, at any depth; what is given wins."""
+    if not (isinstance(common, dict) and isinstance(given, dict)):
+        return given
+    both = {key: _merged(common[key], value) for key, value in given.items() if key in common}
+    return {**common, **given, **both}

@@ -1,0 +1,35 @@
+"""A server on a real socket, for clients that others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from doorward.pdp.config import Config
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.pdp.store import Store
+from doorward.rest.app import Api
+from doorward.rest.server import HttpServer, Listener, bind
+
+__all__ = ["serving"]
+
+
+@contextmanager
+def serving(**policies: str) -> Iterator[int]:
+    """The port of a server with `policies`, by name without `.rego`."""
+    loaded = Loaded({f"{name}.rego": text for name, text in policies.items()})
+    pdp = PDP(build(loaded))
+    api = Api(pdp, Config(), Health(), Metrics("1"), store=Store(pdp, loaded))
+    socket = bind("127.0.0.1:0")
+    listener = Listener("127.0.0.1:0", socket, api, short_path=api.short_path)
+    server = HttpServer([listener], grace=1.0)
+    server.start()
+    try:
+        yield socket.getsockname()[1]
+    finally:
+        server.close()
+        api.close()
