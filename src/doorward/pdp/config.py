@@ -19,6 +19,7 @@ from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
 __all__ = [
+    "Authzen",
     "Block",
     "Config",
     "ConfigError",
@@ -79,6 +80,25 @@ class Server:
     `data`, secrets included."""
 
 
+_MEMBERS: Final = ("subject", "action", "resource", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Authzen:
+    """`authzen`: OpenID's Authorization API (OPA has none)."""
+
+    decision: str = "authzen/allow"
+    """The document that decides."""
+    mapping: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {name: (name,) for name in _MEMBERS}
+    )
+    """Where in `input` each member of a request stands."""
+    policy_decision_point: str | None = None
+    """The URL that clients know it by; without it there is no metadata."""
+    base_path: tuple[str, ...] = ()
+    """The path of that URL, by segment."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`evaluation`: limits of one decision (not OPA's: it has none but the caller's patience)."""
@@ -105,6 +125,7 @@ class Config:
     decision_logs: DecisionLogs = field(default_factory=DecisionLogs)
     evaluation: Evaluation = field(default_factory=Evaluation)
     server: Server = field(default_factory=Server)
+    authzen: Authzen = field(default_factory=Authzen)
     plugins: Mapping[str, Block] = field(default_factory=dict)
     """The block of each plugin under its newest name."""
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -187,6 +208,7 @@ def _config(top: Block) -> Config:
         f"{top.location(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
     ]
     known = {
+        "authzen",
         "labels",
         "default_decision",
         "default_authorization_decision",
@@ -205,6 +227,7 @@ def _config(top: Block) -> Config:
         decision_logs=_decision_logs(top.block("decision_logs"), warnings),
         evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
+        authzen=_authzen(top.block("authzen"), warnings),
         plugins=_plugins(top.block("plugins")),
         document=top.plain(),
         warnings=tuple(warnings),
@@ -265,6 +288,34 @@ def _server(block: Block, warnings: list[str]) -> Server:
         gzip_level=_positive(zip_, "compression_level", default.gzip_level),
         decision_paths=_decision_paths(block),
     )
+
+
+def _authzen(block: Block, warnings: list[str]) -> Authzen:
+    warnings += block.unknown(["decision", "mapping", "policy_decision_point"])
+    given = block.block("mapping")
+    warnings += given.unknown(_MEMBERS)
+    mapping = {name: tuple(given.get(name, str, name).split(".")) for name in _MEMBERS}
+    paths = list(mapping.values())
+    for name, path in mapping.items():
+        others = [other for other in paths if other is not path]
+        if not all(path) or any(other[: len(path)] == path for other in others):
+            raise ConfigError(f"{given.location(name)} must be a path of its own in the input")
+    base = block.get("policy_decision_point", str, "") or None
+    return Authzen(
+        decision=_path(block, "decision", Authzen().decision),
+        mapping=mapping,
+        policy_decision_point=base,
+        base_path=() if base is None else _base_path(block, base),
+    )
+
+
+def _base_path(block: Block, url: str) -> tuple[str, ...]:
+    scheme, colon, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    if scheme != "https" or not colon or not host or any(each in url for each in "?#"):
+        location = block.location("policy_decision_point")
+        raise ConfigError(f"{location} must be an https URL without query and fragment")
+    return tuple(filter(None, path.split("/")))
 
 
 def _decision_paths(block: Block) -> tuple[str, ...] | None:

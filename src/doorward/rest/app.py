@@ -28,7 +28,7 @@ from doorward.pdp.sizes import price
 from doorward.pdp.store import Store
 from doorward.rego import Value
 from doorward.rego.golang import marshal, object_text, ordered_text
-from doorward.rest import batch, data, health, openapi, policies, query, writes
+from doorward.rest import authzen, batch, data, health, openapi, policies, query, writes
 from doorward.rest.answers import (
     bad_request,
     busy,
@@ -169,6 +169,10 @@ class Api:
                 if not self._serves(tuple(rest)):
                     return "v1/batch/data", forbidden()
                 return "v1/batch/data", await self._answer_batch(request, tuple(rest))
+            case ("access", "v1", "evaluation" | "evaluations" as name):
+                return "authzen", await self._answer_authzen(request, many=name == "evaluations")
+            case (".well-known", "authzen-configuration", *rest):
+                return "authzen", await self._get(request, self._answer_metadata, tuple(rest))
             case ("openapi.json",):
                 return "openapi", await self._get(request, self._answer_openapi, ())
             case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
@@ -216,6 +220,33 @@ class Api:
 
     async def _answer_metrics(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return await self._probes.run(health.get_metrics, self._metrics, self._health)
+
+    async def _answer_metadata(self, path: tuple[str, ...], parameters: Parameters) -> Response:
+        return authzen.get_metadata(self._config.authzen, path)
+
+    async def _answer_authzen(self, request: Request, *, many: bool) -> Response:
+        answer = await self._decide_authzen(request, many=many)
+        if (request_id := request.headers.get("x-request-id")) is not None:
+            answer.headers["x-request-id"] = request_id
+        return answer
+
+    async def _decide_authzen(self, request: Request, *, many: bool) -> Response:
+        options = self._config.authzen
+        if request.method != "POST":
+            return authzen.error(405, "the method must be POST")
+        if not self._serves(tuple(options.decision.split("/"))):
+            return authzen.error(403, "the decision of the policy is not served")
+        kind, context = request.headers.get("content-type", ""), self._context(request)
+
+        def decide(body: bytes) -> Response:
+            return authzen.post_evaluation(self._pdp, options, body, kind, context, many=many)
+
+        try:
+            return await self._posted(request, decide, None)
+        except BadRequest as error:
+            return authzen.error(400, str(error))
+        except NoRoomError:
+            return authzen.error(503, "too many large requests at the same time")
 
     async def _answer_openapi(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return json_answer(ordered_text(openapi.document()), pretty=parameters.flag("pretty"))

@@ -16,6 +16,9 @@ _FLAGS: Final = {
     "strict-builtin-errors": "An error of a built-in is an error, not undefined.",
 }
 _ANY: Final[dict[str, Any]] = {}
+_EVALUATION: Final = {
+    name: {"type": "object"} for name in ("subject", "action", "resource", "context")
+}
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _ANSWERS: Final = {
     "200": "The answer.",
@@ -63,6 +66,9 @@ def _paths() -> list[tuple[str, Any]]:
     batch = _body({"inputs": {"type": "object"}, "common_input": _ANY})
     many = _operation("The document for many inputs.", decide, batch, ("200", "207"))
     v0 = _operation("The bare document for the body.", ("pretty",), _json(_ANY), ("200", "404"))
+    one = _operation("AuthZEN: may this subject do this?", (), _body(_EVALUATION))
+    items = {"evaluations": {"type": "array"}, "options": {"type": "object"}}
+    several = _operation("AuthZEN: many evaluations.", (), _body(_EVALUATION | items))
     health = {"bundles": "Flag", "plugins": "Flag", "exclude-plugin": "Name"}
     return [
         ("/", {"post": _operation("The default decision.", ("pretty",), _json(_ANY))}),
@@ -82,6 +88,8 @@ def _paths() -> list[tuple[str, Any]]:
         ),
         ("/v1/config", {"get": _operation("The configuration.", ("pretty",))}),
         ("/v1/status", {"get": _operation("The status.", ("pretty",))}),
+        ("/access/v1/evaluation", {"post": one}),
+        ("/access/v1/evaluations", {"post": several}),
         ("/health", {"get": _operation("Whether it is up.", (), query=health)}),
         ("/health/{name}", _at("name", {"get": _operation("What a policy says of it.", ())})),
         ("/metrics", {"get": _operation("Metrics for Prometheus.", ())}),

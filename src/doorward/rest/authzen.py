@@ -1,0 +1,235 @@
+"""OpenID's AuthZEN Authorization API 1.0: subject, action, resource and context to a decision.
+
+The policy decides with a boolean, or with `{"decision": …, "context": {…}}`; undefined is a denial.
+Errors are JSON strings, as the standard has it, with the status that it names. All items of a batch
+see one snapshot, and what is wrong with one item is that item's denial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Final
+
+from starlette.responses import Response
+
+from doorward.pdp.config import Authzen
+from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
+from doorward.rego import Key, Undefined, Value
+from doorward.rego.golang import marshal, object_text
+from doorward.rest.answers import encoded, json_answer
+from doorward.rest.requests import BadRequest, any_body
+
+__all__ = ["EVALUATION", "EVALUATIONS", "error", "get_metadata", "post_evaluation"]
+
+EVALUATION: Final = "/access/v1/evaluation"
+EVALUATIONS: Final = "/access/v1/evaluations"
+DEADLINES: Final = 12
+"""Of one decision: the time that a batch has."""
+
+_ENTITIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "subject": ("type", "id"),
+    "action": ("name",),
+    "resource": ("type", "id"),
+}
+_SEMANTICS: Final[Mapping[str, bool | None]] = {
+    "execute_all": None,
+    "deny_on_first_deny": False,
+    "permit_on_first_permit": True,
+}
+"""The decision that ends a batch; None: nothing does."""
+
+
+class _InvalidError(Exception):
+    """An evaluation that is not well formed."""
+
+
+def error(status: int, message: str) -> Response:
+    """A refusal as the standard writes it."""
+    return json_answer(marshal(message), status)
+
+
+def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
+    """GET /.well-known/authzen-configuration, with the path of the decision point behind it."""
+    base = options.policy_decision_point
+    if base is None or path != options.base_path:
+        return error(404, "there is no such policy decision point")
+    shown: dict[Key, Value] = {
+        "policy_decision_point": base,
+        "access_evaluation_endpoint": base.rstrip("/") + EVALUATION,
+        "access_evaluations_endpoint": base.rstrip("/") + EVALUATIONS,
+    }
+    return json_answer(marshal(shown))
+
+
+def post_evaluation(
+    pdp: PDP,
+    options: Authzen,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+    *,
+    many: bool = False,
+) -> Response:
+    """POST /access/v1/evaluation, or with `many` /access/v1/evaluations."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        return error(400, "Content-Type must be application/json")
+    try:
+        request = any_body(body, "application/json")
+    except BadRequest as refusal:
+        return error(400, str(refusal))
+    if not isinstance(request, dict):
+        return error(400, "the body must be an object")
+    asker = _Asker(pdp, options, context, price(body))
+    try:
+        evaluations = _list_of(request) if many else []
+        if evaluations:
+            return asker.answer_all(evaluations, request, _ending(request))
+        return asker.answer_one(request)
+    except _InvalidError as refusal:
+        return error(400, str(refusal))
+
+
+class _Asker:
+    """What the evaluations of one request share."""
+
+    def __init__(self, pdp: PDP, options: Authzen, context: Value | None, size: int) -> None:
+        self._pdp = pdp
+        self._options = options
+        self._snapshot = pdp.snapshot
+        self._context = context
+        self._size = size
+        self._batch_id = ""
+
+    def answer_one(self, request: dict[Key, Value]) -> Response:
+        decision, text = self._decide(_input(request, self._options.mapping))
+        if decision.error is not None:
+            return error(500, "the evaluation failed")
+        return json_answer(text)
+
+    def answer_all(
+        self, evaluations: list[Value], defaults: dict[Key, Value], ending: bool | None
+    ) -> Response:
+        self._batch_id = new_decision_id()
+        self._size //= len(evaluations)
+        seconds = self._snapshot.deadline
+        until = None if seconds is None else monotonic() + DEADLINES * seconds
+        texts: list[str] = []
+        for item in evaluations:
+            if until is not None and monotonic() > until:
+                permitted, text = False, _refused(503, "the batch takes too long")
+            else:
+                permitted, text = self._answer_item(item, defaults)
+            texts.append(text)
+            if permitted is ending:
+                break
+        return json_answer(object_text({"evaluations": "[" + ",".join(texts) + "]"}))
+
+    def _answer_item(self, item: Value, defaults: dict[Key, Value]) -> tuple[bool, str]:
+        if not isinstance(item, dict):
+            return False, _refused(400, "an evaluation must be an object")
+        try:
+            input = _input({**defaults, **item}, self._options.mapping)
+        except _InvalidError as refusal:
+            return False, _refused(400, str(refusal))
+        decision, text = self._decide(input)
+        if decision.error is not None:
+            return False, _refused(500, "the evaluation failed")
+        return text.startswith(_PERMITTED), text
+
+    def _decide(self, input: Value) -> tuple[Decision, str]:
+        decision = self._pdp.decide(
+            tuple(self._options.decision.split("/")),
+            input,
+            is_parsed=True,
+            snapshot=self._snapshot,
+        )._replace(batch_decision_id=self._batch_id)
+        decision, text = _answered(decision, self._snapshot.deadline)
+        size = self._size + len(text)
+        self._pdp.record(decision, input, request_context=self._context, size=size)
+        return decision, text
+
+
+def _answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
+    """A decision and its answer; with an error where the policy does not decide as it must."""
+    result = decision.result
+    if decision.error is not None or isinstance(result, (bool, Undefined)):
+        return decision, object_text({"decision": marshal(result is True)})
+    if not isinstance(result, dict) or not isinstance(result.get("decision"), bool):
+        message = "the policy must decide with a boolean, or an object with a boolean `decision`"
+        return decision._replace(error=DecisionError(message)), ""
+    fields = {"decision": marshal(result["decision"])}
+    explained = result.get("context")
+    if explained is None:
+        return decision, object_text(fields)
+    if not isinstance(explained, dict):
+        return decision._replace(error=DecisionError("`context` must be an object")), ""
+    shown, fields["context"] = encoded(decision._replace(result=explained), deadline)
+    return decision._replace(error=shown.error), object_text(fields)
+
+
+_PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
+
+
+def _refused(status: int, message: str) -> str:
+    """The denial of an item, and why."""
+    why: dict[Key, Value] = {"error": {"status": status, "message": message}}
+    return object_text({"decision": "false", "context": marshal(why)})
+
+
+def _list_of(request: dict[Key, Value]) -> list[Value]:
+    evaluations = request.get("evaluations")
+    if evaluations is not None and not isinstance(evaluations, list):
+        raise _InvalidError("`evaluations` must be an array")
+    for name in (*_ENTITIES, "context"):
+        if not isinstance(request.get(name, {}), dict):
+            raise _InvalidError(f"`{name}` must be an object")
+    return evaluations or []
+
+
+def _ending(request: dict[Key, Value]) -> bool | None:
+    options = request.get("options")
+    if options is None:
+        return None
+    if not isinstance(options, dict):
+        raise _InvalidError("`options` must be an object")
+    semantic = options.get("evaluations_semantic", "execute_all")
+    if not isinstance(semantic, str) or semantic not in _SEMANTICS:
+        known = ", ".join(_SEMANTICS)
+        raise _InvalidError(f"`options.evaluations_semantic` must be one of {known}")
+    return _SEMANTICS[semantic]
+
+
+def _input(request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]]) -> Value:
+    """The input of the policy; what the standard does not name is left out."""
+    input: dict[Key, Value] = {}
+    for name, required in _ENTITIES.items():
+        entity = request.get(name)
+        if entity is None:
+            raise _InvalidError(f"`{name}` is missing")
+        if not isinstance(entity, dict):
+            raise _InvalidError(f"`{name}` must be an object")
+        for field in required:
+            value = entity.get(field)
+            if not isinstance(value, str):
+                what = "is missing" if value is None else "must be a string"
+                raise _InvalidError(f"`{name}.{field}` {what}")
+        if not isinstance(entity.get("properties") or {}, dict):
+            raise _InvalidError(f"`{name}.properties` must be an object")
+        _put(input, mapping[name], entity)
+    context = request.get("context")
+    if context is not None:
+        if not isinstance(context, dict):
+            raise _InvalidError("`context` must be an object")
+        _put(input, mapping["context"], context)
+    return input
+
+
+def _put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
+    for name in path[:-1]:
+        inner = input.setdefault(name, {})
+        assert isinstance(inner, dict)  # the configuration refuses paths below one another
+        input = inner
+    input[path[-1]] = value
