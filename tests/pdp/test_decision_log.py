@@ -333,3 +333,64 @@ def test_a_writer_that_hangs_does_not_hold_up_the_end_for_ever() -> None:
     log.close(timeout=0.1)
     assert sum(log.lost.values()) >= 1
     lines.open.set()
+
+
+# Who builds, and when
+
+
+def test_events_are_built_by_requests_in_turns_and_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decision_log, "GATHER", PATIENCE)
+    lines = Lines()
+    log = log_to(lines)
+    snapshot = snapshot_of()
+    for number in range(decision_log._TURN):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+    assert len(log._lines) == decision_log._TURN
+    log.record(Decision("large", "a"), UNDEFINED, snapshot, size=100_000)
+    for number in range(decision_log._TURN):
+        log.record(Decision(f"after-{number}", "a"), UNDEFINED, snapshot)
+    assert len(log._lines) == decision_log._TURN  # what takes long is left to the log's thread
+    log.close()
+    assert log.lost == {}
+    assert [event["decision_id"] for event in lines.events] == [
+        *[str(number) for number in range(decision_log._TURN)],
+        "large",
+        *[f"after-{number}" for number in range(decision_log._TURN)],
+    ]
+
+
+def test_policies_that_mask_run_in_the_thread_of_the_log() -> None:
+    snapshot = snapshot_of(**{"mask.rego": 'package system.log\nmask := {"/input/a"}'})
+    lines = Lines()
+    log = log_to(lines)
+    for number in range(2 * decision_log._TURN):
+        log.record(Decision(str(number), "a"), {"a": 1, "b": 2}, snapshot)
+    log.close()
+    assert {json.dumps(event["input"]) for event in lines.events} == {'{"b": 2}'}
+    assert len(lines.events) == 2 * decision_log._TURN
+
+
+def test_a_full_queue_is_written_without_waiting_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "GATHER", PATIENCE)
+    lines = Lines()
+    log = log_to(lines, buffer_size=10)
+    for number in range(8):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+    wait_until(lambda: lines.content)
+    log.close()
+    assert (len(lines.events), log.lost) == (8, {})
+
+
+def test_a_request_need_not_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "WAIT", PATIENCE)
+    lines = Lines()
+    lines.open.clear()
+    log = log_to(lines, buffer_size=1, when_full="drop")
+    for number in range(3):
+        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+    assert log.lost["queue_full"] > 0
+    lines.open.set()
+    log.close()
+    assert len(lines.events) + log.lost["queue_full"] == 3

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.growth import grows
 
+from doorward.pdp import hiding
 from doorward.pdp.config import parse_config
 from doorward.pdp.hiding import LISTED, hide_credentials
 from doorward.rego.credentials import MASKED
@@ -265,3 +266,20 @@ def test_further_names_of_credentials(name: str) -> None:
 def test_names_that_only_look_like_credentials_stay(name: str) -> None:
     event = {"input": {name: "x"}}
     assert hide_credentials(event) is event
+
+
+def test_texts_and_shapes_that_were_met_before_are_hidden_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hiding, "SHAPES", 4)
+    monkeypatch.setattr(hiding, "HARMLESS", 4)
+    for number in range(40):
+        document = {f"name-{number}": "a=b", "x": [{"text": f"q={number}", "password": "p"}]}
+        document |= {"uri": f"/a?token=t{number}&b=1"}
+        for _ in range(3):
+            event = hide_credentials({"path": "a", "input": document})
+            assert event["erased"] == ["/input/x/0/password"]
+            assert event["masked"] == ["/input/uri"]
+            assert event["input"]["uri"] == "/a?token=[masked]&b=1"
+    wide = {f"n{number}": "v" for number in range(200)} | {"secret": "s"}
+    assert hide_credentials({"path": "a", "input": wide})["erased"] == ["/input/secret"]

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from doorward import __version__
 from doorward.pdp.deadline import DEADLINE
@@ -65,6 +65,9 @@ class DecisionLogs:
     """`reporting.buffer_size_limit_events`: events that may wait to be written."""
     buffer_bytes: int = 64 << 20
     """`reporting.buffer_size_limit_bytes`: what the events that wait may take, about."""
+    when_full: Literal["wait", "drop"] = "wait"
+    """`reporting.when_full` (not OPA's): whether a request waits a moment for room in the buffer
+    before its event counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,9 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "request_context",
         ]
     )
-    warnings += reporting.unknown(["buffer_size_limit_bytes", "buffer_size_limit_events"])
+    warnings += reporting.unknown(
+        ["buffer_size_limit_bytes", "buffer_size_limit_events", "when_full"]
+    )
     warnings += context.unknown(["http"]) + http.unknown(["headers"])
     default = DecisionLogs()
     return DecisionLogs(
@@ -271,6 +276,18 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
         ),
         buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
         buffer_bytes=_positive(reporting, "buffer_size_limit_bytes", default.buffer_bytes),
+        when_full=_when_full(reporting),
+    )
+
+
+def _when_full(reporting: Block) -> Literal["wait", "drop"]:
+    value = reporting.get("when_full", str, "wait")
+    if value == "wait":
+        return "wait"
+    if value == "drop":
+        return "drop"
+    raise ConfigError(
+        f"{reporting.location('when_full')} must be `wait` or `drop` but is `{value}`"
     )
 
 

@@ -1,9 +1,13 @@
 """Answered decisions become events, one line each, in OPA's shape and off the request's path.
 
-A request's thread only puts what it knows into a queue, which is bounded in number and in bytes; a
-thread of the log's own builds the event, asks the policies what to drop and mask, and writes. When
-the queue is full the request waits for a moment. An event that still has no space, and each that
-could not be masked or written, is counted by its reason and reported: nothing is lost in silence.
+A request's thread puts what it knows into a queue, which is bounded in number and in bytes. Every
+`_TURN`th one builds the events that wait, one after the other: to hand each to another thread costs
+more than to build it, threads that compute side by side disturb each other, and a batch runs the
+same code with warm caches. The log's own thread builds the rest, all that may take long (policies
+that drop or mask, large documents), and writes what has gathered in `GATHER` seconds, which is what
+a crash may lose. When the queue is full the request waits for a moment, unless `when_full` is
+`drop`. An event that still has no space, and each that could not be masked or written, is counted
+by its reason and reported: nothing is lost in silence.
 
 Order, as OPA's: drop (sees everything), then mask. Credentials are taken out before a mask policy's
 own rules, so that a rule may put something in their place.
@@ -14,16 +18,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from doorward.edge import FAULTS, Edge, Part, Parts, repeat
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
-from doorward.pdp.log import Line, now, second_text
+from doorward.pdp.log import Line, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, RegoError, Undefined, Value
@@ -36,7 +39,15 @@ WAIT: Final = 0.02
 STUCK_AFTER: Final = 60.0
 """Seconds, and eight deadlines of the policies that mask and drop, in which a line is written."""
 
-_BATCH: Final = 200
+GATHER: Final = 0.05
+"""Seconds in which events gather before they are written together."""
+
+_TURN: Final = 32
+"""Events that a request builds: less than a millisecond."""
+_LARGE: Final = 16 * 1024
+"""Bytes of input and result from which on an event is left to the log's thread."""
+
+_BATCH: Final = 1_000
 _BATCH_BYTES: Final = 1 << 20
 """Lines are written together up to so many of them, or up to so many bytes."""
 _ENTRY: Final = 1024
@@ -80,7 +91,13 @@ class DecisionLog:
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
-        self._queue: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._queue: deque[_Entry] = deque()
+        """Under the lock where it grows; under `_building` where it shrinks."""
+        self._lines: deque[tuple[int, bytes]] = deque()
+        """Built events, each with the bytes that it was queued with."""
+        self._building = threading.Lock()
+        self._waits = threading.Event()
+        self._is_urgent = threading.Event()
         self._limit = options.buffer_size
         self._limit_bytes = options.buffer_bytes
         self._put_bytes = 0
@@ -124,26 +141,66 @@ class DecisionLog:
         size: int = 0,
     ) -> None:
         """Queue one answered decision, whose input and result take `size` bytes."""
+        if self._closed:
+            self._lose("closed")
+            return
         entry = _Entry(
             decision, input, snapshot, handler_ns, request_context, time.time_ns(), size + _ENTRY
         )
-        if self._closed:
-            self._lose("closed")
-        elif reason := self._refusal(entry) and self._refusal_after_a_while(entry):
+        reason = self._refusal(entry)
+        if reason and self._options.when_full == "wait":
+            reason = self._refusal_after_a_while(entry)
+        if reason:
             self._lose(reason)
+        elif len(self._queue) >= _TURN and self._building.acquire(blocking=False):
+            try:
+                self._build_turn()
+            finally:
+                self._building.release()
+
+    def _build_turn(self) -> None:
+        """Build events that take no time."""
+        for _ in range(_TURN):
+            if not self._queue or self._takes_long(self._queue[0]):
+                return
+            self._build_next()
+
+    def _takes_long(self, entry: _Entry) -> bool:
+        return entry.size > _LARGE or self._has_policies(entry.snapshot)
+
+    def _has_policies(self, snapshot: Snapshot) -> bool:
+        """Whether a policy may drop or mask."""
+        options = self._options
+        return not (
+            snapshot.is_nowhere(options.drop_decision)
+            and snapshot.is_nowhere(options.mask_decision)
+        )
+
+    def _build_next(self) -> None:
+        entry = self._queue.popleft()
+        line = self._line_of(entry)
+        if line is None:
+            self._taken_bytes += entry.size
+        else:
+            self._lines.append((entry.size, line))
 
     def _refusal(self, entry: _Entry) -> str:
         """Queue `entry`, or say why there is no room for it."""
         with self._lock:
-            if self._queue.qsize() >= self._limit:
-                return "queue_full"
+            queued = len(self._queue) + len(self._lines)
             waiting = self._put_bytes - self._taken_bytes
             # One that is larger than the limit waits alone.
-            if waiting and waiting + entry.size > self._limit_bytes:
-                return "queue_bytes"
-            self._put_bytes += entry.size
-            self._queue.put(entry)
-        return ""
+            is_large = waiting and waiting + entry.size > self._limit_bytes
+            if not is_large and queued < self._limit:
+                self._put_bytes += entry.size
+                self._queue.append(entry)
+                if not queued:
+                    self._waits.set()
+                elif queued * 2 > self._limit or waiting * 2 > self._limit_bytes:
+                    self._is_urgent.set()
+                return ""
+        self._is_urgent.set()
+        return "queue_bytes" if is_large else "queue_full"
 
     def _refusal_after_a_while(self, entry: _Entry) -> str:
         until = time.monotonic() + WAIT
@@ -159,12 +216,12 @@ class DecisionLog:
             return
         self._closed = True
         self._parts.remove(self._part)
-        self._queue.put(None)
+        self._waits.set()
+        self._is_urgent.set()
         self._thread.join(timeout)
-        if self._thread.is_alive():
-            # What is being written may still get through; the mark for the end is no event.
-            for _ in range(self._open + self._queue.qsize() - 1):
-                self._lose("shutdown")
+        # Of a batch that is being written some may still get through.
+        for _ in range(self._open + len(self._lines) + len(self._queue)):
+            self._lose("shutdown")
         self._report(at_once=True)
 
     def _lose(self, reason: str) -> None:
@@ -188,37 +245,40 @@ class DecisionLog:
     def _step(self) -> bool:
         """Write what waits, or wait a moment for something; False at the end."""
         self._part.rest()
-        try:
-            entry = self._queue.get(timeout=_REPORT_EVERY)
-        except Empty:
+        if not self._waits.wait(_REPORT_EVERY):
             self._report()
             return True
+        self._is_urgent.wait(GATHER)
+        if not self._closed:
+            self._is_urgent.clear()
+        self._waits.clear()
         try:
-            return self._write_from(entry)
+            while self._queue or self._lines:
+                self._write_batch()
         finally:
             # None is left but after a fault.
             for _ in range(self._open):
                 self._lose("fault")
             self._open = 0
+            if self._queue or self._lines or self._closed:
+                self._waits.set()
             self._report()
+        return not self._closed
 
-    def _write_from(self, entry: _Entry | None) -> bool:
-        """Write the events from `entry` on; whether there will be more."""
+    def _write_batch(self) -> None:
+        with self._building:
+            while self._queue and len(self._lines) < _BATCH:
+                self._part.beat()
+                self._build_next()
         lines: list[bytes] = []
         size = 0
-        while entry is not None:
-            self._part.beat()
+        while self._lines and len(lines) < _BATCH and size < _BATCH_BYTES:
+            taken, line = self._lines.popleft()
             self._open += 1
-            self._taken_bytes += entry.size
-            line = self._line_of(entry)
-            if line is not None:
-                lines.append(line)
-                size += len(line)
-            if len(lines) >= _BATCH or size >= _BATCH_BYTES or self._queue.empty():
-                break
-            entry = self._queue.get()
+            self._taken_bytes += taken
+            lines.append(line)
+            size += len(line)
         self._put_out(lines)
-        return entry is not None
 
     def _put_out(self, lines: list[bytes]) -> None:
         if not lines:
@@ -235,16 +295,11 @@ class DecisionLog:
         """The line of an event; None for one that is dropped, or lost."""
         try:
             event = self._event(entry)
-            if event is None:
-                self._open -= 1
-                return None
-            event["time"] = now()
-            return self._written(event)
+            return None if event is None else self._written(event)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
         except FAULTS as fault:
             _EVENT.report(fault, plugin="decision_logs")
-        self._open -= 1
         self._lose("event")
         return None
 
@@ -259,37 +314,42 @@ class DecisionLog:
             return self._line(kept)
 
     def _event(self, entry: _Entry) -> dict[str, Any] | None:
+        """The whole event; None for one that is dropped."""
         event = event_of(entry.decision, entry.input, self._labels, entry.time_ns)
         if entry.snapshot.bundles:
             event["bundles"] = entry.snapshot.bundles
         if entry.request_context is not None:
             event["request_context"] = entry.request_context
-        try:
-            if self._drops(entry.snapshot, event):
+        masks: list[Mask] = []
+        if self._has_policies(entry.snapshot):
+            if self._is_dropped(entry.snapshot, event):
                 return None
-        except RegoError as error:
-            raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
-        try:
             masks = self._masks(entry.snapshot, event)
-        except (RegoError, MaskError) as error:
-            raise _LogError(f"Log event masking failed: {_first(error)}.") from None
         if self._options.mask_credentials:
             event = hide_credentials(event)
         if masks:
             event = apply(event, masks)
-        event["metrics"] = entry.decision.metrics
+        metrics = event["metrics"] = entry.decision.metrics
         if entry.handler_ns is not None:
-            event["metrics"]["timer_server_handler_ns"] = entry.handler_ns
-        return event | {"level": "info", "msg": "Decision Log", "type": _TYPE}
+            metrics["timer_server_handler_ns"] = entry.handler_ns
+        event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
+        event["time"] = second_text(entry.time_ns // 1_000_000_000) + "Z"
+        return event
 
-    def _drops(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
+    def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
         path = self._options.drop_decision
-        return bool(path) and snapshot.document(path).answer(event) is True
+        try:
+            return bool(path) and snapshot.document(path).answer(event) is True
+        except RegoError as error:
+            raise _LogError(f"Log drop decision failed: {_first(error)}.") from None
 
     def _masks(self, snapshot: Snapshot, event: dict[str, Any]) -> list[Mask]:
         path = self._options.mask_decision
-        rules = snapshot.document(path).answer(event) if path else UNDEFINED
-        return [] if isinstance(rules, Undefined) else read_masks(rules)
+        try:
+            rules = snapshot.document(path).answer(event) if path else UNDEFINED
+            return [] if isinstance(rules, Undefined) else read_masks(rules)
+        except (RegoError, MaskError) as error:
+            raise _LogError(f"Log event masking failed: {_first(error)}.") from None
 
 
 def event_of(

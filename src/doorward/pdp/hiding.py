@@ -12,8 +12,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from doorward.rego import (
@@ -34,12 +35,17 @@ LISTED: Final = 1_000
 NAMES: Final = 4_096
 REMEMBERED: Final = 64
 """Names that are remembered, and the characters of the longest of them."""
+SHAPES: Final = 1_024
+WIDEST: Final = 64
+"""Shapes of objects that are remembered, and the members of the largest of them."""
+HARMLESS: Final = 1_024
+SHORT: Final = 256
+"""Texts without a credential that are remembered, and the characters of the longest of them."""
 
 _SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=([^&;\s]+)")
 _NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
 _KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
 _OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
-_COLLECTIONS: Final = (dict, list, frozenset)
 
 
 def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +61,9 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     erased = [*walk.erased, *bodies, *(["/result"] if is_secret else [])]
     if not erased and not walk.masked:
         return event
-    changed = {name: value for name, value in event.items() if name not in DOCUMENTS}
+    changed = event.copy()
+    for name in DOCUMENTS:
+        changed.pop(name, None)
     changed |= shown
     for name, paths in (("erased", erased), ("masked", walk.masked)):
         if paths:
@@ -89,6 +97,7 @@ def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
     return copy, bodies
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _is_below_credentials(path: str) -> bool:
     """Whether the path of a decision names a credential: `secrets/db`, `login/token`."""
     kinds = [_kinds[name] for name in re.findall(r"[^/.\[\]\"\s]+", path)]
@@ -105,35 +114,70 @@ class _Walk:
         self._nodes: list[tuple[Any, int, Any]] = [(documents, 0, "")]
         self._removed: dict[int, set[Any]] = {}
         self._changed: dict[int, dict[Any, Any]] = {}
-        for number, (value, _, _) in enumerate(self._nodes):  # it grows on the way
-            if type(value) is dict:
-                self._object(number, value)
-            else:
-                self._list(number, value)
+        self._rests: dict[int, dict[Any, Any]] = {}
+        """Of objects with names that say something: what is left to look at."""
+        texts: list[str] = []
+        self._find(texts)
+        if _may_hide("\n".join(texts)):
+            unknown = [text for text in texts if text not in _harmless]
+            if _may_hide("\n".join(unknown)):
+                self._mask_texts()
         self.documents: dict[str, Any] = self._copies() or documents
 
-    def _object(self, number: int, value: dict[Any, Any]) -> None:
-        """Note what is hidden of an object, and the collections in it."""
-        add = self._nodes.append
-        fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
-        for key, item in value.items():
-            kind = type(item)
-            named = _kinds[key] if type(key) is str else 0
-            if named or key in fields:
-                if kind is bool or item is None:
-                    continue
-                if named == _ALL or (named == _ONE and kind is not dict) or key in fields:
-                    self._removed.setdefault(number, set()).add(key)
-                    self.erased.append(self._path(number, key))
-                    continue
-            if kind is str:
-                if named or "=" in item or '"' in item or "eyJ" in item or "-----BEGIN" in item:
-                    self._text(number, key, item, is_encoded=named == _ENCODED)
-            elif kind in _COLLECTIONS and item:
-                add((item, number, key))
+    def _find(self, texts: list[str]) -> None:
+        """Note every collection, what is hidden by its name, and all texts.
 
-    def _list(self, number: int, value: Any) -> None:
-        """The same of an array or a set, which becomes an array where anything in it changes."""
+        Most events have a hundred values and one to hide: here every step counts.
+        """
+        nodes, add, note, shapes = self._nodes, self._nodes.append, texts.append, _shapes
+        number = -1
+        for value, _, _ in nodes:  # it grows on the way
+            number += 1
+            if type(value) is not dict:
+                self._list(number, value, note)
+                continue
+            shape = shapes[tuple(value)]
+            if shape is not _PLAIN:
+                value = self._without_named(number, value, shape)
+            for key, item in value.items():
+                kind = type(item)
+                if kind is str:
+                    note(item)
+                elif (kind is dict or kind is list or kind is frozenset) and item:
+                    add((item, number, key))
+
+    def _mask_texts(self) -> None:
+        """Note what is hidden of texts."""
+        for number, (value, _, _) in enumerate(self._nodes):
+            value = self._rests.get(number, value)
+            for key, item in value.items() if type(value) is dict else enumerate(value):
+                if type(item) is str and _may_hide(item):
+                    self._text(number, key, item)
+
+    def _without_named(self, number: int, value: dict[Any, Any], shape: _Shape) -> dict[Any, Any]:
+        """What is left to look at of an object, some of whose names say something."""
+        fields = _fields_of_pair(value) if shape.may_be_pair else ()
+        kinds = shape.kinds
+        if not kinds and not fields:
+            return value
+        rest = self._rests[number] = value.copy()
+        for key in (*kinds, *fields):
+            item = rest.pop(key, None)
+            kind = type(item)
+            if item is None or kind is bool:
+                continue
+            named = kinds.get(key, 0)
+            if named == _ALL or (named == _ONE and kind is not dict) or key in fields:
+                self._removed.setdefault(number, set()).add(key)
+                self.erased.append(self._path(number, key))
+            elif named == _ENCODED and kind is str:
+                self._text(number, key, item, is_encoded=True)
+            else:
+                rest[key] = item
+        return rest
+
+    def _list(self, number: int, value: Any, note: Callable[[str], None]) -> None:
+        """Note what is in an array, or a set, which becomes an array where anything changes."""
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
                 return
@@ -143,9 +187,8 @@ class _Walk:
         for index, item in enumerate(value):
             kind = type(item)
             if kind is str:
-                if "=" in item or '"' in item or "eyJ" in item or "-----BEGIN" in item:
-                    self._text(number, index, item)
-            elif kind in _COLLECTIONS and item:
+                note(item)
+            elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, *, is_encoded: bool = False) -> None:
@@ -168,19 +211,17 @@ class _Walk:
         for number in range(len(self._nodes) - 1, -1, -1):  # what lies inside before the outside
             if number in removed or number in changed:
                 value, parent, key = self._nodes[number]
-                copy = _copy(value, removed.get(number, ()), changed.get(number, {}))
+                copy = value.copy()
+                for name in removed.get(number, ()):
+                    del copy[name]
+                for name, item in changed.get(number, _NOTHING).items():
+                    copy[name] = item
                 if number:
                     changed.setdefault(parent, {})[key] = copy
         return copy
 
 
-def _copy(value: Any, removed: Collection[Any], changed: dict[Any, Any]) -> Any:
-    copy = value.copy()
-    for key in removed:
-        del copy[key]
-    for key, item in changed.items():
-        copy[key] = item
-    return copy
+_NOTHING: Final[dict[Any, Any]] = {}
 
 
 _ONE, _ALL, _ENCODED = 1, 2, 3
@@ -208,6 +249,40 @@ class _Kinds(dict[str, int]):
 _kinds: Final = _Kinds()
 
 
+class _Shape(NamedTuple):
+    """What the names of an object say, whatever its values are."""
+
+    kinds: dict[str, int]
+    may_be_pair: bool
+
+
+_PLAIN: Final = _Shape({}, may_be_pair=False)
+
+
+def _shape(names: tuple[Any, ...]) -> _Shape:
+    texts = [name for name in names if type(name) is str]
+    kinds = {name: kind for name in texts if (kind := _kinds[name])}
+    may_be_pair = not _OF_PAIRS.isdisjoint(texts)
+    return _Shape(kinds, may_be_pair) if kinds or may_be_pair else _PLAIN
+
+
+class _Shapes(dict[tuple[Any, ...], _Shape]):
+    """The shapes of objects that came lately, by their names in order: most inputs are alike."""
+
+    def __missing__(self, names: tuple[Any, ...]) -> _Shape:
+        shape = _shape(names)
+        if len(names) <= WIDEST and all(
+            type(name) is str and len(name) <= REMEMBERED for name in names
+        ):
+            if len(self) >= SHAPES:
+                self.clear()
+            self[names] = shape
+        return shape
+
+
+_shapes: Final = _Shapes()
+
+
 def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     """The members of an object that are credentials because of what another member says."""
     if "kty" in value:
@@ -221,7 +296,29 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     return frozenset(fields)
 
 
+def _may_hide(text: str) -> bool:
+    """Whether there may be a credential in a text: a look at it that costs next to nothing."""
+    return "=" in text or '"' in text or "eyJ" in text or "-----BEGIN" in text
+
+
+_harmless: Final[set[str]] = set()
+"""Texts that came lately and are shown as they are; no text with a credential gets in here."""
+
+
 def _without_credentials(text: str, *, is_encoded: bool) -> str:
+    if is_encoded:
+        return _shown(text, is_encoded=True)
+    if text in _harmless:
+        return text
+    shown = _shown(text, is_encoded=False)
+    if shown == text and len(text) <= SHORT:
+        if len(_harmless) >= HARMLESS:
+            _harmless.clear()
+        _harmless.add(text)
+    return shown
+
+
+def _shown(text: str, *, is_encoded: bool) -> str:
     shown = _without_looks(text)
     if "=" in text:
         shown = _SETTING.sub(_masked_setting, shown)

@@ -113,6 +113,7 @@ class Snapshot:
 
     __slots__ = (
         "_before",
+        "_nowhere",
         "_pinned",
         "_queries",
         "_ready",
@@ -147,6 +148,7 @@ class Snapshot:
         self._pinned: dict[object, Document] = {}
         self._ready: dict[object, Document] = {}
         self._before: dict[object, Document] = {}
+        self._nowhere: dict[str, bool] = {}
 
     def with_data(self, data: dict[Key, Value], revision: str) -> Snapshot:
         """The same policies with other data, which was parsed: nothing is compiled again.
@@ -159,8 +161,19 @@ class Snapshot:
         changed.engine = engine
         changed.revision = revision
         changed._pinned = {key: _bound(each, engine) for key, each in self._pinned.items()}
-        changed._ready, changed._before = dict(changed._pinned), {}
+        changed._ready, changed._before, changed._nowhere = dict(changed._pinned), {}, {}
         return changed
+
+    def is_nowhere(self, path: str) -> bool:
+        """Whether neither a rule nor data is at `path`, which the configuration names."""
+        known = self._nowhere.get(path)
+        if known is None:
+            operands = _operands(path)
+            known = self._nowhere[path] = not path or (
+                not self.engine.has_rules(operands)
+                and isinstance(self.engine.base_document(operands), Undefined)
+            )
+        return known
 
     def document(self, path: PathKey, *, strict: bool = False) -> Document:
         """What gives the document at `path`; its value is a CompileError where it cannot be one.

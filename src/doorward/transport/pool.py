@@ -24,6 +24,10 @@ FAST: Final = 0.0005
 """Seconds below which they are fast again: two thresholds, so that they do not alternate."""
 WEIGHT: Final = 1 / 16
 """Weight of the newest call in the average."""
+STALL: Final = 0.008
+LONG: Final = 0.1
+"""Seconds of a call that count at most, unless it took longer than `LONG`: where the system gives
+the processor to another process, a fast call looks slow."""
 MAX_QUEUED: Final = 1_024
 """Calls that run or wait in a pool; further ones are refused."""
 
@@ -40,6 +44,8 @@ class History:
         self.is_slow = assumed > FAST
 
     def note(self, elapsed: float) -> None:
+        if STALL < elapsed < LONG:
+            elapsed = STALL
         average = self._average = self._average + (elapsed - self._average) * WEIGHT
         self.is_slow = average > (FAST if self.is_slow else SLOW)
 
