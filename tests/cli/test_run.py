@@ -228,7 +228,7 @@ def test_a_warning_names_the_key_that_nobody_reads(
             "doorward.yaml:3: plugins.envoy_ext_authz_grpc.strict must be true or false",
         ),
         ("x:", ["--addr=nope"], "listen nope: expected HOST:PORT"),
-        ("x:", ["--authorization=basic"], "--authorization is not supported yet"),
+        ("x:", ["--pprof"], "--pprof is not supported yet"),
         ("x:", ["--unix-socket-perm=9"], "--unix-socket-perm: `9` is not like 755"),
     ],
 )
@@ -280,3 +280,16 @@ def test_limits_of_a_decision_reach_the_engine(folder: Path, start: Callable[...
     status, answer = server.ask("/v1/data/a/p", {"input": [1] * 40})
     assert status == 500
     assert "eval_limit_error" in answer
+
+
+def test_authorization_stands_before_both_listeners(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    (folder / "authz.rego").write_text(
+        'package system.authz\n\ndefault allow := false\n\nallow if input.path == ["health"]\n'
+    )
+    server = start("--authentication=token", "--authorization=basic", "policy.rego", "authz.rego")
+    assert server.ready(), server.log.read_text()
+    for path, port in (("/v1/data", server.port), ("/metrics", server.diagnostic)):
+        status, answer = server.ask(path, port=port)
+        assert (status, json.loads(answer)["code"]) == (401, "unauthorized")

@@ -29,7 +29,7 @@ def ask(
     method: str,
     target: str,
     body: bytes | list[bytes] = b"",
-    headers: dict[str, str] | None = None,
+    headers: dict[str, str] | list[tuple[bytes, bytes]] | None = None,
 ) -> Answer:
     """One request; `body` may come in several pieces."""
     path, _, query = target.partition("?")
@@ -43,7 +43,7 @@ def ask(
         "path": path,
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()],
+        "headers": headers if isinstance(headers, list) else _encoded(headers or {}),
         "server": ("127.0.0.1", 8181),
         "client": ("127.0.0.1", 1),
     }
@@ -65,3 +65,7 @@ def ask(
 
     asyncio.run(serve())
     return answer
+
+
+def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -25,6 +25,7 @@ from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.rest.app import Api
+from doorward.rest.authorization import Access
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROWS = GOLDEN / "rest.jsonl.gz"
@@ -57,7 +58,9 @@ class Server:
         loaded, how = sources.load(), Settings(v0=sources.v0)
         pdp = PDP(build(loaded, how), sink)
         store = Store(pdp, loaded, how)
-        self.app = Api(pdp, config, Health(), Metrics("1"), store=store)
+        authentication: Any = "token" if "--authentication=token" in flags else "off"
+        access = Access(authentication, "--authorization=basic" in flags)
+        self.app = Api(pdp, config, Health(), Metrics("1"), store=store, access=access)
 
 
 class Sink:

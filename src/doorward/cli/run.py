@@ -26,8 +26,6 @@ __all__ = ["command"]
 
 _MAX_KEY: Final = 1 << 20
 _LATER = {
-    "authentication": "off",
-    "authorization": "off",
     "h2c": False,
     "pprof": False,
     "set_file": (),
@@ -120,8 +118,20 @@ Examples:
 @click.option(
     "--unix-socket-perm", default="755", show_default=True, help="Permission bits of sockets."
 )
-@click.option("--authentication", default="off", hidden=True)
-@click.option("--authorization", default="off", hidden=True)
+@click.option(
+    "--authentication",
+    type=click.Choice(["off", "token"]),
+    default="off",
+    show_default=True,
+    help="How clients of the HTTP API say who they are: `token` is a bearer token.",
+)
+@click.option(
+    "--authorization",
+    type=click.Choice(["off", "basic"]),
+    default="off",
+    show_default=True,
+    help="`basic`: data.system.authz.allow decides who may ask the HTTP API for what.",
+)
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
 @click.option("--set-file", multiple=True, hidden=True)
@@ -191,6 +201,7 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
 
 def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> SidecarOptions:
     from doorward.cli.sidecar import SidecarOptions
+    from doorward.rest.authorization import Access
 
     return SidecarOptions(
         sources=_sources(files, options),
@@ -205,6 +216,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         grace=options["shutdown_grace_period"],
         wait=options["shutdown_wait_period"],
         unix_permissions=_permissions(options["unix_socket_perm"]),
+        access=Access(options["authentication"], options["authorization"] == "basic"),
     )
 
 

@@ -35,6 +35,7 @@ from doorward.pdp.store import Store
 from doorward.pdp.yaml_block import Block
 from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span, VerifiedTokens
 from doorward.rest.app import Api
+from doorward.rest.authorization import Access
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 
 __all__ = ["Sidecar", "SidecarOptions", "StartupError"]
@@ -66,6 +67,7 @@ class SidecarOptions:
     grace: float = 10.0
     wait: float = 0.0
     unix_permissions: int = 0o755
+    access: Access = field(default_factory=Access)
 
 
 class Sidecar:
@@ -112,6 +114,8 @@ class Sidecar:
         """Prepare the questions to come."""
         logs = self._options.config.decision_logs
         snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
+        if self._options.access.authorizes:
+            snapshot.warm([self._options.config.default_authorization_decision])
         if self._envoy_options is not None and not self._envoy_options.query:
             snapshot.warm([self._envoy_options.path])
 
@@ -153,8 +157,9 @@ class Sidecar:
 
     def _listeners(self) -> list[Listener]:
         options = self._options
-        main = Api(self.pdp, options.config, self.health, self.metrics, store=self.store)
-        diagnostic = Api(self.pdp, options.config, self.health, self.metrics, diagnostic=True)
+        shared = self.pdp, options.config, self.health, self.metrics
+        main = Api(*shared, store=self.store, access=options.access)
+        diagnostic = Api(*shared, access=options.access, diagnostic=True)
         self._apis = [main, diagnostic]
         wanted = [(address, main, MAX_CONNECTIONS) for address in options.addresses]
         wanted += [(address, diagnostic, _PROBES) for address in options.diagnostic_addresses]

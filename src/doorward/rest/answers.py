@@ -47,10 +47,12 @@ __all__ = [
     "not_compiled",
     "not_found",
     "redirect",
+    "unauthorized",
     "unknown_path",
     "zipped",
 ]
 
+_REJECTED: Final = "request rejected by administrative policy"
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -152,9 +154,13 @@ def busy() -> Response:
 
 
 def forbidden() -> Response:
-    """403 in OPA's words, whose system policy refuses what is none of a client's business."""
-    message = "request rejected by administrative policy"
-    return _error(403, "unauthorized", message)
+    """403 for what the configuration does not serve."""
+    return _error(403, "unauthorized", _REJECTED)
+
+
+def unauthorized(reason: str = _REJECTED, *, status: int = 401) -> Response:
+    """401: the system policy refuses, with its reason."""
+    return _error(status, "unauthorized", reason)
 
 
 def no_content(status: int) -> Response:

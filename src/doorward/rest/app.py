@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
@@ -28,7 +28,17 @@ from doorward.pdp.sizes import price
 from doorward.pdp.store import Store
 from doorward.rego import Value
 from doorward.rego.golang import marshal, object_text, ordered_text
-from doorward.rest import authzen, batch, data, health, openapi, policies, query, writes
+from doorward.rest import (
+    authorization,
+    authzen,
+    batch,
+    data,
+    health,
+    openapi,
+    policies,
+    query,
+    writes,
+)
 from doorward.rest.answers import (
     bad_request,
     busy,
@@ -41,6 +51,7 @@ from doorward.rest.answers import (
     unknown_path,
     zipped,
 )
+from doorward.rest.authorization import Access
 from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError
 from doorward.rest.requests import (
     BadRequest,
@@ -97,12 +108,14 @@ class Api:
         metrics: Metrics,
         *,
         store: Store | None = None,
+        access: Access | None = None,
         diagnostic: bool = False,
     ) -> None:
         """`store`: what clients may change; without it they change what `pdp` alone decides by."""
         self._pdp = pdp
         self._store = store or Store(pdp)
         self._config = config
+        self._access = access or Access()
         self._health = health
         self._metrics = metrics
         self._diagnostic = diagnostic
@@ -141,12 +154,16 @@ class Api:
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
         """The name that metrics know the endpoint by, and its answer."""
         clean = _cleaned(raw)
-        if clean != raw:
-            if clean != raw.rstrip(b"/"):
-                return "catchall", self._redirect(request, raw, 307, clean)
-            if _may_end_in_slash(segments(clean)[1:]):
-                return "catchall", self._redirect(request, raw, 301, clean)
+        is_clean = clean == raw
+        if not is_clean and clean == raw.rstrip(b"/") and _may_end_in_slash(segments(clean)[1:]):
+            return "catchall", self._redirect(request, raw, 301, clean)
         path = segments(raw)[1:]
+        if self._access.authorizes:
+            refusal, request = await self._authorize(request, path)
+            if refusal is not None:
+                return "authz", refusal
+        if not is_clean and clean != raw.rstrip(b"/"):
+            return "catchall", self._redirect(request, raw, 307, clean)
         match path:
             case ("health", *rest):
                 return "health", await self._get(request, self._answer_health, tuple(rest))
@@ -181,6 +198,38 @@ class Api:
                     return handler, forbidden()
                 return handler, await self._answer_other(name, request, "/".join(rest))
         return "catchall", unknown_path()
+
+    async def _authorize(
+        self, request: Request, path: tuple[str, ...]
+    ) -> tuple[Response | None, Request]:
+        """The refusal, or None and the request to go on with, whose body may have been read."""
+        body: bytes | None = None
+        text: bytes | None = None
+        if authorization.expects_body(request.method, path):
+            limits = self._config.server
+            zipped = request.headers.get("content-encoding") == "gzip"
+            with self._memory.room() as room:
+                body = await read_body(request, limits, room)
+                text, cost = await self._workers.run(_opened, body, limits, zipped=zipped)
+                if cost > self._memory.limit:
+                    raise BadRequest("request body too large")
+                await room.take(cost)
+        refusal = await self._workers.run(
+            authorization.authorize,
+            self._pdp,
+            self._config.default_authorization_decision,
+            self._access,
+            request,
+            _parameters(request),
+            text,
+        )
+        if refusal is not None:
+            is_zippable = path[:2] in (("v0", "data"), ("v1", "data"), ("v1", "compile"))
+            if is_zippable and request.method in ("GET", "POST"):
+                refusal.headers["vary"] = "Accept-Encoding"
+            if refusal.status_code == 401 and path[:1] == ("access",):
+                refusal.headers["www-authenticate"] = "Bearer"
+        return refusal, request if body is None else Request(request.scope, _replayed(body))
 
     async def _answer_other(self, name: str, request: Request, rest: str) -> Response:
         if name == "policies":
@@ -407,7 +456,7 @@ class Api:
 
         None where a check comes before the routes: no request may pass it by.
         """
-        if self._diagnostic:
+        if self._diagnostic or self._access.authorizes:
             return None
         part = Part("http-decisions", within=self._workers.part.within)
         self._health.parts.add(part)
@@ -425,6 +474,15 @@ def _may_end_in_slash(path: tuple[str, ...]) -> bool:
     """Whether a path leads to an endpoint, so that a slash at its end is one too many."""
     top, *rest = path
     return top in _TOP or (bool(rest) and rest[0] in _BELOW.get(top, ()))
+
+
+def _replayed(body: bytes) -> Receive:
+    """What gives an application a body that was read already."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 def _opened(body: bytes, limits: Server, *, zipped: bool) -> tuple[bytes, int]:

@@ -67,9 +67,14 @@ class Call:
         self.parse_ns = perf_counter_ns() - self.started
 
     def decide(self, input: Value | Undefined, *, strict: bool = False) -> Decision:
-        return self.pdp.decide(
+        decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
+        # As in OPA the server's own documents are no part of the whole.
+        if not self.path and isinstance(decision.result, dict) and "system" in decision.result:
+            shown = {name: each for name, each in decision.result.items() if name != "system"}
+            return decision._replace(result=shown)
+        return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
         elapsed = perf_counter_ns() - self.started

@@ -55,6 +55,10 @@ class Parameters:
     def __init__(self, values: dict[str, list[str]]) -> None:
         self._values = values
 
+    @property
+    def names(self) -> list[str]:
+        return list(self._values)
+
     def values(self, name: str) -> list[str]:
         return self._values.get(name, [])
 

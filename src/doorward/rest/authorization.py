@@ -1,0 +1,121 @@
+"""Who may ask: tokens of clients, and the system policy that allows or refuses each request.
+
+`system.authz` sees what OPA gives it: method, path, parameters, headers, identity, and the body of
+requests that are decided. What it does not allow is refused, and what it cannot decide is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from doorward.pdp.decision import Decision
+from doorward.pdp.pdp import PDP
+from doorward.records import record
+from doorward.rego import Key, Undefined, Value
+from doorward.rest.answers import failed, internal_error, unauthorized
+from doorward.rest.requests import BadRequest, Parameters, any_body
+
+__all__ = ["Access", "authorize", "expects_body"]
+
+Authentication = Literal["off", "token", "tls"]
+
+_DECIDED: Final = (("v0", "data"), ("v1", "data"), ("v1", "batch"), ("access", "v1"))
+
+
+@record(frozen=True)
+class Access:
+    """`--authentication` and `--authorization`."""
+
+    authentication: Authentication = "off"
+    authorizes: bool = False
+    """Whether the system policy is asked."""
+
+
+def expects_body(method: str, path: tuple[str, ...]) -> bool:
+    """Whether the system policy sees the body of a request."""
+    return method == "POST" and (path == ("",) or path[:2] in _DECIDED)
+
+
+def authorize(
+    pdp: PDP,
+    decision_path: str,
+    access: Access,
+    request: Request,
+    parameters: Parameters,
+    body: bytes | None,
+) -> Response | None:
+    """The refusal of a request; None where it is allowed. `body`: where the policy sees it."""
+    try:
+        input = _input(access, request, parameters, body)
+    except BadRequest as error:
+        return unauthorized(f"the body of the request cannot be read: {error}", status=400)
+    decision = pdp.decide(tuple(decision_path.split("/")), input, is_parsed=True)
+    return _refusal(decision)
+
+
+def _refusal(decision: Decision) -> Response | None:
+    if decision.error is not None:
+        return failed(decision.error)
+    result = decision.result
+    if isinstance(result, Undefined):
+        return internal_error("authorization policy missing or undefined")
+    if result is True:
+        return None
+    if not isinstance(result, dict):
+        return unauthorized()
+    if "allowed" not in result:
+        return internal_error("document missing or undefined")
+    if result["allowed"] is True:
+        return None
+    reason = result.get("reason")
+    return unauthorized(reason) if isinstance(reason, str) else unauthorized()
+
+
+def _input(
+    access: Access, request: Request, parameters: Parameters, body: bytes | None
+) -> dict[Key, Value]:
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    headers: dict[Key, Value] = {}
+    for name, value in request.headers.items():
+        if name != "host":
+            values = headers.setdefault(_canonical(name), [])
+            assert isinstance(values, list)
+            values.append(value)
+    params: dict[Key, Value] = {name: list(parameters.values(name)) for name in parameters.names}
+    path = unquote(raw.decode("latin-1")).removeprefix("/")
+    input: dict[Key, Value] = {
+        "method": request.method,
+        "path": list(path.split("/")),
+        "params": params,
+        "headers": headers,
+    }
+    input |= _identity(access, request)
+    if body:
+        document = any_body(body, request.headers.get("content-type", ""))
+        if not isinstance(document, Undefined):
+            input["body"] = document
+    return input
+
+
+def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
+    if access.authentication == "token":
+        # Of several headers nobody can say which one another server would read.
+        values = request.headers.getlist("authorization")
+        parts = values[0].split() if len(values) == 1 else []
+        return {"identity": parts[1]} if len(parts) == 2 and parts[0] == "Bearer" else {}
+    if access.authentication == "tls":
+        client: Any = request.scope.get("extensions", {}).get("tls", {})
+        return {
+            name: client[name] for name in ("identity", "client_certificates") if name in client
+        }
+    return {}
+
+
+def _canonical(name: str) -> str:
+    """A header's name as Go writes it: `X-Foo`."""
+    return "-".join([part[:1].upper() + part[1:] for part in name.split("-")])

@@ -1,0 +1,118 @@
+"""The system policy stands before every endpoint, and what it cannot decide is refused.
+
+What OPA answers stands in the recorded rows (`test_golden.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.rest.asgi import Answer, ask
+
+from doorward.pdp.config import Config, Server
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest.app import Api
+from doorward.rest.authorization import Access
+
+POLICY = """package system.authz
+
+default allow := false
+
+allow if input.identity == "secret"
+
+allow if { input.path == ["v1", "data", "public"]; input.body.input.ok }
+"""
+TARGETS = [
+    ("GET", "/"),
+    ("POST", "/"),
+    ("GET", "/v1/data"),
+    ("POST", "/v1/data/public/x"),
+    ("PUT", "/v1/data/x"),
+    ("PATCH", "/v1/data/x"),
+    ("DELETE", "/v1/data/x"),
+    ("POST", "/v0/data/x"),
+    ("POST", "/v1/batch/data/public"),
+    ("GET", "/v1/policies"),
+    ("PUT", "/v1/policies/x"),
+    ("POST", "/v1/query"),
+    ("GET", "/v1/config"),
+    ("GET", "/v1/status"),
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+    ("POST", "/access/v1/evaluation"),
+    ("GET", "/.well-known/authzen-configuration"),
+    ("GET", "/v1//data"),
+    ("GET", "/nothing"),
+]
+
+
+def api(policy: str = POLICY, *, diagnostic: bool = False, **server: object) -> Api:
+    pdp = PDP(build(Loaded({"authz.rego": policy, "p.rego": "package public\n\nx := input\n"})))
+    config = Config(server=Server(**server))  # type: ignore[arg-type]
+    access = Access("token", authorizes=True)
+    return Api(pdp, config, Health(), Metrics("1"), access=access, diagnostic=diagnostic)
+
+
+def refused(answer: Answer) -> bool:
+    return answer.status == 401 and json.loads(answer.body)["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize(("method", "target"), TARGETS)
+def test_every_endpoint_is_behind_the_policy(method: str, target: str) -> None:
+    for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "secret"}):
+        assert refused(ask(api(), method, target, b"{}", headers))
+    assert not refused(ask(api(), method, target, b"{}", {"authorization": "Bearer secret"}))
+
+
+def test_the_diagnostic_listener_is_behind_it_as_well() -> None:
+    for target in ("/health", "/metrics"):
+        assert refused(ask(api(diagnostic=True), "GET", target))
+
+
+def test_nothing_passes_by_the_policy_on_the_short_path() -> None:
+    loop = asyncio.new_event_loop()
+    assert api().short_path(loop) is None
+    loop.close()
+
+
+def test_a_body_that_the_policy_has_seen_is_decided() -> None:
+    for body in (b'{"input": {"ok": true}}', [b'{"input": {"o', b'k": true}}']):
+        answer = ask(api(), "POST", "/v1/data/public", body)
+        assert answer.body == '{"result":{"x":{"ok":true}}}\n'
+    assert refused(ask(api(), "POST", "/v1/data/public", b'{"input": {"ok": false}}'))
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"input": '])
+def test_a_body_that_cannot_be_read_is_refused(body: bytes) -> None:
+    answer = ask(api(), "POST", "/v1/data/public", body)
+    assert answer.status == 400
+
+
+def test_a_body_that_is_too_large_is_refused_before_the_policy_is_asked() -> None:
+    assert ask(api(max_length=10), "POST", "/v1/data/public", b"x" * 11).status == 400
+
+
+def test_two_tokens_are_none() -> None:
+    scope_headers = [(b"authorization", b"Bearer secret"), (b"authorization", b"Bearer other")]
+    assert refused(ask(api(), "GET", "/v1/data", b"", scope_headers))
+
+
+@pytest.mark.parametrize(
+    ("policy", "status"),
+    [
+        ("package other\n", 500),
+        ("package system.authz\n\nallow := true\n\nallow := false\n", 500),
+        ('package system.authz\n\nallow := "yes"\n', 401),
+        ('package system.authz\n\nallow := {"allowed": "true"}\n', 401),
+        ('package system.authz\n\nallow := {"allow": true}\n', 500),
+    ],
+)
+def test_a_policy_that_does_not_decide_lets_nothing_through(policy: str, status: int) -> None:
+    assert ask(api(policy), "GET", "/v1/data").status == status
