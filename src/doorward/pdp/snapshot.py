@@ -193,12 +193,15 @@ class Snapshot:
         return query
 
     def warm(self, paths: Iterable[PathKey]) -> None:
-        """Prepare the documents at `paths` for good; CompileError where one cannot be."""
+        """Prepare the documents at `paths` for good, and generate what they ask for.
+
+        CompileError where one cannot be prepared."""
         for path in paths:
             document = self.document(path)
             if isinstance(document, _Broken):
                 document.value()
-            if not isinstance(document, _Base):
+            if isinstance(document, Query):
+                document.warm()
                 self._pinned[path] = self._ready[path] = document
 
     def _document(self, key: object, path: PathKey, *, strict: bool) -> Document:

@@ -2,24 +2,36 @@
 
 A program has several such codes where queries replace functions: each call of one must then ask
 which is in force, which nobody else shall pay for.
+
+The functions of a code are generated when they are first called (`codegen.lazy`), but for those who
+read the whole of it: `emit`, and traced code, whose reports say what was not reached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from doorward.rego.analysis.dependencies import longest_chain
 from doorward.rego.analysis.passes import Program
+from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.lazy import generate_now, link_lazily
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options
 
 __all__ = ["Code", "generate_code"]
 
+MAX_CHAIN: Final = 100
+"""Rules that ask each other one after the other, of which the functions are generated at their
+first calls: these take twice the stack, which must not decide whether an evaluation ends."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
-    """The generated functions of a program, file by file (`units`), and linked."""
+    """The functions of a program, linked; `units`: file by file, where all were generated."""
 
     plan: Plan
     units: list[Unit]
@@ -39,9 +51,23 @@ class Code:
             self.in_order.append(Code(plan, [], link_exactly(plan)))
         return self.in_order[0]
 
+    def warm(self, nodes: Iterable[RuleNode]) -> None:
+        """Generate the functions of the rules at `nodes`, but for definitions in tables."""
+        for node in nodes:
+            generate_now(self.linked.namespace[node.name])
 
-def generate_code(program: Program, options: Options, mocked: frozenset[str] = frozenset()) -> Code:
-    """The code of `program`, with calls of `mocked` open to replacement."""
+
+def generate_code(
+    program: Program,
+    options: Options,
+    mocked: frozenset[str] = frozenset(),
+    *,
+    whole: bool = False,
+) -> Code:
+    """The code of `program`, with calls of `mocked` open to replacement.
+
+    `whole`: all of it is generated now. CompileError where Python's compiler refuses a rule.
+    """
     plan = Plan(
         program.callees,
         program.constant,
@@ -50,6 +76,8 @@ def generate_code(program: Program, options: Options, mocked: frozenset[str] = f
         traced=options.traced,
         limited=options.max_items is not None,
     )
+    if not (whole or plan.traced or longest_chain(program.root, program.graph) > MAX_CHAIN):
+        return Code(plan, [], link_lazily(plan))
     constants = Constants()
     units = generate(plan, constants)
     return Code(plan, units, link(plan, units, constants))

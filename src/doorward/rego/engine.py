@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
+from doorward.rego.analysis.dependencies import nodes_read
 from doorward.rego.analysis.documents import Documents, read_documents
 from doorward.rego.analysis.evaluation_order import query_in_steps
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
@@ -126,7 +127,12 @@ class Policies:
 
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""
-        return {item.file: item.text() for item in self.code.units}
+        return {item.file: item.text() for item in self.whole_code().units}
+
+    def whole_code(self, mocked: frozenset[str] = frozenset()) -> Code:
+        """`code_for`, with all of it generated: what `emit` shows."""
+        code = self.code_for(mocked)
+        return code if code.units else generate_code(self.program, self.options, mocked, whole=True)
 
 
 class Engine:
@@ -324,6 +330,7 @@ class Query:
         checked = check_query(self.source, policies.program, path, imported)
         self.body: Body = checked.body
         code = policies.code_for(checked.mocked)
+        self._mocked = checked.mocked
         self._fast = code
         self._code = self._exact if self.strict else code
         self._root = self._code.linked.root
@@ -381,7 +388,16 @@ class Query:
 
     def emit(self) -> str:
         """The generated Python of the query, as text."""
-        return self._generate(self._code, single=self._value is not None)[0].text()
+        code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
+        return self._generate(code, single=self._value is not None)[0].text()
+
+    def warm(self) -> None:
+        """Generate the code of all rules that the query may ask, so that no decision waits for it.
+
+        Each definition of those that are chosen from a table is left to its first call.
+        """
+        program = self.engine.policies.program
+        self._code.warm(nodes_read(self.body, program.callees, program.graph))
 
     def evaluation(
         self, input: Any = UNDEFINED, *, now_ns: int | None = None, deadline: float | None = None

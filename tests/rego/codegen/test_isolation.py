@@ -73,9 +73,10 @@ called := other(1)
 
 def check_code(engine: Engine) -> None:
     """The generated code is made of what its generator writes, and of nothing else."""
-    namespace = engine.policies.code.linked.namespace
-    assert namespace["__builtins__"] == {}
-    for unit in engine.policies.code.units:
+    code = engine.policies.whole_code()
+    namespace = code.linked.namespace
+    assert namespace["__builtins__"] == engine.policies.code.linked.namespace["__builtins__"] == {}
+    for unit in code.units:
         local = set(locals_of(unit.tree))
         for node in ast.walk(unit.tree):
             if isinstance(node, ast.stmt):

@@ -11,7 +11,7 @@ from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Call, Ref, Rule, Term, Var, With
+from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With
 from doorward.rego.syntax.walk import Node, children
 
 __all__ = [
@@ -20,6 +20,9 @@ __all__ = [
     "build_dependencies",
     "check_recursion",
     "constant_nodes",
+    "in_order",
+    "longest_chain",
+    "nodes_read",
     "parts_below",
     "parts_of",
     "targets",
@@ -133,6 +136,47 @@ def _matching(node: RuleNode, operands: Sequence[Term]) -> Iterator[RuleNode]:
     else:
         for child in node.children.values():
             yield from _matching(child, operands[1:])
+
+
+def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
+    """Nodes with rules, each after those it reads."""
+    seen: set[int] = set()
+    for start in root.walk():
+        if not start.definitions or id(start) in seen:
+            continue
+        seen.add(id(start))
+        waiting = [(start, iter(graph.reads.get(id(start), ())))]
+        while waiting:
+            node, targets = waiting[-1]
+            following = next((n for n in targets if id(n) not in seen), None)
+            if following is None:
+                waiting.pop()
+                yield node
+            else:
+                seen.add(id(following))
+                waiting.append((following, iter(graph.reads.get(id(following), ()))))
+
+
+def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNode]:
+    """The nodes whose rules a query reads, and those that these read in their turn."""
+    parts = (part for expr in body for part in parts_below(expr))
+    waiting = [node for part in parts for node in targets(part, callees)]
+    nodes: dict[int, RuleNode] = {}
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in nodes:
+            nodes[id(node)] = node
+            waiting += graph.reads.get(id(node), ())
+    return list(nodes.values())
+
+
+def longest_chain(root: RuleNode, graph: Dependencies) -> int:
+    """How many nodes read each other one after the other, at most."""
+    lengths: dict[int, int] = {}
+    for node in in_order(root, graph):
+        read = graph.reads.get(id(node), ())
+        lengths[id(node)] = 1 + max([lengths.get(id(target), 0) for target in read], default=0)
+    return max(lengths.values(), default=0)
 
 
 def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:

@@ -6,11 +6,11 @@ error counts as `any`, so that one mistake is reported once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.dependencies import Dependencies, branches
+from doorward.rego.analysis.dependencies import Dependencies, branches, in_order
 from doorward.rego.analysis.environment import Globals, Scope, TypeNode
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
@@ -55,7 +55,7 @@ def check_types(
             return known, [Diagnostic(TYPE_ERROR, str(error))]
     errors: list[Diagnostic] = []
     annotated = any(module.annotations for module in modules)
-    for node in _in_order(root, graph):
+    for node in in_order(root, graph):
         for definition in sorted(node.definitions, key=_position):
             documents: tuple[TypeNode, ...] = (known.rules,)
             if annotated:
@@ -76,25 +76,6 @@ def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagn
     """The type errors of a query."""
     flat = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL).body(body)
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
-
-
-def _in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
-    """Nodes with rules, each after those it reads."""
-    seen: set[int] = set()
-    for start in root.walk():
-        if not start.definitions or id(start) in seen:
-            continue
-        seen.add(id(start))
-        waiting = [(start, iter(graph.reads.get(id(start), ())))]
-        while waiting:
-            node, targets = waiting[-1]
-            following = next((n for n in targets if id(n) not in seen), None)
-            if following is None:
-                waiting.pop()
-                yield node
-            else:
-                seen.add(id(following))
-                waiting.append((following, iter(graph.reads.get(id(following), ()))))
 
 
 def _position(definition: Definition) -> tuple[str, int]:

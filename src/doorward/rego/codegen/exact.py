@@ -15,23 +15,20 @@ Functions are compiled when they are first called: most programs never need one.
 
 from __future__ import annotations
 
-import ast
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 from doorward.rego.analysis.evaluation_order import rule_in_steps
 from doorward.rego.analysis.tree import Definition, RuleNode
-from doorward.rego.codegen.constants import Constants, bind
+from doorward.rego.codegen.constants import bind
+from doorward.rego.codegen.lazy import Functions, Write
 from doorward.rego.codegen.plan import Plan
-from doorward.rego.codegen.program import Linked, document_tree, unit
+from doorward.rego.codegen.program import Linked, document_tree
 from doorward.rego.codegen.rule_index import RuleIndex, Selection, Subject
 from doorward.rego.codegen.rules import is_set_of_members, one_rule_function, piece_function
 from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.runtime.exports import EXPORTS
 from doorward.rego.runtime.operations import (
     freeze,
     lookup_data,
@@ -39,7 +36,6 @@ from doorward.rego.runtime.operations import (
     one,
     one_of_function,
 )
-from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Rule
 from doorward.rego.values import UNDEFINED, from_key, to_key
 
@@ -48,30 +44,11 @@ __all__ = ["ExactRules", "link_exactly"]
 
 def link_exactly(plan: Plan) -> Linked:
     """The program of `plan`, which is an exact one, ready to be evaluated."""
-    code = _Code(plan)
+    code = Functions(plan)
     for node in plan.root.walk():
         if node.definitions:
             bind(code.namespace, node.name, ExactRules(node, code))
     return Linked(code.namespace, document_tree(plan.root, plan, code.namespace))
-
-
-class _Code:
-    """Compiles functions into one namespace."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
-        self.lock = threading.RLock()
-
-    def function(
-        self, name: str, source: Source, write: Callable[[Plan, Constants], ast.FunctionDef]
-    ) -> Callable[..., Any]:
-        """What `write` writes, as a function called `name`."""
-        constants = Constants(shared=self.namespace)
-        (code,) = unit(source, [write(self.plan, constants)]).functions()
-        for constant, value in constants.names.items():
-            bind(self.namespace, constant, value)
-        return FunctionType(code, self.namespace, name)
 
 
 class ExactRules:
@@ -81,7 +58,7 @@ class ExactRules:
     in it, and what they give.
     """
 
-    def __init__(self, node: RuleNode, code: _Code) -> None:
+    def __init__(self, node: RuleNode, code: Functions) -> None:
         self.node = node
         self.code = code
         self.own = [d for d in node.definitions if not d.rule.default]
@@ -216,7 +193,7 @@ class ExactRules:
         self,
         key: tuple[int, int, int],
         definition: Definition,
-        write: Callable[[Plan, Constants], ast.FunctionDef],
+        write: Write,
     ) -> None:
         with self.code.lock:
             source = definition.rule.span.source

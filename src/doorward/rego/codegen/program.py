@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from doorward.records import record
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.codegen.choice import Choice
 from doorward.rego.codegen.constants import Constants, bind
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.rules import rule_functions
@@ -21,7 +22,7 @@ from doorward.rego.runtime.tracing import traced
 from doorward.rego.source import Source, Span
 from doorward.rego.values import sorted_keys
 
-__all__ = ["Linked", "Unit", "document_tree", "generate", "link", "unit"]
+__all__ = ["Linked", "Unit", "definition_table", "document_tree", "generate", "link", "unit"]
 
 
 @record(frozen=True)
@@ -121,15 +122,16 @@ def link(plan: Plan, units: Sequence[Unit], constants: Constants) -> Linked:
         functions = [
             (namespace[plan.definition_name(node, n)], span) for n, span in enumerate(spans)
         ]
-        table = Candidates(
-            {
-                key: tuple(functions[n] for n in positions)
-                for key, positions in choice.candidates.items()
-            },
-            tuple(functions[n] for n in choice.others),
-        )
-        bind(namespace, name, table)
+        bind(namespace, name, definition_table(choice, functions))
     return Linked(namespace, document_tree(plan.root, plan, namespace))
+
+
+def definition_table(
+    choice: Choice, functions: Sequence[tuple[Callable[..., Any], Span]]
+) -> Candidates:
+    """The functions of definitions by the value that chooses among them."""
+    by_value = {key: tuple([functions[n] for n in ns]) for key, ns in choice.candidates.items()}
+    return Candidates(by_value, tuple([functions[n] for n in choice.others]))
 
 
 def document_tree(node: RuleNode, plan: Plan, namespace: dict[str, Any]) -> Document:

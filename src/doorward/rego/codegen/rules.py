@@ -51,7 +51,16 @@ from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
 from doorward.rego.values import equal
 
-__all__ = ["is_set_of_members", "one_rule_function", "piece_function", "rule_functions"]
+__all__ = [
+    "choose_definitions",
+    "definition_function",
+    "definitions_of",
+    "is_set_of_members",
+    "one_rule_function",
+    "piece_function",
+    "rule_function",
+    "rule_functions",
+]
 
 
 def rule_functions(
@@ -61,12 +70,37 @@ def rule_functions(
 
     Where a table chooses among the definitions, each has a function of its own beside it.
     """
-    definitions = [d for d in node.definitions if not d.rule.default]
-    multiplicity = multiplicity_of_rules(node.definitions, plan.callees, prints=plan.prints)
-    choice = None if plan.in_order else choose(definitions)
+    choice = choose_definitions(node, plan)
+    if choice is not None:
+        definitions = definitions_of(node)
+        for number, definition in enumerate(definitions):
+            function = definition_function(node, number, definition, plan, constants)
+            yield definition.rule.span.source, function
+        plan.add_table(node, choice, definitions)
+    yield node.definitions[0].rule.span.source, rule_function(node, choice, plan, constants)
+
+
+def definitions_of(node: RuleNode) -> list[Definition]:
+    """The definitions of a node that have a body: all but the default."""
+    return [d for d in node.definitions if not d.rule.default]
+
+
+def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
+    """The table that chooses among the definitions; None where each is evaluated."""
+    return None if plan.in_order else choose(definitions_of(node))
+
+
+def rule_function(
+    node: RuleNode, choice: Choice | None, plan: Plan, constants: Constants
+) -> ast.FunctionDef:
+    """What answers for the rules at `node`."""
+    definitions = definitions_of(node)
     kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
     if node.is_function:
         kind = FunctionKind.FUNCTION
+    # What stands in functions of their own is looked through there.
+    own = node.definitions if choice is None else [d for d in node.definitions if d.rule.default]
+    multiplicity = multiplicity_of_rules(own, plan.callees, prints=plan.prints)
     state = new_function(plan, constants, kind, multiplicity)
     rules = _rules_at(state, node)
     with state.code.at(node.definitions[0].rule.span):
@@ -74,20 +108,15 @@ def rule_functions(
             share_reads(state, _references(definitions))
             _all_definitions(state, rules, definitions)
         else:
-            for number, definition in enumerate(definitions):
-                yield definition.rule.span.source, _own_function(state, node, number, definition)
-            plan.add_table(node, choice, definitions)
             _chosen_definitions(state, rules, definitions, choice)
-        function = finish(state, node.name, ("ctx", *rules.args))
-        yield node.definitions[0].rule.span.source, function
+        return finish(state, node.name, ("ctx", *rules.args))
 
 
-def _own_function(
-    outer: FunctionState, node: RuleNode, number: int, definition: Definition
+def definition_function(
+    node: RuleNode, number: int, definition: Definition, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
     """One definition as a function; without a single answer it fills the parameter `out`."""
-    kind = FunctionKind.DEFINITION
-    state = new_function(outer.plan, outer.constants, kind, outer.multiplicity)
+    state = _one_rule(definition, plan, constants)
     rules = _rules_at(state, node)
     args = ["ctx", *rules.args]
     with state.code.at(definition.rule.span):
@@ -98,7 +127,7 @@ def _own_function(
             out = state.temps.fresh("out")
             args.append(out)
             _fill(state, rules, definition, out)
-        return finish(state, state.plan.definition_name(node, number), args)
+        return finish(state, plan.definition_name(node, number), args)
 
 
 def one_rule_function(

@@ -1,0 +1,162 @@
+"""Functions that are generated and compiled when they are first called.
+
+Of a thousand rules an evaluation asks a few: the code of the others is never needed. So a rule is a
+stub at first. Its first call generates the code, gives it to the stub (the function stays the same
+object) and goes on in it. What a stub needs for that stands in the default of a parameter which the
+generated code does not have, since the globals are those of the whole program.
+
+Generation needs more of Python's stack than a call. Where an evaluation has nested too deeply for
+it, it runs on a stack of its own, so that it does not depend on who calls first.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.analysis.dependencies import branches
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.codegen.constants import Constants, bind
+from doorward.rego.codegen.plan import Plan
+from doorward.rego.codegen.program import Linked, definition_table, document_tree, unit
+from doorward.rego.codegen.rules import (
+    choose_definitions,
+    definition_function,
+    definitions_of,
+    rule_function,
+)
+from doorward.rego.errors import CompileError, Diagnostic
+from doorward.rego.runtime.exports import EXPORTS
+from doorward.rego.source import Source
+from doorward.rego.syntax.nodes import Rule
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["Functions", "Write", "generate_now", "link_lazily"]
+
+LONG_TEXT: Final = 1_500
+LONG_TREE: Final = 800
+"""Characters and nodes of a rule from which Python's compiler may refuse its code. The shortest
+text that it refuses is twice as long: one reference with a thousand variables."""
+
+Write: TypeAlias = Callable[[Plan, Constants], ast.FunctionDef]
+"""Writes one function of a plan, with its constants."""
+
+
+class Functions:
+    """Compiles functions into the namespace of one program; safe in any number of threads."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.namespace: dict[str, Any] = {"__builtins__": {}, **EXPORTS}
+        self.lock = threading.RLock()
+
+    def function(self, name: str, source: Source, write: Write) -> Callable[..., Any]:
+        """What `write` writes, as a function called `name`."""
+        with self.lock:
+            return FunctionType(self._code(source, write), self.namespace, name)
+
+    def stub(self, name: str, source: Source, write: Write) -> FunctionType:
+        """The same, written and compiled when it is first called."""
+        stub = FunctionType(_STUB, self.namespace, name)
+        stub.__kwdefaults__ = {"generate": partial(self._generate, stub, source, write)}
+        return stub
+
+    def _generate(self, stub: FunctionType, source: Source, write: Write) -> FunctionType:
+        with self.lock:
+            if stub.__code__ is _STUB:
+                # INVARIANT: the code first: what has it asks for no default.
+                stub.__code__ = self._code(source, write)
+                stub.__kwdefaults__ = None
+        return stub
+
+    def _code(self, source: Source, write: Write) -> CodeType:
+        try:
+            return self._compiled(source, write)
+        except (RecursionError, CompileError):
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(1, "code generation") as stack:
+                return stack.submit(self._compiled, source, write).result()
+
+    def _compiled(self, source: Source, write: Write) -> CodeType:
+        constants = Constants(shared=self.namespace)
+        (code,) = unit(source, [write(self.plan, constants)]).functions()
+        for name, value in constants.names.items():
+            bind(self.namespace, name, value)
+        return code
+
+
+def link_lazily(plan: Plan) -> Linked:
+    """The program of `plan` with a stub for each rule.
+
+    CompileError where Python's compiler refuses a rule: the code of long ones is generated here.
+    """
+    functions = Functions(plan)
+    namespace = functions.namespace
+    nodes = [node for node in plan.root.walk() if node.definitions]
+    for node in nodes:
+        source = node.definitions[0].rule.span.source
+        stub = functions.stub(node.name, source, partial(_write_rules, functions, node))
+        bind(namespace, node.name, stub)
+    refused: dict[Diagnostic, None] = {}
+    for node in nodes:
+        for name in _names_of_long(node, plan):
+            try:
+                generate_now(namespace[node.name])
+                generate_now(namespace[name])
+            except CompileError as error:
+                refused |= dict.fromkeys(error.diagnostics)
+    if refused:
+        raise CompileError(list(refused))
+    return Linked(namespace, document_tree(plan.root, plan, namespace))
+
+
+def _write_rules(
+    functions: Functions, node: RuleNode, plan: Plan, constants: Constants
+) -> ast.FunctionDef:
+    """What answers for the rules at `node`, with a stub for each definition in a table."""
+    choice = choose_definitions(node, plan)
+    function = rule_function(node, choice, plan, constants)
+    name = plan.table_name(node)
+    if choice is not None and name not in functions.namespace:
+        stubs = []
+        for n, definition in enumerate(definitions_of(node)):
+            write = partial(definition_function, node, n, definition)
+            own, span = plan.definition_name(node, n), definition.rule.span
+            stub = functions.namespace.setdefault(own, functions.stub(own, span.source, write))
+            stubs.append((stub, span))
+        bind(functions.namespace, name, definition_table(choice, stubs))
+    return function
+
+
+def _names_of_long(node: RuleNode, plan: Plan) -> Iterable[str]:
+    """The functions of the long definitions of a node."""
+    for n, definition in enumerate(definitions_of(node)):
+        if any(map(_is_long, branches(definition.rule))):
+            is_chosen = choose_definitions(node, plan) is not None
+            yield plan.definition_name(node, n) if is_chosen else node.name
+
+
+def _is_long(rule: Rule) -> bool:
+    if rule.span.end - rule.span.start < LONG_TEXT:
+        return False
+    return sum(1 for _ in walk(rule)) >= LONG_TREE
+
+
+def generate_now(function: Callable[..., Any]) -> None:
+    """Generate the code of a stub that was not called so far."""
+    if isinstance(function, FunctionType) and function.__code__ is _STUB:
+        defaults = function.__kwdefaults__
+        if defaults is not None:  # None: another thread has just done it
+            defaults["generate"]()
+
+
+def _first_call(ctx: Any, *operands: Any, generate: Callable[[], FunctionType]) -> Any:
+    return generate()(ctx, *operands)
+
+
+_STUB: Final = _first_call.__code__
