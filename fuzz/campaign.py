@@ -102,9 +102,12 @@ def _smallest(
     tidy = {file: re.sub(r"\n{3,}", "\n\n", text) for file, text in small.modules.items()}
     if holds(replace(small, modules=tidy)):
         small = replace(small, modules=tidy)
-    left = compare(small, peer)
-    assert left is not None
-    return Shown(name, left, small)
+    try:
+        left = compare(small, peer)
+    except RefusedError:
+        left = None
+    # What does not come up again, such as a race with a deadline, is shown as it was.
+    return Shown(name, left, small) if left is not None else Shown(name, difference, program)
 
 
 def text_of(program: Program) -> str:

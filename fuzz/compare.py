@@ -20,7 +20,7 @@ from doorward.rego.errors import (
     UNSAFE_VAR_ERROR,
     InternalError,
 )
-from fuzz.opa import Peer, as_json, canonical
+from fuzz.opa import LOST_TYPE, Peer, as_json, canonical
 from fuzz.pools import MISSING, Program
 
 __all__ = ["DEADLINE", "Difference", "Outcome", "RefusedError", "compare", "engine_outcome"]
@@ -29,6 +29,8 @@ Outcome = tuple[str, str]
 DEADLINE: Final = 5.0
 STEPS: Final = 20_000
 """Expressions that the oracle evaluates before it gives up."""
+REPEATS: Final = 8
+"""How often a peer that compiles otherwise is asked again: OPA checks types in random order."""
 _LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR})
 """Errors of the engine that are limits of its own."""
 _COMPILING: Final = frozenset(
@@ -91,11 +93,15 @@ def _compare_acceptance(
     code = peer.accepts(program)
     if code == "rego_parse_error":
         raise RefusedError("a newer language than the peer's")
+    if code == LOST_TYPE:
+        raise RefusedError("a type that the peer loses")
     ours = engine[1] if isinstance(engine, tuple) and engine[0] == "refused" else ""
     if isinstance(engine, tuple) and engine[0] == "crash":
         return None
     if ours == code:
         return None
+    if any(peer.accepts(program) != code for _ in range(REPEATS)):
+        raise RefusedError("the peer contradicts itself")
     return Difference(f"compiling: {ours or 'accepted'} for {code or 'accepted'}", ours, code)
 
 

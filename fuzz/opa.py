@@ -8,18 +8,21 @@ JSON object a line (`modules`, `query`, `data`, `input`, `strict`, `v0`) and wri
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Final, Protocol
 
 from doorward.rego import from_python, to_json, to_python
 from fuzz.pools import MISSING, Program
 
-__all__ = ["Lines", "Opa", "Peer", "as_json", "canonical"]
+__all__ = ["LOST_TYPE", "Lines", "Opa", "Peer", "as_json", "canonical"]
 
 Outcome = tuple[str, str]
+LOST_TYPE: Final = "lost_type"
+"""The code of an error of releases between 1.9 and 1.18, which refuse `f(x) := {x | true}`."""
 
 
 class Peer(Protocol):
@@ -95,9 +98,11 @@ def _write_line(sink: IO[str], question: Mapping[str, Any]) -> None:
 
 
 def _code(error: Mapping[str, Any]) -> str:
+    message = str(error.get("message", ""))
+    if re.search(r"left  : \?\?\?\n\tright : (?:set|object)\[", message):
+        return LOST_TYPE
     if error.get("code"):
         return str(error["code"])
-    message = str(error.get("message", ""))
     return "rego_parse_error" if "rego_parse_error" in message else "unknown"
 
 

@@ -90,6 +90,15 @@ def _closures(node: Node) -> Iterator[Node]:
             yield from _closures(child)
 
 
+def _negated(expr: Expr) -> Names:
+    """What `not` without braces reads: only what has braces has variables of its own."""
+    if not isinstance(expr.term, Not) or expr.term.braces:
+        return NONE
+    names = {name for inner in expr.term.body for name in variables(inner)}
+    # Operands that have a name of their own by now are computed inside.
+    return frozenset(name for name in names if not name.startswith("#"))
+
+
 def _with_parts(item: With) -> list[Term]:
     """What a `with` reads: the brackets of its target, and its value."""
     return [*(item.target.args if isinstance(item.target, Ref) else ()), item.value]
@@ -119,14 +128,15 @@ class Ordering:
                 closed = {
                     name for c in _closures(expr.term) for name in variables(c, closures=True)
                 }
-                needed = set(variables(expr)) | (closed & mine)
+                needed = set(variables(expr)) | (closed & mine) | _negated(expr)
                 if needed <= known | given and closed & mine <= known:
                     ordered.append(expr)
                     known |= given
                 else:
                     left.append(expr)
             if len(left) == len(waiting):
-                raise UnsafeError({name for expr in left for name in variables(expr)} - known)
+                missing = {n for expr in left for n in (*variables(expr), *_negated(expr))}
+                raise UnsafeError(missing - known)
             waiting = left
         result: list[Expr] = []
         around = safe
@@ -144,7 +154,7 @@ class Ordering:
                     expr, term=replace(every, body=self.body(body, safe | {key.name, value.name}))
                 )
             case Not(body=body):
-                return replace(expr, term=Not(self.body(body, safe)))
+                return replace(expr, term=replace(expr.term, body=self.body(body, safe)))
             case And(left=left, right=right):
                 return replace(expr, term=And(self.body(left, safe), self.body(right, safe)))
             case Or(left=left, right=right):

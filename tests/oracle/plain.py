@@ -88,6 +88,8 @@ class Lifting:
         before: list[Expr] = []
         term: Term | Every | Not | And | Or
         match expr.term:
+            case Call(operator=operator, args=()) if is_root(operator):
+                term = operator
             case Call(operator=operator, args=args):
                 term = Call(operator, tuple(self._term(arg, before) for arg in args))
             case Every(domain=domain, body=body) as every:
@@ -95,7 +97,7 @@ class Lifting:
                 before.append(equation(over, self._term(domain, before)))
                 term = replace(every, domain=over, body=self.body(body))
             case Not(body=body):
-                term = Not(self.body(body))
+                term = replace(expr.term, body=self.body(body))
             case And(left=left, right=right):
                 term = And(self.body(left), self.body(right))
             case Or(left=left, right=right):
@@ -135,7 +137,10 @@ class Lifting:
             case Call(operator=operator, args=args):
                 args = tuple(self._term(arg, before) for arg in args)
                 result = self.fresh.variable()
-                before.append(Expr(Call(operator, (*args, result))))
+                if is_root(operator) and not args:
+                    before.append(equation(result, operator))
+                else:
+                    before.append(Expr(Call(operator, (*args, result))))
                 return result
             case Ref(head=head, args=args):
                 inner = head if is_root(term) else self._term(head, before)
@@ -209,7 +214,7 @@ class _Spreading:
             case Every(body=body):
                 new = replace(term, body=self._body(body))
             case Not(body=body):
-                new = Not(self._body(body))
+                new = replace(term, body=self._body(body))
             case And(left=first, right=second):
                 new = And(self._body(first), self._body(second))
             case Or(left=first, right=second):

@@ -255,7 +255,7 @@ class Program:
         """The term whose value an expression of a query has; whether it is false is seen last."""
         if expr.negated or isinstance(expr.term, Every | Not | And | Or | SomeDecl | SomeIn):
             return None
-        if isinstance(expr.term, Call):
+        if isinstance(expr.term, Call) and expr.term.args:
             name = name_of(expr.term)
             if name in ("eq", "assign") or len(expr.term.args) > self.arity(name):
                 return None

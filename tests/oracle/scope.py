@@ -2,8 +2,7 @@
 
 Names of rules and imports become references below `data` and `input`; declared variables (`some`,
 `:=`, parameters, `every`) get a name of their own, so that nothing is shadowed any more. What was
-`some x in xs` or a template string is an equation or a call afterwards; calls of rules without
-parameters (`f()`) are references.
+`some x in xs` or a template string is an equation or a call afterwards.
 """
 
 from __future__ import annotations
@@ -208,7 +207,7 @@ class Scope:
                 assert isinstance(second, Var)
                 term = Every(first, second, over, inside.body(body))
             case Not(body=body):
-                term = Not(self.body(body))
+                term = replace(expr.term, body=self.body(body))
             case And(left=first, right=second):
                 term = And(self.body(first), self.body(second))
             case Or(left=first, right=second):
@@ -245,8 +244,6 @@ class Scope:
             case Call(operator=operator, args=args):
                 target = self._below(self.term(operator.head), operator.args)
                 assert isinstance(target, Ref)
-                if is_root(target) and not args:
-                    return target
                 return Call(target, tuple(map(self.term, args)))
             case Array(items=items):
                 return Array(tuple(map(self.term, items)))

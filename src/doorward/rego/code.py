@@ -75,6 +75,7 @@ def generate_code(
         prints=options.environment.on_print is not None,
         traced=options.traced,
         limited=options.max_items is not None,
+        graph=program.graph,
     )
     if not (whole or plan.traced or longest_chain(program.root, program.graph) > MAX_CHAIN):
         return Code(plan, [], link_lazily(plan))

@@ -368,7 +368,7 @@ class Query:
     def _generate(self, code: Code, *, single: bool) -> tuple[Unit, dict[str, Any]]:
         """The code, and its names beside those of the program."""
         plan, body = code.plan, self.body
-        if plan.exact:
+        if plan.exact or plan.failures.body(body):
             body = query_in_steps(body, plan.callees.arity)
         constants = Constants(shared=code.linked.namespace)
         if single:

@@ -16,7 +16,9 @@ from typing import Final
 
 from doorward.rego.analysis.bindings import Arity, names_function
 from doorward.rego.analysis.body_order import Safety
+from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.negation import GENERATED, Negations, is_generated
+from doorward.rego.analysis.tree import Definition
 from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -44,7 +46,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 
-__all__ = ["is_step", "query_in_steps", "rule_in_steps"]
+__all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 
 _CLOSURES: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 
@@ -64,6 +66,16 @@ def rule_in_steps(rule: Rule, arity: Arity) -> Rule:
     if body is None:
         return replace(rule, else_rule=None)
     return replace(rule, head=new, body=body, else_rule=None)
+
+
+def definition_in_steps(definition: Definition, arity: Arity) -> Definition:
+    """`definition` with its rule and its `else` branches in steps."""
+    made: Rule | None = None
+    for branch in reversed(list(branches(definition.rule))):
+        made = replace(rule_in_steps(branch, arity), else_rule=made)
+    assert made is not None
+    operands = made.head.ref.args
+    return replace(definition, rule=made, tail=operands[len(operands) - len(definition.tail) :])
 
 
 def query_in_steps(body: Body, arity: Arity) -> Body:

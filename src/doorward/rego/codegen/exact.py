@@ -108,7 +108,7 @@ class ExactRules:
         below = [d.rule for node in self._below() for d in node.definitions if not d.rule.default]
         others = [list(self._in_steps(rule)) for rule in below]
         prints = self.code.plan.prints
-        return RuleIndex([*self.chains, *others], self._is_virtual, prints=prints)
+        return RuleIndex([*self.chains, *others], self.code.plan.is_virtual, prints=prints)
 
     def _below(self) -> Iterator[RuleNode]:
         """The places below this one: their rules stand in its index."""
@@ -119,14 +119,6 @@ class ExactRules:
         while rule is not None:
             yield rule_in_steps(rule, self.code.plan.callees.arity)
             rule = rule.else_rule
-
-    def _is_virtual(self, path: Sequence[Any]) -> bool:
-        node: RuleNode | None = self.code.plan.root
-        for key in path:
-            node = node.children.get(key) if node is not None else None
-            if node is None or node.definitions:
-                return node is not None
-        return True
 
     def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:
         return (chain for chain in selection.chains if chain[0] < len(self.own))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
+from doorward.rego.analysis.failures import Failures
 from doorward.rego.analysis.tree import Definition
 from doorward.rego.codegen.choice import Choice, Source
 from doorward.rego.codegen.operand import NOT_CONSTANT, constant_value
@@ -25,11 +27,14 @@ FEWEST: Final = 8
 """Fewer definitions than these are tried one after the other."""
 
 
-def choose(definitions: Sequence[Definition]) -> Choice | None:
-    """The best table for `definitions`; None where none would help."""
+def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
+    """The best table for `definitions`; None where none would help.
+
+    What may fail is asked before what stands behind it is looked at.
+    """
     if len(definitions) < FEWEST:
         return None
-    tests = [dict(_tests(definition)) for definition in definitions]
+    tests = [dict(_tests(definition, failures)) for definition in definitions]
     sources = {source for constants in tests for source in constants}
     best = min(
         (_choice(source, tests) for source in sorted(sources, key=repr)),
@@ -57,7 +62,7 @@ def _cost(choice: Choice) -> float:
     return max(sum(size * size for size in sizes) / max(sum(sizes), 1), len(choice.others))
 
 
-def _tests(definition: Definition) -> Iterator[tuple[Source, list[Key]]]:
+def _tests(definition: Definition, failures: Failures) -> Iterator[tuple[Source, list[Key]]]:
     """What must be one of which constants for `definition` to hold."""
     for number, parameter in enumerate(definition.rule.head.args or ()):
         value = constant_value(parameter)
@@ -65,7 +70,7 @@ def _tests(definition: Definition) -> Iterator[tuple[Source, list[Key]]]:
             yield number, [to_key(value)]
     if definition.rule.else_rule is not None:
         return
-    for expr in definition.rule.body:
+    for expr in takewhile(lambda expr: not failures.expr(expr), definition.rule.body):
         yield from _test(expr)
 
 

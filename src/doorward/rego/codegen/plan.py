@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.dependencies import Dependencies
+from doorward.rego.analysis.failures import Failures
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.source import Span
@@ -21,9 +24,10 @@ class Plan:
 
     `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
     built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
-    listens. `traced`: every rule and expression reports to the evaluation's tracer, and nothing is
-    read ahead of its expression or left out. `limited`: what collections come to hold is
-    counted. `exact`: the code is that of `exact.py`, and takes steps in OPA's order.
+    listens. `graph`: which rules ask which; where that is not known, any may fail. `traced`: every
+    rule and expression reports to the evaluation's tracer, and nothing is read ahead of its
+    expression or left out. `limited`: what collections come to hold is counted. `exact`: the code
+    is that of `exact.py`, and takes steps in OPA's order.
     """
 
     callees: Callees
@@ -33,8 +37,14 @@ class Plan:
     traced: bool = False
     limited: bool = False
     exact: bool = False
+    graph: Dependencies = field(default_factory=Dependencies)
+    failures: Failures = field(init=False)
+    """What may fail: it is neither left out nor evaluated out of order."""
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.failures = Failures(self.callees, self.graph, self.mocked, prints=self.prints)
 
     @property
     def root(self) -> RuleNode:
@@ -44,6 +54,15 @@ class Plan:
     def in_order(self) -> bool:
         """Whether nothing may be read ahead of its expression."""
         return self.traced or self.exact
+
+    def is_virtual(self, path: Sequence[Any]) -> bool:
+        """Whether rules stand on the way to a path below `data`, or below it."""
+        node: RuleNode | None = self.root
+        for key in path:
+            node = node.children.get(key) if node is not None else None
+            if node is None or node.definitions:
+                return node is not None
+        return True
 
     def slot(self, node: RuleNode) -> int:
         """Where evaluations keep the answer of the rules at `node`."""

@@ -120,6 +120,16 @@ class RuleIndex:
                 break
         return levels
 
+    def may_overtake(self, chain: int, other: int) -> bool:
+        """Whether a `chain` behind an `other` in the text may stand before it, for some values."""
+        return any(
+            _may_be_less(path, than)
+            for rule in self._rules[chain]
+            for path in rule
+            for than_rule in self._rules[other]
+            for than in than_rule
+        )
+
     def select(self, read: Callable[[Subject], Any]) -> Selection:
         """The rules to evaluate; `read` gives the value of a subject, or UNDEFINED."""
         known: dict[Subject, Any] = {}
@@ -183,6 +193,17 @@ class RuleIndex:
                     yield (3, 0)
             case _:
                 yield (1,)
+
+
+def _may_be_less(
+    path: Sequence[tuple[Subject, list[_Test]]], than: Sequence[tuple[Subject, list[_Test]]]
+) -> bool:
+    """Whether a rule may be met before another one, by the levels of both."""
+    for (_, tests), (_, others) in zip(path, than, strict=False):
+        if tests != others or len(tests) > 1:
+            # What is not compared is met first.
+            return bool(others)
+    return len(path) < len(than)
 
 
 def _fits_array(level: int, items: Sequence[Term], value: Any) -> Iterator[tuple[Any, ...]]:
@@ -269,6 +290,8 @@ class _Reader:
                 self._equation(value, Ref(head, (*args, key or _ANY)))
             case Ref() as ref:
                 self._one_way(ref, _ANY, {})
+            case Var(name) as document if name in ROOTS:
+                self._one_way(document, _ANY, {})
             case Call(_, (left, right)) as call if call.name in _EQUATIONS:
                 self._equation(left, right)
             case Call(_, (item, collection)) as call if call.name == "internal.member_2":
@@ -320,7 +343,7 @@ class _Reader:
         return True
 
     def _one_way(self, left: Term, right: Term, constants: dict[str, Term]) -> bool:
-        if isinstance(left, Var):
+        if isinstance(left, Var) and left.name not in ROOTS:
             if _is_constant(right):
                 constants[left.name] = right
             subject = self._resolved(left) if _is_indexed(right) else None

@@ -13,9 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Final, get_args
 
 from doorward.records import record
+from doorward.rego.analysis.evaluation_order import definition_in_steps, rule_in_steps
+from doorward.rego.analysis.failures import has_one_answer
 from doorward.rego.analysis.multiplicity import (
     is_pattern,
     multiplicity_of_rules,
@@ -36,7 +38,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.lookups import read
-from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
+from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import match
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.reading_ahead import (
@@ -45,11 +47,11 @@ from doorward.rego.codegen.reading_ahead import (
     references_of,
     share_reads,
 )
+from doorward.rego.codegen.rule_index import RuleIndex
 from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.codegen.terms import count_item, key, term
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.nodes import Ref, Rule, Term
-from doorward.rego.values import equal
 
 __all__ = [
     "choose_definitions",
@@ -87,7 +89,7 @@ def definitions_of(node: RuleNode) -> list[Definition]:
 
 def choose_definitions(node: RuleNode, plan: Plan) -> Choice | None:
     """The table that chooses among the definitions; None where each is evaluated."""
-    return None if plan.in_order else choose(definitions_of(node))
+    return None if plan.in_order else choose(definitions_of(node), plan.failures)
 
 
 def rule_function(
@@ -95,18 +97,20 @@ def rule_function(
 ) -> ast.FunctionDef:
     """What answers for the rules at `node`."""
     definitions = definitions_of(node)
+    final = _final(definitions, plan)
+    # What stands in functions of their own is looked through there.
+    own = [_in_order(d, plan) for d in definitions] if choice is None else []
+    defaults = [d for d in node.definitions if d.rule.default]
+    multiplicity = multiplicity_of_rules([*defaults, *own], plan.callees, prints=plan.prints)
     kind = FunctionKind.RULE if choice is None else FunctionKind.CHOICE
     if node.is_function:
         kind = FunctionKind.FUNCTION
-    # What stands in functions of their own is looked through there.
-    own = node.definitions if choice is None else [d for d in node.definitions if d.rule.default]
-    multiplicity = multiplicity_of_rules(own, plan.callees, prints=plan.prints)
     state = new_function(plan, constants, kind, multiplicity)
-    rules = _rules_at(state, node)
+    rules = _rules_at(state, node, final)
     with state.code.at(node.definitions[0].rule.span):
         if choice is None:
-            share_reads(state, _references(definitions))
-            _all_definitions(state, rules, definitions)
+            share_reads(state, _references(own))
+            _all_definitions(state, rules, own)
         else:
             _chosen_definitions(state, rules, definitions, choice)
         return finish(state, node.name, ("ctx", *rules.args))
@@ -116,6 +120,7 @@ def definition_function(
     node: RuleNode, number: int, definition: Definition, plan: Plan, constants: Constants
 ) -> ast.FunctionDef:
     """One definition as a function; without a single answer it fills the parameter `out`."""
+    definition = _in_order(definition, plan)
     state = _one_rule(definition, plan, constants)
     rules = _rules_at(state, node)
     args = ["ctx", *rules.args]
@@ -177,6 +182,11 @@ class _Rules:
     node: RuleNode
     args: tuple[str, ...] = ()
     """The parameters for the operands of a function."""
+    final: tuple[bool, ...] = ()
+    """For each definition, whether its first success is the answer of all."""
+
+    def is_final(self, number: int) -> bool:
+        return number < len(self.final) and self.final[number]
 
     @property
     def have_one_answer(self) -> bool:
@@ -188,10 +198,44 @@ class _Rules:
         return runtime("one_of_function" if self.node.is_function else "one")
 
 
-def _rules_at(state: FunctionState, node: RuleNode) -> _Rules:
+def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()) -> _Rules:
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
-    return _Rules(node, args)
+    return _Rules(node, args, final)
+
+
+def _in_order(definition: Definition, plan: Plan) -> Definition:
+    """`definition`, taken apart where it may fail: then the order of its steps is OPA's."""
+    if plan.exact or not plan.failures.rule(definition.rule):
+        return definition
+    return definition_in_steps(definition, plan.callees.arity)
+
+
+def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
+    """For each definition, whether its first success is the answer of all.
+
+    It is where all say the same, if OPA does not evaluate before it what may fail: a definition
+    behind it in the text that its index meets first.
+    """
+    rules = [d.rule for d in definitions]
+    if not has_one_answer(rules) or any(rule.else_rule for rule in rules):
+        return (False,) * len(rules)
+    failing = [n for n, rule in enumerate(rules) if plan.failures.rule(rule)]
+    last = failing[-1] if failing else 0
+    if last == 0 or len(rules) > MAX_COMPARED:
+        return tuple([n >= last for n in range(len(rules))])
+    chains = [[rule_in_steps(rule, plan.callees.arity)] for rule in rules]
+    index = RuleIndex(chains, plan.is_virtual, prints=plan.prints)
+    return tuple(
+        [
+            not any(index.may_overtake(later, n) for later in failing if later > n)
+            for n in range(len(rules))
+        ]
+    )
+
+
+MAX_COMPARED: Final = 64
+"""Definitions whose order in OPA's index is looked at."""
 
 
 # Complete rules and functions
@@ -218,19 +262,27 @@ def _single(
 ) -> None:
     """Definitions that may have one answer together."""
     _prefetch_first(state, definitions)
-    if _one_constant(definitions):
-        for definition in definitions:
-            with _rule_scope(state, definition.rule, rules.args):
-                state.code.give_back(_head_value(state, definition.rule).code)
-    elif len(definitions) == 1:
+    if len(definitions) == 1 and not rules.is_final(0):
         _alternatives(state, rules, definitions[0].rule)
     else:
-        answer = state.temps.fresh_shared("answer")
-        state.code.assign(answer, runtime("UNDEFINED"))
-        for definition in definitions:
-            _definition(state, rules, definition, answer)
-        _return_if_defined(state, answer)
+        _joined(state, rules, definitions)
     _fallback(state, default)
+
+
+def _joined(state: FunctionState, rules: _Rules, definitions: Sequence[Definition]) -> None:
+    """Definitions whose answers are compared, up to the one that is final."""
+    answer = ""
+    for n, definition in enumerate(definitions):
+        if rules.is_final(n):
+            with _rule_scope(state, definition.rule, rules.args):
+                state.code.give_back(_head_value(state, definition.rule).code)
+        else:
+            if not answer:
+                answer = state.temps.fresh_shared("answer")
+                state.code.assign(answer, runtime("UNDEFINED"))
+            _definition(state, rules, definition, answer)
+    if answer:
+        _return_if_defined(state, answer)
 
 
 def _chosen_definitions(
@@ -259,7 +311,7 @@ def _chosen_definitions(
         else:
             answer = state.code.bind_temp(call(load(rule), *operands))
             state.code.test_defined(answer)
-            if _one_constant(definitions):
+            if all(rules.final):
                 state.code.give_back(answer)
             else:
                 state.code.assign(out, call(rules.join, load(out), answer, load(span)))
@@ -296,14 +348,6 @@ def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> 
                 with state.code.at(ref.span):
                     prefetch(state, ref)
                 return
-
-
-def _one_constant(definitions: Sequence[Definition]) -> bool:
-    """Whether every definition gives the same constant: then the first success is final."""
-    values = [_constant_of(d.rule) for d in definitions]
-    if any(v is NOT_CONSTANT for v in values) or any(d.rule.else_rule for d in definitions):
-        return False
-    return all(equal(values[0], v) for v in values[1:])
 
 
 def _definition(state: FunctionState, rules: _Rules, definition: Definition, answer: str) -> None:
@@ -345,7 +389,7 @@ def _branch(state: FunctionState, rules: _Rules, rule: Rule) -> None:
             value = _head_value(state, rule)
             several = state.multiplicity.may_have_several(rule)
             assert several or state.counters.loops == loops, "an answer for each round"
-            if not several or value.is_constant:
+            if not several or (value.is_constant and not _may_go_on(state, rules, rule)):
                 state.code.give_back(value.code)
             else:
                 answer = state.temps.fresh_shared("answer")
@@ -355,6 +399,13 @@ def _branch(state: FunctionState, rules: _Rules, rule: Rule) -> None:
     state.code.splice(statements)
     if answer:
         _return_if_defined(state, answer)
+
+
+def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
+    """Whether OPA goes on behind the first of equal answers of `rule`, to what may fail."""
+    if not state.plan.failures.rule(rule):
+        return False
+    return not has_one_answer([d.rule for d in rules.node.definitions if not d.rule.default])
 
 
 def _return_if_defined(state: FunctionState, answer: str) -> None:
@@ -470,8 +521,3 @@ def is_set_of_members(node: RuleNode) -> bool:
     # Checked to be of one kind, so that the first definition speaks for all.
     first = node.definitions[0]
     return not node.children and first.is_set and not first.tail
-
-
-def _constant_of(rule: Rule) -> Any:
-    value = rule.head.value
-    return True if value is None else constant_value(value)

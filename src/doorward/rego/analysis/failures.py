@@ -1,0 +1,131 @@
+"""What may end an evaluation with an error: a conflict above all.
+
+Generated code may leave out, or evaluate in another order, only what cannot fail: else an error
+that OPA reports would be lost. This is the one answer to that question, and errs on the side of
+failing. Errors of built-ins are no failures here: they make an expression undefined, and where they
+are errors of the evaluation, code runs in OPA's order (`codegen/exact.py`). Nor are limits.
+
+A rule may fail if two of its answers may differ, if a part of it may fail by itself (a call of what
+is not ours, an object comprehension, a `with`), or if it asks a rule that may fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.dependencies import (
+    Dependencies,
+    branches,
+    parts_below,
+    parts_of,
+    targets,
+)
+from doorward.rego.analysis.environment import constant, is_constant
+from doorward.rego.analysis.multiplicity import multiplicity_of_rules
+from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.builtins import REGISTRY, Builtin
+from doorward.rego.syntax.nodes import Body, Call, Expr, ObjectComprehension, Rule, Term, With
+from doorward.rego.values import to_key
+
+__all__ = ["Failures", "has_one_answer"]
+
+
+class Failures:
+    """Which rules, bodies and expressions of a program may fail.
+
+    `mocked`: names of what some `with` replaces, perhaps by what may fail. `prints`: somebody
+    listens to `print`, whose order counts.
+    """
+
+    def __init__(
+        self, callees: Callees, graph: Dependencies, mocked: frozenset[str], *, prints: bool
+    ) -> None:
+        self._callees = callees
+        self._graph = graph
+        self._mocked = mocked
+        self._prints = prints
+        self._known: dict[int, bool] = {}
+
+    def rule(self, rule: Rule) -> bool:
+        """Whether the evaluation of a rule, or of an `else` branch of it, may fail; two answers
+        that differ are left to `node`."""
+        return any(map(self._part, parts_of(rule)))
+
+    def body(self, body: Body) -> bool:
+        """Whether an expression of `body` may fail."""
+        return any(map(self.expr, body))
+
+    def expr(self, expr: Expr) -> bool:
+        """Whether an expression may fail."""
+        return any(map(self._part, parts_below(expr)))
+
+    def node(self, node: RuleNode) -> bool:
+        """Whether the answer of the rules at `node` may be an error."""
+        known, waiting = self._known, [node]
+        while waiting:
+            current = waiting[-1]
+            asked = self._graph.asks.get(id(current))
+            if id(current) in known:
+                waiting.pop()
+            elif asked is None or any(known.get(id(target), False) for target in asked):
+                known[id(current)] = True
+            elif unknown := [target for target in asked if id(target) not in known]:
+                waiting += unknown
+            else:
+                known[id(current)] = self._itself(current)
+        return known[id(node)]
+
+    def _itself(self, node: RuleNode) -> bool:
+        """Whether the rules at `node` may fail where none that they ask does."""
+        if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
+            return True
+        rules = [d for d in node.definitions if not d.rule.default]
+        if not rules or (not node.children and all(d.is_set and not d.tail for d in rules)):
+            return False
+        if node.is_complete or node.is_function:
+            if has_one_answer([d.rule for d in rules]):
+                return False
+        elif node.children:
+            return True
+        if len(rules) > 1:
+            return True
+        multiplicity = multiplicity_of_rules(rules, self._callees, prints=self._prints)
+        return any(map(multiplicity.may_have_several, branches(rules[0].rule)))
+
+    def _part(self, part: object) -> bool:
+        return self._part_itself(part) or any(map(self.node, targets(part, self._callees)))
+
+    def _part_itself(self, part: object) -> bool:
+        """Whether one part of a rule may fail, whatever the rules that it asks answer."""
+        if isinstance(part, Call):
+            callee = self._callees.find(part)
+            builtin = callee.builtin if callee is not None else None
+            return builtin is not None and (
+                part.name in self._mocked
+                or _may_halt(builtin)
+                or (self._prints and part.name == "print")
+            )
+        # The pairs of an object may differ at a key; what a `with` puts down may not fit.
+        return isinstance(part, (ObjectComprehension, With))
+
+
+def has_one_answer(rules: Iterable[Rule]) -> bool:
+    """Whether complete rules, and their `else` branches, say one and the same if anything."""
+    values = [rule.head.value for top in rules for rule in branches(top)]
+    constants = [to_key(True) if v is None else constant(v) for v in values if _is_written(v)]
+    return len(constants) == len(values) and all(v == constants[0] for v in constants)
+
+
+def _is_written(value: Term | None) -> bool:
+    return value is None or is_constant(value)
+
+
+def _parts(node: RuleNode) -> Iterator[object]:
+    return (part for definition in node.definitions for part in parts_of(definition.rule))
+
+
+def _may_halt(builtin: Builtin) -> bool:
+    """Whether a call may end the evaluation: code of others, or what reaches the world."""
+    is_ours = REGISTRY.get(builtin.name) is builtin
+    return not is_ours or not builtin.pure or builtin.name == "internal.template_string"
