@@ -208,9 +208,8 @@ class Evaluation:
         rest: Sequence[Term],
         env: Bindings,
         world: World,
-        keys: Sequence[Any] | None = None,
     ) -> Iterator[tuple[Any, Bindings]]:
-        """What the operands of a reference find in a value; `keys`: an order of its keys."""
+        """What the operands of a reference find in a value."""
         if value is UNDEFINED:
             return
         if not rest:
@@ -220,8 +219,7 @@ class Evaluation:
         if key is not UNDEFINED:
             yield from self._into(_child(value, key), rest[1:], env, world)
             return
-        pairs = iterate(value) if keys is None else [(from_key(k), value[k]) for k in keys]
-        for name, inner in pairs:
+        for name, inner in iterate(value):
             for after in self.unify(rest[0], name, env, world):
                 yield from self._into(inner, rest[1:], after, world)
 
@@ -311,12 +309,7 @@ class Evaluation:
         else:
             # Only what can be at this key is asked: a conflict at another one does not matter.
             value = self._object(path, node, rest, env, world)
-        nested = any(len(chain.path) > len(path) + 1 for chain in node.chains)
-        if rest and nested and not node.children:
-            # In the order in which the rules answered, as long as no variable holds the object.
-            yield from self._into(value, rest, env, world, keys=list(value))
-        else:
-            yield from self._into(value, rest, env, world)
+        yield from self._into(value, rest, env, world)
 
     def _once(self, path: Path, world: World, compute: Any) -> Any:
         key = (to_key(list(path)), "whole")

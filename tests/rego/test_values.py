@@ -21,6 +21,7 @@ from doorward.rego.values import (
     equal,
     from_key,
     from_python,
+    make_object,
     make_set,
     order_key,
     sorted_values,
@@ -220,3 +221,9 @@ def test_undefined_stays_itself_when_copied() -> None:
 
 def test_a_float_of_python_stays_what_it_is() -> None:
     assert from_python({"a": 1.5, "b": (2.0,)}) == {"a": 1.5, "b": [2.0]}
+
+
+def test_a_key_that_is_no_string_is_its_text_in_gos_json() -> None:
+    key = make_object([("k", True), (True, "<&\u2028>")])
+    text = '{"k":true,"true":"\\u003c\\u0026\\u2028\\u003e"}'
+    assert to_python({to_key(key): 1}) == {text: 1}

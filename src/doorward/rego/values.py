@@ -52,6 +52,7 @@ __all__ = [
     "from_python",
     "in_order",
     "iterate",
+    "json_key",
     "kind_name",
     "make_object",
     "make_set",
@@ -603,7 +604,7 @@ def to_python(value: Value) -> Any:
         count_step()
         if all(map(_is_str, value)):
             return {k: to_python(v) for k, v in value.items()}
-        return {_json_key(k): to_python(value[k]) for k in sorted_keys(value)}
+        return {json_key(k): to_python(value[k]) for k in sorted_keys(value)}
     if isinstance(value, list):
         count_step()
         return [to_python(item) for item in value]
@@ -616,8 +617,15 @@ def _is_str(key: object) -> bool:
     return type(key) is str
 
 
-def _json_key(key: Key) -> str:
-    return key if type(key) is str else to_json(from_key(key))
+def json_key(key: Key) -> str:
+    """The name that a key has in JSON."""
+    if type(key) is str:
+        return key
+    # Go's JSON: keys in order as strings, and what HTML reads is escaped.
+    return to_json(to_python(from_key(key))).translate(_ESCAPED_IN_KEYS)
+
+
+_ESCAPED_IN_KEYS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 # A lone surrogate in a string stands for a byte that is no UTF-8 (`builtins.octets`), so none may

@@ -85,3 +85,13 @@ def test_added_steps_of_a_query_are_known() -> None:
     assert len([expr for expr in body if not is_step(expr)]) == 3
     rows = engine.prepare("x := lower(input.b); x == 1", strict_builtin_errors=True)
     assert rows.rows({"b": "B"}) == [("b", True, False)]
+
+
+@pytest.mark.parametrize(
+    "query", ["not count(input.x) = 3", "count(input.x) = 3", "count([1]) == 1"]
+)
+def test_an_equation_with_a_result_is_no_step(query: str) -> None:
+    engine = Engine({"t.rego": "package t"})
+    body = engine.prepare(query).body
+    steps = query_in_steps(body, exact_plan(engine).callees.arity)
+    assert [expr.span for expr in steps if not is_step(expr)] == [expr.span for expr in body]

@@ -104,7 +104,7 @@ def answer(policy: str, input: Any, query: str = "data.t.p") -> Any:
 BOTH = {"a": 1, "b": 2}
 REPORTED = {
     "in a key behind a path that is not there": "p if input.c.b[[x | x := two]]",
-    "in an operand behind one that is not there": "p if { x := [input.c[input.a], f(two)] }\n\nf(1)",
+    "in an operand behind one that is missing": "p if { x := [input.c[input.a], f(two)] }\n\nf(1)",
     "in the definition that the index meets first": "p := 7 if input.a == 1\n\np := 7 if two",
     "behind the document itself": "p := 7 if input\n\np := 7 if two",
     "in one of many definitions": "\n\n".join(

@@ -22,7 +22,7 @@ ATTRIBUTES = {
     *("insert", "insert_at", "insert_member_at"),
     *("failed", "mock", "mocks", "print", "replace", "trace"),
     *("call_builtin", "checked_items", "count_items", "count_size", "count_step"),
-    *("items", "items_in_rule_order", "related", "values"),
+    *("items", "related", "values"),
 }
 """What generated code may ask of the evaluation, of a set, a list or a text."""
 

@@ -49,7 +49,6 @@ def test_walks_go_in_regos_order() -> None:
     assert [key for key, _ in op.items(OBJECT)] == [True, 1, "a", "b"]
     assert list(op.items(make_set([2, 1]))) == [(1, 1), (2, 2)]
     assert list(op.items(["x"])) == [(0, "x")]
-    assert list(op.items_in_rule_order({"b": 1, "a": 2})) == [("b", 1), ("a", 2)]
     assert [list(walk("text")) for walk in (op.values, op.items)] == [[], []]
 
 

@@ -91,9 +91,11 @@ def query_in_steps(body: Body, arity: Arity) -> Body:
 def is_step(expr: Expr) -> bool:
     """Whether an expression computes an operand of another one."""
     term = expr.term
-    if not (isinstance(term, Call) and term.name == "eq"):
+    if expr.negated or not (isinstance(term, Call) and term.name == "eq"):
         return False
-    return isinstance(term.args[0], Var) and is_generated(term.args[0].name)
+    local, value = term.args[0], term.args[-1]
+    # What was `f(x) = 3` compares such a variable, too, but has a span of its own.
+    return isinstance(local, Var) and is_generated(local.name) and value.span == expr.span
 
 
 class _Steps:

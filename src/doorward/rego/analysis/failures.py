@@ -6,7 +6,7 @@ failing. Errors of built-ins are no failures here: they make an expression undef
 are errors of the evaluation, code runs in OPA's order (`codegen/exact.py`). Nor are limits.
 
 A rule may fail if two of its answers may differ, if a part of it may fail by itself (a call of what
-is not ours, an object comprehension, a `with`), or if it asks a rule that may fail.
+is not ours, an object comprehension, a `with`), or if it reads a rule that may fail.
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ class Failures:
         known, waiting = self._known, [node]
         while waiting:
             current = waiting[-1]
-            asked = self._graph.asks.get(id(current))
+            read = self._graph.reads.get(id(current))
             if id(current) in known:
                 waiting.pop()
-            elif asked is None or any(known.get(id(target), False) for target in asked):
+            elif read is None or any(known.get(id(target), False) for target in read):
                 known[id(current)] = True
-            elif unknown := [target for target in asked if id(target) not in known]:
+            elif unknown := [target for target in read if id(target) not in known]:
                 waiting += unknown
             else:
                 known[id(current)] = self._itself(current)
         return known[id(node)]
 
     def _itself(self, node: RuleNode) -> bool:
-        """Whether the rules at `node` may fail where none that they ask does."""
+        """Whether the rules at `node` may fail where none that they read does."""
         if node.name in self._mocked or any(map(self._part_itself, _parts(node))):
             return True
         rules = [d for d in node.definitions if not d.rule.default]

@@ -31,7 +31,7 @@ from doorward.rego.golang import json as go_json
 from doorward.rego.golang import urls as go_url
 from doorward.rego.golang import yaml as go_yaml
 from doorward.rego.golang.octets import from_bytes, scrub, to_bytes
-from doorward.rego.values import Key, Value, from_key, kind_name, sorted_keys, to_json, to_rego
+from doorward.rego.values import Key, Value, from_key, json_key, kind_name, sorted_keys, to_rego
 
 MAX_WHITE: Final = 16 * 1024 * 1024
 """Most characters that json.marshal_with_options lays JSON out with."""
@@ -187,10 +187,7 @@ _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 def urlquery_encode_object(object: dict[Key, Value]) -> str:
     """The URL query of an object's names and values, sorted by name."""
     pairs: list[str] = []
-    names = {
-        key if type(key) is str else to_json(from_key(key)): object[key]
-        for key in sorted_keys(object)
-    }
+    names = {json_key(key): object[key] for key in sorted_keys(object)}
     for name in sorted(names, key=to_bytes):
         for value in _query_values(names[name]):
             pairs.append(f"{go_url.query_escape(name)}={go_url.query_escape(value)}")

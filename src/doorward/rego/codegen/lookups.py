@@ -119,7 +119,7 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
     target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(value)
-    state.loop(target, method("items_in_rule_order" if base.as_made else "items", base.code))
+    state.loop(target, method("items", base.code))
     match_target(state, operand, key)
     return Operand(load(value))
 

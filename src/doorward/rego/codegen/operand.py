@@ -24,14 +24,12 @@ class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 
     `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
-    `as_made`: a loop takes it in the order in which its rules made it. `of`: the kind of each of
-    its items, or "".
+    `of`: the kind of each of its items, or "".
     """
 
     code: ast.expr
     kind: str = ""
     value: Any = NOT_CONSTANT
-    as_made: bool = False
     of: str = ""
 
     @property

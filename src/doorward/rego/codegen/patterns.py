@@ -68,9 +68,8 @@ def _bind(state: FunctionState, name: str, value: Operand) -> None:
         state.env.bind(name, value)
         return
     wish = "" if is_generated(name) else name.partition("@")[0]
-    # Bound to a variable it is an object like any other: a loop takes it in Rego's order.
     temp = state.code.bind_temp(value.code, wish)
-    state.env.bind(name, replace(value, code=temp, as_made=False))
+    state.env.bind(name, replace(value, code=temp))
 
 
 def _match_array(state: FunctionState, items: tuple[Term, ...], value: Operand) -> None:

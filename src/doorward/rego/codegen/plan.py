@@ -24,7 +24,7 @@ class Plan:
 
     `constant`: nodes whose answers depend on data alone. `mocked`: names of functions,
     built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
-    listens. `graph`: which rules ask which; where that is not known, any may fail. `traced`: every
+    listens. `graph`: which rules read which; where that is not known, any may fail. `traced`: every
     rule and expression reports to the evaluation's tracer, and nothing is read ahead of its
     expression or left out. `limited`: what collections come to hold is counted. `exact`: the code
     is that of `exact.py`, and takes steps in OPA's order.

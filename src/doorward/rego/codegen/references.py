@@ -94,8 +94,7 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
     if known is None:
         known = rule_answer(state, node)
         state.reads.remember(key, known)
-    # OPA asks rules that open several places one by one, and keeps their order.
-    return Operand(known, as_made=any(len(d.tail) > 1 for d in node.definitions))
+    return Operand(known)
 
 
 def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:

@@ -49,6 +49,12 @@ __all__ = ["RuleIndex", "Selection", "Subject"]
 Subject: TypeAlias = tuple[Key, ...]
 """What is compared: `input` or `data` and a path below it, or `args` and a number."""
 
+ANY: Final = 1
+ARRAY: Final = 2
+CONSTANT: Final = 3
+GLOB: Final = 4
+"""The order in which a level of the trie is searched."""
+
 MAX_PATHS: Final = 32
 """Alternatives of one rule; with more of them, none is compared."""
 
@@ -179,20 +185,20 @@ class RuleIndex:
             return
         match test.value:
             case Array(items):
-                yield from _fits_array(2, items, value)
+                yield from _fits_array(ARRAY, items, value)
                 if type(value) is str:
                     for number, split in enumerate(self._splits[test.subject]):
                         parts: list[Any] = split_escaped(value, split)
-                        yield from _fits_array(4 + number, items, parts)
+                        yield from _fits_array(GLOB + number, items, parts)
             case Scalar(constant):
                 if type(value) in _COLLECTIONS:
                     for position, member in enumerate(values(value)):
                         if equal(member, constant):
-                            yield (3, position)
+                            yield (CONSTANT, position)
                 elif equal(value, constant):
-                    yield (3, 0)
+                    yield (CONSTANT, 0)
             case _:
-                yield (1,)
+                yield (ANY,)
 
 
 def _may_be_less(

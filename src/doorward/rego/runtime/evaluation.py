@@ -28,7 +28,6 @@ from doorward.rego.runtime.operations import (
     MISSING,
     insert_at,
     items,
-    items_in_rule_order,
     lookup,
     lookup_path,
     open_at,
@@ -249,12 +248,6 @@ class Evaluation(Context):
             self._check_deadline()
             return items(collection)
         return self.checked_items(items(collection))
-
-    def items_in_rule_order(self, collection: Any) -> Iterable[tuple[Any, Any]]:
-        """`items`, but an object's in the order in which they were put in."""
-        if type(collection) is dict:
-            return self.checked_items(items_in_rule_order(collection))
-        return self.items(collection)
 
     def checked_items(self, items: Any) -> Iterable[Any]:
         """The items of a sequence; a long one in slices, with the deadline checked before each."""

@@ -40,7 +40,6 @@ __all__ = [
     "insert_member_at",
     "is_collection",
     "items",
-    "items_in_rule_order",
     "less",
     "less_equal",
     "lookup",
@@ -137,11 +136,6 @@ def items(collection: Any) -> Iterable[tuple[Any, Any]]:
     if kind is frozenset:
         return [(v, v) for v in sorted_values(collection)]
     return ()
-
-
-def items_in_rule_order(object_: dict[Key, Any]) -> list[tuple[Any, Any]]:
-    """`items` of an object, in the order in which they were put in."""
-    return [(from_key(k), v) for k, v in object_.items()]
 
 
 def is_collection(value: Any) -> bool:

@@ -46,16 +46,16 @@ class _Unifier:
                 self._two(x, y)
             case Var(x), Array() | Object():
                 self._composite(x, b)
-            case Var(x), Ref(Var(head)):
-                if self.is_safe(head):
+            case Var(x), Ref(head):
+                if self._is_known(head):
                     self.mark(x)
             case Var(x), _:
                 self.mark(x)
-            case (Ref(Var(head)), Array() | Object() as other) | (
+            case (Ref(head), Array() | Object() as other) | (
                 Array() | Object() as other,
-                Ref(Var(head)),
+                Ref(head),
             ):
-                if self.is_safe(head):
+                if self._is_known(head):
                     self.mark_all(other)
             case (Array(), comprehension) | (comprehension, Array()) if isinstance(
                 comprehension, _COMPREHENSIONS
@@ -72,6 +72,10 @@ class _Unifier:
                         self.unify(x_item, y_item)
             case Object(x_pairs), Object(y_pairs):
                 self._objects(x_pairs, y_pairs)
+
+    def _is_known(self, head: Term) -> bool:
+        """Whether what a reference looks into is bound; a scalar is."""
+        return not isinstance(head, Var) or self.is_safe(head.name)
 
     def _two(self, x: str, y: str) -> None:
         if self.is_safe(y):
