@@ -47,7 +47,6 @@ from doorward.rego.codegen.reading_ahead import (
     references_of,
     share_reads,
 )
-from doorward.rego.codegen.rule_index import RuleIndex
 from doorward.rego.codegen.state import FunctionKind, FunctionState
 from doorward.rego.codegen.terms import count_item, key, term
 from doorward.rego.source import Source, Span
@@ -224,6 +223,8 @@ def _final(definitions: Sequence[Definition], plan: Plan) -> tuple[bool, ...]:
     last = failing[-1] if failing else 0
     if last == 0 or len(rules) > MAX_COMPARED:
         return tuple([n >= last for n in range(len(rules))])
+    from doorward.rego.codegen.rule_index import RuleIndex  # few rules need it, all pay for it
+
     chains = [[rule_in_steps(rule, plan.callees.arity)] for rule in rules]
     index = RuleIndex(chains, plan.is_virtual, prints=plan.prints)
     return tuple(
