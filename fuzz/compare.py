@@ -128,7 +128,7 @@ def _used_as_reference(program: Program) -> bool:
     try:
         Engine(program.modules, program.data, v0=program.v0)
     except CompileError as error:
-        return any("used as reference" in found.message for found in error.diagnostics)
+        return any("used as reference" in each.message for each in error.diagnostics)
     return False
 
 

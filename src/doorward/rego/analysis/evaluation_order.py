@@ -70,12 +70,12 @@ def rule_in_steps(rule: Rule, arity: Arity) -> Rule:
 
 def definition_in_steps(definition: Definition, arity: Arity) -> Definition:
     """`definition` with its rule and its `else` branches in steps."""
-    made: Rule | None = None
+    chain: Rule | None = None
     for branch in reversed(list(branches(definition.rule))):
-        made = replace(rule_in_steps(branch, arity), else_rule=made)
-    assert made is not None
-    operands = made.head.ref.args
-    return replace(definition, rule=made, tail=operands[len(operands) - len(definition.tail) :])
+        chain = replace(rule_in_steps(branch, arity), else_rule=chain)
+    assert chain is not None
+    operands = chain.head.ref.args
+    return replace(definition, rule=chain, tail=operands[len(operands) - len(definition.tail) :])
 
 
 def query_in_steps(body: Body, arity: Arity) -> Body:
