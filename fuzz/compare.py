@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tests.oracle.asking import Oracle, OutOfScopeError
 
+from doorward.pdp.solutions import solutions_of
 from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, RegoError, to_rego
 from doorward.rego.engine import Query
 from doorward.rego.errors import (
@@ -208,7 +209,7 @@ def _json_outcome(engine: Engine, query: str, input_: Any, *, strict: bool) -> O
         if prepared.variables:
             rows = prepared.results(input_)
         else:
-            rows = [{"": row[-1]} for row in _true_rows(prepared, input_)]
+            rows = [{"": value} for value in _values(prepared, input_)]
     except EvalError as error:
         return None if error.code in _LIMITS else ("error", error.code)
     except CompileError as error:
@@ -279,7 +280,7 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
                 if all(value is not False for value in row[count:])
             ]
             return _rows(answers)
-        rows = _true_rows(prepared, input_)
+        values = _values(prepared, input_)
     except InternalError as error:
         return "crash", str(error)
     except EvalError as error:
@@ -288,13 +289,13 @@ def engine_outcome(engine: Engine, query: str, input_: Any, *, strict: bool = Fa
         return "refused", error.diagnostics[0].code
     except Exception as error:
         return "crash", type(error).__name__
-    return ("value", to_rego([row[-1] for row in rows])) if rows else ("undefined", "")
+    return ("value", to_rego(values)) if values else ("undefined", "")
 
 
-def _true_rows(prepared: Query, input_: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query without variables; the value of a single expression may be false."""
-    is_single = len(prepared.body) == 1
-    return [row for row in prepared.rows(input_) if is_single or all(v is not False for v in row)]
+def _values(prepared: Query, input_: Any) -> list[Any]:
+    """What the last expression of a query without variables says, in each of its solutions."""
+    solutions = solutions_of(prepared, prepared.rows(input_))
+    return [solution.expressions[-1][1] for solution in solutions if solution.expressions]
 
 
 def oracle_outcome(oracle: Oracle, query: str, input_: Any, *, strict: bool = False) -> Outcome:

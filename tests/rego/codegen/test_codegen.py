@@ -161,10 +161,10 @@ def test_what_several_definitions_ask_first_is_asked_once() -> None:
     assert [query.value(name) for name in ("x", "y", "z")] == [1, 2, UNDEFINED]
 
 
-def test_open_rules_keep_their_order_until_a_variable_holds_their_answer() -> None:
+def test_what_open_rules_make_is_walked_by_key() -> None:
     text = 'package a\n\nb[x].k := 1 if some x in ["c", "a", "b"]\n'
     engine = Engine({"p.rego": text})
-    assert engine.prepare("[k | data.a.b[k]]").value() == ["c", "a", "b"]
+    assert engine.prepare("[k | data.a.b[k]]").value() == ["a", "b", "c"]
     assert engine.prepare("[k | x := data.a.b; x[k]]").value() == ["a", "b", "c"]
 
 
