@@ -26,11 +26,16 @@ from doorward.rego.errors import (
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import (
     ArrayComprehension,
+    Call,
     Expr,
+    Object,
     ObjectComprehension,
+    Ref,
     Rule,
+    Scalar,
     SetComprehension,
     Var,
+    With,
 )
 from doorward.rego.syntax.parser import parse_module, parse_query
 from doorward.rego.syntax.walk import Node, children, walk
@@ -118,9 +123,9 @@ def _compare_acceptance(
         return None
     if any(peer.accepts(program) != code for _ in range(REPEATS)):
         raise RefusedError("the peer contradicts itself")
-    if ours == UNSAFE_VAR_ERROR and shares_variables(program):
-        raise RefusedError("a variable of a comprehension that the peer misses")
-    if not code and _used_as_reference(program):
+    if contradicts(program):
+        raise RefusedError("a program to which the peer contradicts itself")
+    if _used_as_reference(program):
         raise RefusedError("a function that only newer releases miss the call of")
     return Difference(f"compiling: {ours or 'accepted'} for {code or 'accepted'}", ours, code)
 
@@ -133,23 +138,44 @@ def _used_as_reference(program: Program) -> bool:
     return False
 
 
-def shares_variables(program: Program) -> bool:
-    """Whether a comprehension reads a variable of the body around it, or of a query.
+def contradicts(program: Program) -> bool:
+    """Whether OPA has two answers to what `program` says.
 
-    OPA misses that such a variable is unsafe, or that the expression is undefined: what a rename of
-    the variable changes is no answer to compare with.
+    Where a comprehension reads a variable of the body around it, OPA may miss that it is unsafe, or
+    that the whole expression is undefined; of `{lower("B"): 1, "b": x} = …` it binds nothing; a rule
+    that stands in for a function counts as true if it is undefined. Renamed, written out or named
+    by a variable first, each has another answer: there is none to compare with.
     """
     sources = [Source(name, text) for name, text in program.modules.items()]
     modules = [parse_module(source, v0=program.v0) for source in sources]
     bodies = [parse_query(Source("", query), v0=program.v0) for query in program.queries]
     tops: list[Node] = [*modules, *(expr for body in bodies for expr in body)]
-    for top in tops:
-        for node in walk(top):
-            names = {part.name for part in _outside(node) if isinstance(part, Var)}
-            for inner in _comprehensions(node):
-                if names & {part.name for part in walk(inner) if isinstance(part, Var)} - _ROOTS:
-                    return True
-    return False
+    return any(
+        _shares_variables(node) or _has_computed_keys(node) or _names_rule(node)
+        for top in tops
+        for node in walk(top)
+    )
+
+
+def _shares_variables(node: Node) -> bool:
+    names = {part.name for part in _outside(node) if isinstance(part, Var)} - _ROOTS
+    return any(
+        names & {part.name for part in walk(inner) if isinstance(part, Var)}
+        for inner in _outside(node)
+        if isinstance(inner, _COMPREHENSIONS)
+    )
+
+
+def _has_computed_keys(node: Node) -> bool:
+    return isinstance(node, Object) and any(isinstance(key, Call) for key, _ in node.items)
+
+
+def _names_rule(node: Node) -> bool:
+    if not isinstance(node, With) or isinstance(node.value, Scalar):
+        return False
+    head = node.target.head if isinstance(node.target, Ref) else node.target
+    is_input = isinstance(head, Var) and head.name == "input"
+    return not is_input and isinstance(node.value, (Ref, Var))
 
 
 def _outside(node: Node) -> Iterator[Node]:
@@ -161,10 +187,6 @@ def _outside(node: Node) -> Iterator[Node]:
             yield part
             if not isinstance(part, _COMPREHENSIONS):
                 waiting += children(part)
-
-
-def _comprehensions(node: Node) -> Iterator[Node]:
-    return (part for part in _outside(node) if isinstance(part, _COMPREHENSIONS))
 
 
 def _compare_with_peer(
@@ -187,8 +209,8 @@ def _compare_with_peer(
             newest = oracle_outcome(oracle, query, input_, strict=program.strict)
             if (newest[0] == "error") == (got[0] == "error"):
                 continue
-        elif shares_variables(program):
-            raise RefusedError("a variable of a comprehension that the peer misses")
+        elif contradicts(program):
+            raise RefusedError("a program to which the peer contradicts itself")
         if want[1] in _COMPILING or got[1] in _COMPILING:
             return Difference(f"query: {got[1]} for {want[1]}", got[1], want[1], query, number)
         return Difference(f"OPA: {got[0]} for {want[0]}", got[1], want[1], query, number)

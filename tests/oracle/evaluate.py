@@ -583,13 +583,21 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _stored(value: Any, path: Path) -> Any:
-    """Base data is looked up by the texts of keys: `data.x[1]` finds the key "1"."""
+    """Base data is looked up by the texts of keys: `data.x[1]` finds the key "1", and `data.x["1"]`
+    an item."""
     for key in path:
         actual = _child(value, key)
         if actual is UNDEFINED and type(key) is int and isinstance(value, dict):
             actual = _child(value, str(key))
+        if actual is UNDEFINED and isinstance(value, list) and _reads_as_number(key):
+            actual = _child(value, int(key))
         value = actual
     return value
+
+
+def _reads_as_number(key: Any) -> bool:
+    digits = key[1:] if isinstance(key, str) and key[:1] in ("+", "-") else key
+    return isinstance(digits, str) and digits.isascii() and digits.isdigit()
 
 
 def _replaced(path: Path, world: World) -> bool:

@@ -11,6 +11,7 @@ this order, but which step fails first does: it decides whether an error is repo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -62,7 +63,9 @@ def rule_in_steps(rule: Rule, arity: Arity) -> Rule:
     new = replace(head, ref=replace(head.ref, args=places), args=args, key=key, value=value)
     bound = {var.name for arg in args or () for var in term_vars(arg)}
     outer = bound | {v.name for part in (*places, key, value) if part for v in term_vars(part)}
-    body = steps.ordered((*steps.body(rule.body), *after), bound, outer)
+    # As it was written: OPA puts it in order when operands are expressions of their own.
+    text = sorted(rule.body, key=lambda expr: expr.span.start)
+    body = steps.ordered((*steps.body(text), *after), bound, outer)
     if body is None:
         return replace(rule, else_rule=None)
     return replace(rule, head=new, body=body, else_rule=None)
@@ -121,7 +124,7 @@ class _Steps:
 
     # Calls
 
-    def body(self, body: Body) -> Body:
+    def body(self, body: Sequence[Expr]) -> Body:
         return tuple([step for expr in body for step in self._expr(expr)])
 
     def result(self, term: Term, out: list[Expr]) -> Term:

@@ -28,7 +28,15 @@ from doorward.rego.codegen.terms import term
 from doorward.rego.runtime.operations import values
 from doorward.rego.syntax.nodes import Scalar, Term, Var
 
-__all__ = ["constant_names", "lookup_names", "lookup_path", "loop_over", "read", "share"]
+__all__ = [
+    "constant_names",
+    "lookup_in",
+    "lookup_names",
+    "lookup_path",
+    "loop_over",
+    "read",
+    "share",
+]
 
 SHORT: Final = 8
 """Items of a list that a loop may take without counting."""
@@ -48,7 +56,7 @@ def lookup_path(
     while n < len(operands):
         run = constant_names(operands[n:])
         if run:
-            base = lookup_names(state, base, run)
+            base = lookup_names(state, base, run, lookup)
             n += len(run)
         else:
             base = _step(state, base, operands[n], lookup)
@@ -56,25 +64,34 @@ def lookup_path(
     return base
 
 
-def lookup_names(state: FunctionState, base: Operand, names: Sequence[str]) -> Operand:
+def lookup_in(document: str) -> str:
+    """The function that looks a key up in what a document holds."""
+    return "lookup_data" if document == "data" else "lookup"
+
+
+def lookup_names(
+    state: FunctionState, base: Operand, names: Sequence[str], lookup: str = "lookup"
+) -> Operand:
     """`base[name]…`; what was read of the same base before is not read again."""
     code = state.code.bind_temp(base.code)
     key = (state.temps.original(code.id), *names)
     known = state.reads.recall(key)
     if known is None:
-        known = read(state, code, names)
+        known = read(state, code, names, lookup)
         state.reads.remember(key, known)
     return Operand(known)
 
 
-def read(state: FunctionState, base: ast.Name, names: Sequence[str]) -> ast.Name:
+def read(
+    state: FunctionState, base: ast.Name, names: Sequence[str], lookup: str = "lookup"
+) -> ast.Name:
     """`base[name]…`, or UNDEFINED."""
     base, names = state.reads.nearest(base, names)
     getter = state.reads.getter(base)
     if getter is not None and len(names) == 1:
         member = call(load(getter), ast.Constant(value=names[0]), runtime("UNDEFINED"))
         return state.code.bind_temp(member)
-    slow = call(runtime("lookup_path"), base, state.constants.path(names))
+    slow = call(runtime(f"{lookup}_path"), base, state.constants.path(names))
     if len(names) > MAX_STEPS:
         return state.code.bind_temp(slow)
     temp = state.temps.fresh()
@@ -170,7 +187,7 @@ def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
     """Read an object, of which several members will be read, and what reads a member of it."""
     base = state.of_evaluation(document)
     assert isinstance(base, ast.Name)
-    temp = read(state, base, names)
+    temp = read(state, base, names, lookup_in(document))
     getter = state.temps.fresh()
     own, other = attribute(temp, "get"), call(runtime("getter"), temp)
     state.code.assign(getter, ast.IfExp(test=is_class(temp, "dict"), body=own, orelse=other))

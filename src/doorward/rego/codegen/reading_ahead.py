@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
-from doorward.rego.codegen.lookups import constant_names, lookup_names, read, share
+from doorward.rego.codegen.lookups import constant_names, lookup_in, lookup_names, read, share
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import is_open
 from doorward.rego.codegen.plan import Plan
@@ -89,7 +89,8 @@ class BodyReads:
                 document, *names = plain_path(state.plan, ref) or ("",)
                 if document:
                     with state.code.at(ref.span):
-                        lookup_names(state, Operand(state.of_evaluation(document)), names)
+                        base = Operand(state.of_evaluation(document))
+                        lookup_names(state, base, names, lookup_in(document))
 
     def _read_quietly(self, position: int) -> None:
         """Read what is needed only if something else holds, without a test."""
@@ -130,7 +131,7 @@ def _read_quietly(state: FunctionState, path: tuple[str, ...]) -> None:
         return
     key = (base.id, *path[1:])
     if not state.reads.knows(key):
-        state.reads.note(key, read(state, base, path[1:]))
+        state.reads.note(key, read(state, base, path[1:], lookup_in(path[0])))
 
 
 def share_reads(state: FunctionState, references: Iterable[Ref]) -> None:

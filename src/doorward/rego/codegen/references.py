@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime, store
-from doorward.rego.codegen.lookups import lookup_path
+from doorward.rego.codegen.lookups import lookup_in, lookup_path
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.patterns import is_open, match
 from doorward.rego.codegen.state import FunctionState
@@ -77,14 +77,13 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
-    return _document_path(state, "data", operands, "lookup_data")
+    return _document_path(state, "data", operands)
 
 
-def _document_path(
-    state: FunctionState, document: str, operands: Sequence[Term], lookup: str = "lookup"
-) -> Operand:
+def _document_path(state: FunctionState, document: str, operands: Sequence[Term]) -> Operand:
     """A path below `input` or base data; one that was read before is not read again."""
-    return lookup_path(state, Operand(state.of_evaluation(document)), operands, lookup)
+    base = Operand(state.of_evaluation(document))
+    return lookup_path(state, base, operands, lookup_in(document))
 
 
 def rule_value(state: FunctionState, node: RuleNode) -> Operand:

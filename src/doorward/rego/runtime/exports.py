@@ -46,6 +46,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.list": list,
     "rt.lookup": op.lookup,
     "rt.lookup_data": op.lookup_data,
+    "rt.lookup_data_path": op.lookup_data_path,
     "rt.lookup_path": op.lookup_path,
     "rt.one": op.one,
     "rt.one_of_function": op.one_of_function,

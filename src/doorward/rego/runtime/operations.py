@@ -5,6 +5,7 @@ Each is as short as it can be, since each stands in the innermost loop of some p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,7 @@ __all__ = [
     "less_equal",
     "lookup",
     "lookup_data",
+    "lookup_data_path",
     "lookup_path",
     "one",
     "one_of_function",
@@ -87,17 +89,36 @@ def lookup(value: Any, key: Any) -> Any:
 
 
 def lookup_data(value: Any, key: Any) -> Any:
-    """`lookup` in base data, where a number also finds the key that it reads as (as in OPA)."""
+    """`lookup` in base data, which OPA reads by the texts of keys.
+
+    A number also finds the name that it reads as, and a text the item of an array.
+    """
     value_at = lookup(value, key)
-    if value_at is UNDEFINED and type(key) is int and type(value) is dict:
-        return value.get(str(key), UNDEFINED)
+    if value_at is UNDEFINED:
+        if type(key) is int and type(value) is dict:
+            return value.get(str(key), UNDEFINED)
+        if type(key) is str and type(value) is list and INDEX.fullmatch(key):
+            return lookup(value, int(key))
     return value_at
+
+
+INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
+"""What OPA reads as the number of an item."""
 
 
 def lookup_path(value: Any, path: Sequence[Any]) -> Any:
     """`value[a][b]…`, or UNDEFINED."""
     for key in path:
         value = lookup(value, key)
+        if value is UNDEFINED:
+            return UNDEFINED
+    return value
+
+
+def lookup_data_path(value: Any, path: Sequence[Any]) -> Any:
+    """`lookup_path` in base data."""
+    for key in path:
+        value = lookup_data(value, key)
         if value is UNDEFINED:
             return UNDEFINED
     return value
