@@ -141,10 +141,10 @@ def _used_as_reference(program: Program) -> bool:
 def contradicts(program: Program) -> bool:
     """Whether OPA has two answers to what `program` says.
 
-    Where a comprehension reads a variable of the body around it, OPA may miss that it is unsafe, or
-    that the whole expression is undefined; of `{lower("B"): 1, "b": x} = …` it binds nothing; a rule
-    that stands in for a function counts as true if it is undefined. Renamed, written out or named
-    by a variable first, each has another answer: there is none to compare with.
+    Where a comprehension reads a variable of the body around it, OPA may miss that it is unsafe,
+    or that the whole expression is undefined; of `{lower("B"): 1, "b": x} = …` it binds nothing;
+    a rule that stands in for a function counts as true if it is undefined. Renamed, written out or
+    named by a variable first, each has another answer: there is none to compare with.
     """
     sources = [Source(name, text) for name, text in program.modules.items()]
     modules = [parse_module(source, v0=program.v0) for source in sources]
