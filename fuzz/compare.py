@@ -27,6 +27,7 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import (
     ArrayComprehension,
     Call,
+    Every,
     Expr,
     Object,
     ObjectComprehension,
@@ -123,7 +124,7 @@ def _compare_acceptance(
         return None
     if any(peer.accepts(program) != code for _ in range(REPEATS)):
         raise RefusedError("the peer contradicts itself")
-    if contradicts(program):
+    if contradicts(program) or (code == UNSAFE_VAR_ERROR and _has_every(program)):
         raise RefusedError("a program to which the peer contradicts itself")
     if _used_as_reference(program):
         raise RefusedError("a function that only newer releases miss the call of")
@@ -146,15 +147,23 @@ def contradicts(program: Program) -> bool:
     a rule that stands in for a function counts as true if it is undefined. Renamed, written out or
     named by a variable first, each has another answer: there is none to compare with.
     """
-    sources = [Source(name, text) for name, text in program.modules.items()]
-    modules = [parse_module(source, v0=program.v0) for source in sources]
-    bodies = [parse_query(Source("", query), v0=program.v0) for query in program.queries]
-    tops: list[Node] = [*modules, *(expr for body in bodies for expr in body)]
     return any(
         _shares_variables(node) or _has_computed_keys(node) or _names_rule(node)
-        for top in tops
-        for node in walk(top)
+        for node in _nodes(program)
     )
+
+
+def _has_every(program: Program) -> bool:
+    """OPA refuses `every y in ys { x; y }; count(ys, x)`, and takes it with `x = count(ys)`."""
+    return any(isinstance(node, Every) for node in _nodes(program))
+
+
+def _nodes(program: Program) -> Iterator[Node]:
+    for name, text in program.modules.items():
+        yield from walk(parse_module(Source(name, text), v0=program.v0))
+    for query in program.queries:
+        for expr in parse_query(Source("", query), v0=program.v0):
+            yield from walk(expr)
 
 
 def _shares_variables(node: Node) -> bool:
