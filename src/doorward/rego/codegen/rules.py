@@ -111,7 +111,7 @@ def rule_function(
             share_reads(state, _references(own))
             _all_definitions(state, rules, own)
         else:
-            _chosen_definitions(state, rules, definitions, choice)
+            _chosen_definitions(state, rules, choice)
         return finish(state, node.name, ("ctx", *rules.args))
 
 
@@ -286,9 +286,7 @@ def _joined(state: FunctionState, rules: _Rules, definitions: Sequence[Definitio
         _return_if_defined(state, answer)
 
 
-def _chosen_definitions(
-    state: FunctionState, rules: _Rules, definitions: Sequence[Definition], choice: Choice
-) -> None:
+def _chosen_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
     """Only the definitions that the table leaves for the value of `choice.source`."""
     single = rules.have_one_answer
     out = state.temps.fresh("answer") if single else _collection(state, rules.node)
