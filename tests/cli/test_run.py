@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.pdp.archives import write_archive
+from tests.transport.certificates import Authority
 from tests.waiting import PATIENCE, wait_until
 
 from acceptance.ports import free_port
@@ -293,3 +295,45 @@ def test_authorization_stands_before_both_listeners(
     for path, port in (("/v1/data", server.port), ("/metrics", server.diagnostic)):
         status, answer = server.ask(path, port=port)
         assert (status, json.loads(answer)["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tls-cert-file=a"], "--tls-cert-file and --tls-private-key-file belong together"),
+        (["--tls-ca-cert-file=a"], "TLS needs --tls-cert-file"),
+        (["--authentication=tls"], "TLS needs --tls-cert-file"),
+        (
+            ["--authentication=tls", "--tls-cert-file=a", "--tls-private-key-file=b"],
+            "needs --tls-ca-cert-file",
+        ),
+        (
+            ["--tls-cert-file=a", "--tls-private-key-file=b", "--tls-cipher-suites=X"],
+            "invalid cipher suite found: X",
+        ),
+        (["--tls-cert-file=a", "--tls-private-key-file=b"], "TLS: a: no such file"),
+    ],
+)
+def test_tls_that_cannot_be_meant_is_refused(
+    folder: Path, start: Callable[..., Process], arguments: list[str], message: str
+) -> None:
+    server = start(*arguments, "policy.rego")
+    assert server.process.wait(PATIENCE) != 0
+    assert message in server.log.read_text()
+
+
+def test_the_api_is_served_over_tls(folder: Path, start: Callable[..., Process]) -> None:
+    authority = Authority(folder)
+    certificate, key = authority.issue("server")
+    server = start(f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}", "policy.rego")
+    context = ssl.create_default_context(cafile=str(authority.file))
+
+    def answers() -> bool:
+        url = f"https://127.0.0.1:{server.port}/health"
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.URLError:
+            return False
+
+    assert until(answers), server.log.read_text()

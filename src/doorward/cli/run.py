@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from doorward.cli import capabilities, extensions
+from doorward.cli.durations import seconds
 from doorward.cli.errors import for_people, warn
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import LoadError
@@ -21,17 +22,17 @@ from doorward.rego import RegoError
 
 if TYPE_CHECKING:
     from doorward.cli.sidecar import SidecarOptions
+    from doorward.transport.tls import TlsOptions
 
 __all__ = ["command"]
 
 _MAX_KEY: Final = 1 << 20
+_WATCHED: Final = 5.0
+"""Seconds between two looks at certificates, with --watch."""
 _LATER = {
     "h2c": False,
     "pprof": False,
     "set_file": (),
-    "tls_ca_cert_file": None,
-    "tls_cert_file": None,
-    "tls_private_key_file": None,
 }
 """Flags of OPA that are known and not followed yet. Any other value than this is an error: what
 they protect would be open without them."""
@@ -120,10 +121,10 @@ Examples:
 )
 @click.option(
     "--authentication",
-    type=click.Choice(["off", "token"]),
+    type=click.Choice(["off", "token", "tls"]),
     default="off",
     show_default=True,
-    help="How clients of the HTTP API say who they are: `token` is a bearer token.",
+    help="How clients of the HTTP API say who they are: a bearer token, or a certificate.",
 )
 @click.option(
     "--authorization",
@@ -135,9 +136,30 @@ Examples:
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
 @click.option("--set-file", multiple=True, hidden=True)
-@click.option("--tls-ca-cert-file", hidden=True)
-@click.option("--tls-cert-file", hidden=True)
-@click.option("--tls-private-key-file", hidden=True)
+@click.option("--tls-cert-file", metavar="FILE", help="Certificate of the HTTP API, in PEM.")
+@click.option("--tls-private-key-file", metavar="FILE", help="Its private key, in PEM.")
+@click.option(
+    "--tls-ca-cert-file", metavar="FILE", help="Who signs the certificates of clients, in PEM."
+)
+@click.option(
+    "--tls-cert-refresh-period",
+    default="0s",
+    metavar="DURATION",
+    help="How often the files are looked at, such as 60s; with --watch every 5 s.",
+)
+@click.option(
+    "--min-tls-version",
+    type=click.Choice(["1.0", "1.1", "1.2", "1.3"]),
+    default="1.2",
+    show_default=True,
+    help="The oldest TLS that clients may speak.",
+)
+@click.option(
+    "--tls-cipher-suites",
+    default="",
+    metavar="NAMES",
+    help="Suites of TLS 1.2 by their names in Go, separated by commas.",
+)
 @click.option("--disable-telemetry", is_flag=True, hidden=True)
 @click.option("--skip-version-check", is_flag=True, hidden=True)
 @click.option("--optimize-store-for-read-speed", is_flag=True, hidden=True)
@@ -217,6 +239,35 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         wait=options["shutdown_wait_period"],
         unix_permissions=_permissions(options["unix_socket_perm"]),
         access=Access(options["authentication"], options["authorization"] == "basic"),
+        tls=_tls_options(options),
+    )
+
+
+def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
+    from doorward.transport.tls import CIPHER_SUITES, TlsOptions
+
+    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
+    verifies = options["authentication"] == "tls"
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
+    if certificate is None:
+        if verifies or options["tls_ca_cert_file"] is not None:
+            raise click.UsageError("TLS needs --tls-cert-file and --tls-private-key-file")
+        return None
+    if verifies and options["tls_ca_cert_file"] is None:
+        raise click.UsageError("--authentication=tls needs --tls-ca-cert-file")
+    suites = [name.strip() for name in options["tls_cipher_suites"].split(",") if name.strip()]
+    if unknown := [name for name in suites if name not in CIPHER_SUITES]:
+        raise click.UsageError(f"--tls-cipher-suites: invalid cipher suite found: {unknown[0]}")
+    refresh = seconds(options["tls_cert_refresh_period"], "--tls-cert-refresh-period")
+    return TlsOptions(
+        certificate=certificate,
+        private_key=key,
+        client_ca=options["tls_ca_cert_file"],
+        verifies_clients=verifies,
+        minimum=options["min_tls_version"],
+        cipher_suites=suites,
+        refresh=refresh or (_WATCHED if options["watch"] else 0.0),
     )
 
 

@@ -37,6 +37,7 @@ from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span, V
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
+from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 __all__ = ["Sidecar", "SidecarOptions", "StartupError"]
 
@@ -68,6 +69,7 @@ class SidecarOptions:
     wait: float = 0.0
     unix_permissions: int = 0o755
     access: Access = field(default_factory=Access)
+    tls: TlsOptions | None = None
 
 
 class Sidecar:
@@ -101,6 +103,7 @@ class Sidecar:
         self.store = Store(self.pdp, loaded, self._settings, prepare=self._warm)
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
+        self._tls = None if options.tls is None else _tls_context(options.tls)
         self._http = HttpServer(self._listeners(), grace=options.grace, parts=self.health.parts)
 
     def _load(self) -> Loaded:
@@ -167,7 +170,10 @@ class Sidecar:
         try:
             for address, app, connections in wanted:
                 socket = bind(address, unix_permissions=options.unix_permissions)
-                bound.append(Listener(address, socket, app, connections, short_path=app.short_path))
+                tls = None if address.startswith(("unix:", "http://")) else self._tls
+                bound.append(
+                    Listener(address, socket, app, connections, short_path=app.short_path, tls=tls)
+                )
         except BindError as error:
             for each in bound:
                 each.socket.close()
@@ -232,6 +238,8 @@ class Sidecar:
     def _supervise(self) -> bool:
         """Wait a moment; whether the HTTP server is alive."""
         self._stop.wait(_ROUND)
+        if self._tls is not None:
+            self._tls.refresh()
         return self._http.alive
 
     def close(self) -> None:
@@ -244,6 +252,13 @@ class Sidecar:
         for api in self._apis:
             api.close()
         self.pdp.close()
+
+
+def _tls_context(options: TlsOptions) -> TlsContext:
+    try:
+        return TlsContext.load(options)
+    except TlsError as error:
+        raise StartupError(f"TLS: {error}") from None
 
 
 def _envoy_options(block: Block) -> Options:

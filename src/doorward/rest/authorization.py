@@ -7,16 +7,18 @@ requests that are decided. What it does not allow is refused, and what it cannot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from functools import lru_cache
+from typing import Final, Literal
 from urllib.parse import unquote
 
+from cryptography.x509 import load_pem_x509_certificate
 from starlette.requests import Request
 from starlette.responses import Response
 
 from doorward.pdp.decision import Decision
 from doorward.pdp.pdp import PDP
 from doorward.records import record
-from doorward.rego import Key, Undefined, Value
+from doorward.rego import Engine, Key, Undefined, Value
 from doorward.rest.answers import failed, internal_error, unauthorized
 from doorward.rest.requests import BadRequest, Parameters, any_body
 
@@ -109,11 +111,20 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
         parts = values[0].split() if len(values) == 1 else []
         return {"identity": parts[1]} if len(parts) == 2 and parts[0] == "Bearer" else {}
     if access.authentication == "tls":
-        client: Any = request.scope.get("extensions", {}).get("tls", {})
-        return {
-            name: client[name] for name in ("identity", "client_certificates") if name in client
-        }
+        chain = request.scope.get("extensions", {}).get("tls", {}).get("client_cert_chain", ())
+        return _of_certificate(chain[0]) if chain else {}
     return {}
+
+
+@lru_cache(maxsize=256)
+def _of_certificate(pem: str) -> Mapping[Key, Value]:
+    """Who a client is by its certificate, and the certificate as policies read them."""
+    certificate = load_pem_x509_certificate(pem.encode())
+    parse = Engine().prepare("crypto.x509.parse_certificates(input)")
+    return {
+        "identity": certificate.subject.rfc4514_string(),
+        "client_certificates": parse.answer(pem),
+    }
 
 
 def _canonical(name: str) -> str:

@@ -24,6 +24,7 @@ from doorward.transport.http1.connection import Answer, Application, HttpConnect
 from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
 from doorward.transport.loop import Connections, Endpoint, LoopServer
+from doorward.transport.tls import TlsContext
 
 __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
 
@@ -57,10 +58,11 @@ class Listener:
     limits: Limits = field(default_factory=Limits)
     short_path: Callable[[asyncio.AbstractEventLoop], Answer | None] = lambda _loop: None
     """What answers requests on the loop before `app` gets them."""
+    tls: TlsContext | None = None
 
 
 def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
-    """A listening socket at `host:port`, `:port`, `http://host:port` or `unix:///path`.
+    """A listening socket at `host:port`, `:port`, either after `http://` or `https://`, or `unix:///path`.
 
     A socket file that a dead server left behind is replaced; one that answers is not.
     """
@@ -68,7 +70,7 @@ def bind(address: str, *, unix_permissions: int = 0o755) -> socket.socket:
         if address.startswith("unix:"):
             path = address.removeprefix("unix:").removeprefix("//")
             return bind_unix(path, mode=unix_permissions, backlog=BACKLOG)
-        return _bind_tcp(address.removeprefix("http://"))
+        return _bind_tcp(address.removeprefix("http://").removeprefix("https://"))
     except PathTakenError as error:
         raise BindError(f"listen {address}: {error}") from None
     except OSError as error:
@@ -138,7 +140,7 @@ class HttpServer:
         def make_protocol() -> HttpConnection:
             return HttpConnection(connections, application, listener.limits, loop)
 
-        return Endpoint(listener.socket, connections, make_protocol)
+        return Endpoint(listener.socket, connections, make_protocol, tls=listener.tls)
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop has nobody to raise to; without descriptors it says so at each attempt."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from doorward.edge import FAULTS, Edge, Part, Parts
+from doorward.transport.tls import HANDSHAKE
 
 __all__ = ["SWEEP", "Connections", "Endpoint", "LoopServer", "ServedConnection", "new_loop"]
 
@@ -123,6 +125,7 @@ class Endpoint:
     accepts: int = 16
     """Connections that asyncio accepts before it looks at anything else; without descriptors it
     makes as many attempts, and a timer for each (Python 3.11 and 3.12)."""
+    tls: ssl.SSLContext | None = None
 
 
 class LoopServer:
@@ -225,7 +228,11 @@ class LoopServer:
             else self._loop.create_server
         )
         server = await listen(
-            endpoint.make_protocol, sock=endpoint.socket, backlog=endpoint.accepts
+            endpoint.make_protocol,
+            sock=endpoint.socket,
+            backlog=endpoint.accepts,
+            ssl=endpoint.tls,
+            ssl_handshake_timeout=None if endpoint.tls is None else HANDSHAKE,
         )
         endpoint.socket.listen(_BACKLOG)
         return server

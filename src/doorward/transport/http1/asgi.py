@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, Protocol, TypeAlias
@@ -47,6 +48,8 @@ class Carrier(Protocol):
     def date(self) -> bytes: ...
     @property
     def can_write(self) -> bool: ...
+    @property
+    def tls(self) -> Any: ...
     @property
     def addresses(self) -> tuple[Any, Any]: ...
     def respond(self, request: Request, response: Response) -> None: ...
@@ -108,6 +111,8 @@ class AsgiCall:
             return
         try:
             scope = _scope(self._request, self._connection.addresses)
+            if (tls := self._connection.tls) is not None:
+                scope |= {"scheme": "https", "extensions": {"tls": _tls_extension(tls)}}
         except (HttpParserInvalidURLError, ValueError):
             self._connection.respond(self._request, _BAD_TARGET)
             return
@@ -208,6 +213,13 @@ class AsgiCall:
             self._is_complete = True
             self._arrived.set()
             self._connection.finish_call(self, ends=self._ends)
+
+
+def _tls_extension(tls: Any) -> dict[str, Any]:
+    """What ASGI's TLS extension says of the client: its own certificate, in PEM."""
+    certificate = tls.getpeercert(True)
+    chain = [] if certificate is None else [ssl.DER_cert_to_PEM_cert(certificate)]
+    return {"client_cert_chain": chain}
 
 
 def _scope(request: Request, addresses: tuple[Any, Any]) -> dict[str, Any]:

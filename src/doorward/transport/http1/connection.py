@@ -413,6 +413,11 @@ class HttpConnection(asyncio.Protocol):
         return self._connections.date
 
     @property
+    def tls(self) -> Any:
+        """The TLS of the connection (`ssl.SSLObject`); None without."""
+        return None if self._transport is None else self._transport.get_extra_info("ssl_object")
+
+    @property
     def addresses(self) -> tuple[Any, Any]:
         """Of the client, and of the server."""
         if self._transport is None:
