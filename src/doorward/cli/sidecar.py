@@ -99,7 +99,7 @@ class Sidecar:
         loaded = self._load()
         snapshot = build(loaded, self._settings)
         self._warm(snapshot)
-        self.pdp = PDP(snapshot, self._decision_log())
+        self.pdp = PDP(snapshot, self._decision_log(), secrets=options.config.secrets)
         self.store = Store(self.pdp, loaded, self._settings, prepare=self._warm)
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()

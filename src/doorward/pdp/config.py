@@ -129,6 +129,8 @@ class Config:
     evaluation: Evaluation = field(default_factory=Evaluation)
     server: Server = field(default_factory=Server)
     authzen: Authzen = field(default_factory=Authzen)
+    secrets: tuple[tuple[str, ...], ...] = ()
+    """Paths of data that clients are never shown (not OPA's)."""
     plugins: Mapping[str, Block] = field(default_factory=dict)
     """The block of each plugin under its newest name."""
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -211,6 +213,7 @@ def _config(top: Block) -> Config:
         f"{top.location(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
     ]
     known = {
+        "secrets",
         "authzen",
         "labels",
         "default_decision",
@@ -231,6 +234,7 @@ def _config(top: Block) -> Config:
         evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
         authzen=_authzen(top.block("authzen"), warnings),
+        secrets=_secrets(top),
         plugins=_plugins(top.block("plugins")),
         document=top.plain(),
         warnings=tuple(warnings),
@@ -305,6 +309,13 @@ def _server(block: Block, warnings: list[str]) -> Server:
         gzip_level=_positive(zip_, "compression_level", default.gzip_level),
         decision_paths=_decision_paths(block),
     )
+
+
+def _secrets(top: Block) -> tuple[tuple[str, ...], ...]:
+    paths = tuple(tuple(path.strip("/").split("/")) for path in top.strings("secrets"))
+    if not all(map(all, paths)):
+        raise ConfigError(f"{top.location('secrets')} must be paths below the root, such as a/b")
+    return paths
 
 
 def _authzen(block: Block, warnings: list[str]) -> Authzen:

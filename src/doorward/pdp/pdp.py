@@ -7,7 +7,7 @@ them, are not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from time import perf_counter_ns
 from typing import Final, Protocol
@@ -62,9 +62,17 @@ class DecisionSink(Protocol):
 class PDP:
     """Policies, data and a decision log behind one function. Safe in any number of threads."""
 
-    def __init__(self, snapshot: Snapshot, sink: DecisionSink | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        sink: DecisionSink | None = None,
+        *,
+        secrets: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """`secrets`: paths of data that policies read and nobody is shown."""
         self._snapshot = snapshot
         self._sink = sink
+        self.secrets = tuple(secrets)
         self.turns = Turns()
         """The snapshot in force, to build the next one from while this one decides."""
 

@@ -194,7 +194,9 @@ class Api:
                 return "openapi", await self._get(request, self._answer_openapi, ())
             case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
                 handler = f"v1/{name}"
-                if self._served is not None:
+                # A client that brings its own rules could read what it is not shown.
+                reads_all = name == "query" or (name == "policies" and request.method in _WRITES)
+                if self._served is not None or (self._pdp.secrets and reads_all):
                     return handler, forbidden()
                 return handler, await self._answer_other(name, request, "/".join(rest))
         return "catchall", unknown_path()
@@ -380,6 +382,8 @@ class Api:
 
     def _serves(self, path: tuple[str, ...]) -> bool:
         """Whether the document at `path` is one that the configuration lets clients ask for."""
+        if any(data.is_below(path, secret) for secret in self._pdp.secrets):
+            return False
         served = self._served
         return served is None or any(path[: len(each)] == each for each in served)
 

@@ -14,7 +14,7 @@ from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import Key, Undefined, Value
+from doorward.rego import UNDEFINED, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
 from doorward.rest.requests import (
@@ -31,6 +31,7 @@ __all__ = [
     "bad_path",
     "get_v1",
     "get_v1_text",
+    "is_below",
     "post_v0",
     "post_v1",
     "post_v1_text",
@@ -70,10 +71,12 @@ class Call:
         decision = self.pdp.decide(
             self.path, input, strict=strict, is_parsed=True, snapshot=self.snapshot
         )
-        # As in OPA the server's own documents are no part of the whole.
-        if not self.path and isinstance(decision.result, dict) and "system" in decision.result:
-            shown = {name: each for name, each in decision.result.items() if name != "system"}
-            return decision._replace(result=shown)
+        hidden = [path[len(self.path) :] for path in self.pdp.secrets if is_below(path, self.path)]
+        if not self.path:
+            # As in OPA the server's own documents are no part of the whole.
+            hidden.append(("system",))
+        for path in hidden:
+            decision = decision._replace(result=_without(decision.result, path))
         return decision
 
     def record(self, decision: Decision, input: Value | Undefined) -> None:
@@ -95,6 +98,22 @@ class Call:
         }
         metrics.update(decision.metrics)
         return metrics
+
+
+def is_below(path: tuple[str, ...], above: tuple[str, ...]) -> bool:
+    """Whether `path` leads below `above`, or is it."""
+    return path[: len(above)] == above
+
+
+def _without(value: Value | Undefined, path: tuple[str, ...]) -> Value | Undefined:
+    """`value` without what is at `path`; UNDEFINED where that is all of it."""
+    if not path:
+        return UNDEFINED
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    inner = _without(value[path[0]], path[1:])
+    rest = {name: each for name, each in value.items() if name != path[0]}
+    return rest if isinstance(inner, Undefined) else {**rest, path[0]: inner}
 
 
 def get_v1(

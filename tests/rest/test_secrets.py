@@ -1,0 +1,94 @@
+"""What the configuration calls a secret is read by policies, and shown to nobody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.rest.asgi import Answer, ask
+
+from doorward.pdp.config import ConfigError, parse_config
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest.app import Api
+
+POLICY = "package a\n\nallow if input.key == data.keys.signing\n"
+DATA: dict[Any, Any] = {"keys": {"signing": "hunter2", "public": "p"}, "keys2": 1, "top": "hunter2"}
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+
+    def record(self, decision: Any, *_: Any, **__: Any) -> None:
+        self.results.append(decision.result)
+
+    def close(self) -> None:
+        pass
+
+
+def send(method: str, target: str, body: Any = None, sink: Sink | None = None) -> Answer:
+    config = parse_config("secrets: [keys/signing, /top]", environment={})
+    pdp = PDP(build(Loaded({"a.rego": POLICY}, DATA)), sink, secrets=config.secrets)
+    app = Api(pdp, config, Health(), Metrics("1"))
+    return ask(app, method, target, b"" if body is None else json.dumps(body).encode())
+
+
+def test_policies_read_secrets() -> None:
+    answer = send("POST", "/v1/data/a/allow", {"input": {"key": "hunter2"}})
+    assert answer.body == '{"result":true}\n'
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/v1/data/keys/signing"),
+        ("POST", "/v1/data/keys/signing"),
+        ("POST", "/v0/data/keys/signing"),
+        ("GET", "/v1/data/top/0"),
+        ("GET", "/v1/data/%6Beys/signing"),
+        ("POST", "/v1/batch/data/keys/signing"),
+        ("GET", "/v1/query?q=data.keys"),
+        ("POST", "/v1/query"),
+        ("PUT", "/v1/policies/x"),
+        ("DELETE", "/v1/policies/a.rego"),
+    ],
+)
+def test_what_would_show_a_secret_is_refused(method: str, target: str) -> None:
+    answer = send(method, target, {})
+    assert answer.status == 403
+    assert "hunter2" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "shown"),
+    [
+        ("GET", "/v1/data", {"result": {"a": {}, "keys": {"public": "p"}, "keys2": 1}}),
+        ("GET", "/v1/data/keys", {"result": {"public": "p"}}),
+        ("POST", "/v0/data/keys", {"public": "p"}),
+        ("GET", "/v1/data/keys2", {"result": 1}),
+    ],
+)
+def test_what_stands_above_a_secret_is_shown_without_it(
+    method: str, target: str, shown: Any
+) -> None:
+    sink = Sink()
+    answer = json.loads(send(method, target, sink=sink).body)
+    answer.pop("decision_id", None)
+    assert answer == shown
+    assert "hunter2" not in repr(sink.results)
+
+
+def test_a_batch_shows_no_secrets() -> None:
+    answer = send("POST", "/v1/batch/data", {"inputs": {"a": 1}})
+    assert json.loads(answer.body)["responses"]["a"]["result"]["keys"] == {"public": "p"}
+
+
+@pytest.mark.parametrize("text", ["['']", "[/]", "[a//b]", "a"])
+def test_secrets_are_paths(text: str) -> None:
+    with pytest.raises(ConfigError, match="secrets"):
+        parse_config(f"secrets: {text}", environment={})
