@@ -251,7 +251,9 @@ def _tls_options(options: dict[str, Any]) -> TlsOptions | None:
     if (certificate is None) != (key is None):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
     if certificate is None:
-        if verifies or options["tls_ca_cert_file"] is not None:
+        addresses = [*options["addr"], *options["diagnostic_addr"]]
+        is_asked = verifies or any(each.startswith("https://") for each in addresses)
+        if is_asked or options["tls_ca_cert_file"] is not None:
             raise click.UsageError("TLS needs --tls-cert-file and --tls-private-key-file")
         return None
     if verifies and options["tls_ca_cert_file"] is None:
