@@ -6,10 +6,17 @@ import json
 
 import pytest
 
+from doorward.rego.analysis.environment import TypeNode
 from doorward.rego.analysis.passes import CheckOptions, check
-from doorward.rego.analysis.schemas import SchemaError, Schemas, schema_type
+from doorward.rego.analysis.schemas import (
+    AnnotatedDocuments,
+    SchemaError,
+    Schemas,
+    schema_type,
+)
 from doorward.rego.analysis.type_errors import type_text
 from doorward.rego.builtins import REGISTRY
+from doorward.rego.builtins.registry.signature import ObjectType
 from doorward.rego.errors import CompileError
 from doorward.rego.numbers import Number
 from doorward.rego.source import Source
@@ -111,3 +118,35 @@ def test_a_package_may_be_described_once() -> None:
     modules = [parse_module(Source(f"{n}.rego", text), annotations=True) for n in "ab"]
     with pytest.raises(CompileError, match=r"package annotation redeclared: a\.rego:1"):
         check(modules, REGISTRY, CheckOptions())
+
+
+def test_a_schema_becomes_a_type_once_for_all_rules_that_name_it() -> None:
+    text = (
+        "# METADATA\n# schemas:\n# - input: schema.user\npackage p\n\na if input.name\n\n"
+        "# METADATA\n# schemas:\n# - data.x: schema.user\nb if data.x.name\n\nc if input.name\n"
+    )
+    module = parse_module(Source("p.rego", text), annotations=True)
+    annotations = AnnotatedDocuments([module], {("user",): USER})
+    said = [annotations.of(rule, module, TypeNode()) for rule in module.rules]
+    assert said[0] is said[2]
+    assert isinstance(said[0], TypeNode)
+    assert isinstance(said[1], TypeNode)
+    data = said[1].children["data"].type
+    assert isinstance(data, ObjectType)
+    assert dict(data.fields)["x"] is said[0].children["input"].type is not None
+
+
+def test_annotations_hold_from_the_widest_scope_to_the_narrowest() -> None:
+    outer = (
+        '# METADATA\n# scope: subpackages\n# schemas:\n# - input: {"type": "string"}\npackage a\n'
+    )
+    inner = '# METADATA\n# schemas:\n# - input: {"type": "number"}\npackage a.b\n\np := input\n'
+    texts = {"b.rego": inner, "a.rego": outer, "c.rego": "package a.c\n\np := input\n"}
+    modules = [parse_module(Source(n, t), annotations=True) for n, t in texts.items()]
+    annotations = AnnotatedDocuments(modules, None)
+    types = []
+    for module in (modules[0], modules[2]):
+        tree = annotations.of(module.rules[0], module, TypeNode())
+        assert isinstance(tree, TypeNode)
+        types.append(type_text(tree.children["input"].type))
+    assert types == ["number", "string"]

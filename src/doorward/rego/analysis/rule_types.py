@@ -16,9 +16,9 @@ from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
 from doorward.rego.analysis.opa_diagnostics.flattening import FlatRule, Flattener
 from doorward.rego.analysis.schemas import (
+    AnnotatedDocuments,
     SchemaError,
     Schemas,
-    annotated_documents,
     schema_type,
 )
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
@@ -55,13 +55,12 @@ def check_types(
             return known, [Diagnostic(TYPE_ERROR, str(error))]
     errors: list[Diagnostic] = []
     annotated = any(module.annotations for module in modules)
+    annotations = AnnotatedDocuments(modules, schemas)
     for node in in_order(root, graph):
         for definition in sorted(node.definitions, key=_position):
             documents: tuple[TypeNode, ...] = (known.rules,)
             if annotated:
-                documented = annotated_documents(
-                    definition.rule, definition.module, modules, schemas, known.rules
-                )
+                documented = annotations.of(definition.rule, definition.module, known.rules)
                 if isinstance(documented, list):
                     errors += documented
                 elif documented is not None:

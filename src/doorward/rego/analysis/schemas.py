@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from doorward.rego.analysis.environment import TypeNode
@@ -27,7 +28,7 @@ from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Annotations, Module, Rule
 from doorward.rego.values import Key
 
-__all__ = ["SchemaError", "Schemas", "annotated_documents", "check_annotations", "schema_type"]
+__all__ = ["AnnotatedDocuments", "SchemaError", "Schemas", "check_annotations", "schema_type"]
 
 Schemas = Mapping[tuple[str, ...], Any]
 """Schemas by name: `schema.user` under ("user",), the type of all input under ()."""
@@ -130,52 +131,80 @@ def _kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
 # Annotations
 
 
-def annotated_documents(
-    rule: Rule, module: Module, modules: Sequence[Module], schemas: Schemas | None, rules: TypeNode
-) -> TypeNode | list[Diagnostic] | None:
-    """What the annotations of a rule say of documents; None if they say nothing of them."""
-    named = [item for block in _around(rule, module, modules) for item in _schemas(block)]
-    tree = TypeNode()
-    errors: list[Diagnostic] = []
-    for item in named:
-        try:
-            type_ = _type_of(item, schemas)
-        except SchemaError as error:
-            errors.append(Diagnostic(TYPE_ERROR, str(error), rule.span))
-            continue
-        if type_ is not None:
-            _override(tree, item["path"], type_, rules)
-    return errors or (tree if tree.children else None)
+class AnnotatedDocuments:
+    """What the annotations of a program say of documents.
 
+    Each schema becomes a type once, however many rules name it, and annotations of packages are
+    looked up by path.
+    """
 
-def _around(rule: Rule, module: Module, modules: Sequence[Module]) -> Iterator[Annotations]:
-    """The annotations that hold for a rule, the widest scope first."""
-    path = module.package.path
-    for other in modules:
-        if path[: len(other.package.path)] == other.package.path:
-            yield from (a for a in other.annotations if a.scope == "subpackages")
-    for other in modules:
-        if other.package.path == path:
-            yield from (a for a in other.annotations if a.scope == "package")
-    yield from (a for a in rule.annotations if a.scope == "document")
-    yield from (a for a in rule.annotations if a.scope == "rule")
+    def __init__(self, modules: Sequence[Module], schemas: Schemas | None) -> None:
+        self._named = schemas
+        self._types: dict[int, Type | SchemaError] = {}
+        self._trees: dict[tuple[int, ...], TypeNode] = {}
+        self._around: dict[str, dict[tuple[str, ...], list[tuple[int, Annotations]]]] = {}
+        for position, module in enumerate(modules):
+            for block in module.annotations:
+                by_path = self._around.setdefault(block.scope, {})
+                by_path.setdefault(module.package.path, []).append((position, block))
+
+    def of(self, rule: Rule, module: Module, rules: TypeNode) -> TypeNode | list[Diagnostic] | None:
+        """What is said of documents where `rule` stands; None if nothing is."""
+        named = [i for block in self._blocks(rule, module) for i in _schemas(block)]
+        # The same annotations say the same, as long as no rule is among what they describe.
+        is_shared = all(item["path"][0] == "input" for item in named)
+        key = tuple([id(item) for item in named])
+        if is_shared and key in self._trees:
+            tree = self._trees[key]
+            return tree if tree.children else None
+        tree = TypeNode()
+        errors: list[Diagnostic] = []
+        for item in named:
+            type_ = self._type_of(item)
+            if isinstance(type_, SchemaError):
+                errors.append(Diagnostic(TYPE_ERROR, str(type_), rule.span))
+            elif type_ is not None:
+                _override(tree, item["path"], type_, rules)
+        if errors:
+            return errors
+        if is_shared:
+            self._trees[key] = tree
+        return tree if tree.children else None
+
+    def _blocks(self, rule: Rule, module: Module) -> Iterator[Annotations]:
+        """The annotations that hold for a rule, the widest scope first."""
+        path = module.package.path
+        below = self._around.get("subpackages", {})
+        outer = [each for n in range(len(path) + 1) for each in below.get(path[:n], ())]
+        yield from (block for _, block in sorted(outer, key=itemgetter(0)))
+        yield from (block for _, block in self._around.get("package", {}).get(path, ()))
+        yield from (a for a in rule.annotations if a.scope == "document")
+        yield from (a for a in rule.annotations if a.scope == "rule")
+
+    def _type_of(self, item: Mapping[str, Any]) -> Type | SchemaError | None:
+        name = item.get("schema")
+        if name is None:
+            return self._converted(item.get("definition"))
+        if self._named is None:
+            return None
+        if tuple(name[1:]) not in self._named:
+            return SchemaError(f"undefined schema: {'.'.join(map(str, name))}")
+        return self._converted(self._named[tuple(name[1:])])
+
+    def _converted(self, schema: Any) -> Type | SchemaError:
+        # INVARIANT: schemas and annotations live as long as this, so that no identity comes twice.
+        if id(schema) not in self._types:
+            try:
+                self._types[id(schema)] = schema_type(schema)
+            except SchemaError as error:
+                self._types[id(schema)] = error
+        return self._types[id(schema)]
 
 
 def _schemas(annotations: Annotations) -> Iterator[dict[str, Any]]:
     listed = annotations.fields.get("schemas")
     if isinstance(listed, list):
         yield from listed
-
-
-def _type_of(item: Mapping[str, Any], schemas: Schemas | None) -> Type | None:
-    name = item.get("schema")
-    if name is None:
-        return schema_type(item.get("definition"))
-    if schemas is None:
-        return None
-    if tuple(name[1:]) not in schemas:
-        raise SchemaError(f"undefined schema: {'.'.join(map(str, name))}")
-    return schema_type(schemas[tuple(name[1:])])
 
 
 def _override(tree: TypeNode, path: Sequence[Key], type_: Type, rules: TypeNode) -> None:

@@ -125,19 +125,21 @@ def union(a: Type, b: Type) -> Type:
 
 def union_of(types: Iterable[Type]) -> Type:
     """The union of all `types`; UNKNOWN of none, any of more than `MAX_OPTIONS`."""
-    options: dict[Type, None] = {}
+    options: list[Type] = []
     for type_ in types:
         if type_ == any_:
             return any_
         if isinstance(type_, AnyOf):
-            options.update(dict.fromkeys(type_.options))
-        elif type_ != UNKNOWN:
-            options[type_] = None
-    if len(options) > MAX_OPTIONS:
+            options += type_.options
+        elif type_ != UNKNOWN and not (options and options[-1] is type_):
+            options.append(type_)
+    # A schema's type can be large: it is compared with the others only where there are some.
+    distinct = list(dict.fromkeys(options)) if len(options) > 1 else options
+    if len(distinct) > MAX_OPTIONS:
         return any_
-    if len(options) < 2:
-        return next(iter(options), UNKNOWN)
-    return AnyOf(tuple(sorted(options, key=order)))
+    if len(distinct) < 2:
+        return next(iter(distinct), UNKNOWN)
+    return AnyOf(tuple(sorted(distinct, key=order)))
 
 
 def union_functions(a: Function, b: Function) -> Function:

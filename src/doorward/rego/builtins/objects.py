@@ -261,7 +261,7 @@ _FINDING: Final = ObjectType(
     context=True,
     checked=False,
 )
-def json_matchprepare_schema(context: Context, document: Value, schema: Value) -> list[Value]:
+def json_match_schema(context: Context, document: Value, schema: Value) -> list[Value]:
     """`[true, []]`, or `[false, errors]` for a document that is not as its schema says.
 
     Both are objects, or strings that hold JSON.
@@ -282,7 +282,7 @@ def json_matchprepare_schema(context: Context, document: Value, schema: Value) -
     context=True,
     checked=False,
 )
-def json_verifyprepare_schema(context: Context, schema: Value) -> list[Value]:
+def json_verify_schema(context: Context, schema: Value) -> list[Value]:
     """`[true, null]`, or `[false, why]` for what is not a JSON Schema."""
     try:
         prepare_schema(context, schema)

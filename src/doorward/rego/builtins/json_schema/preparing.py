@@ -28,9 +28,15 @@ def read_json(value: Value) -> Value:
 
 def prepare_schema(context: Context, schema: Value) -> Schema:
     """The schema to match documents with; BuiltinError for what is not one."""
-    text = marshal(read_json(schema))
+    text = _canonical(schema) if isinstance(schema, str) else marshal(read_json(schema))
     with context.enforce_deadline(len(text)):
         return _kept_schema(text)
+
+
+@lru_cache(maxsize=64)
+def _canonical(text: str) -> str:
+    """The JSON that a string holds, as it is written where it was an object."""
+    return marshal(read_json(text))
 
 
 @lru_cache(maxsize=64)
