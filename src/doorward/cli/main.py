@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
     "run": "Start the policy decision point.",
+    "sign": "Sign a bundle.",
     "test": "Run tests written in Rego.",
     "token": "Make a test token.",
     "version": "Show the version.",

@@ -32,7 +32,7 @@ from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
 from doorward.rego.tools import parse_module
 
-__all__ = ["Bundle", "BundleError", "bundle_files", "plain_path", "read_bundle"]
+__all__ = ["Bundle", "BundleError", "bundle_files", "plain_path", "read_bundle", "signed_files"]
 
 MANIFEST: Final = ".manifest"
 SIGNATURES: Final = ".signatures.json"
@@ -138,6 +138,25 @@ def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
 def plain_path(path: str) -> str:
     """The name that a bundle is known by."""
     return str(PurePosixPath(path.removeprefix("file://")))
+
+
+def signed_files(
+    path: str, *, ignore: Sequence[str] = (), limits: Limits | None = None
+) -> list[Member]:
+    """The files of a bundle that its signatures list, whatever they are, by the path that they are
+    listed under. BundleError where they cannot be read."""
+    path = plain_path(path)
+    if not os.path.exists(path):
+        missing = f'error reading "{path}": stat {path}: no such file or directory'
+        raise BundleError(path, missing)
+    folder = f"{path.strip('/')}/" if os.path.isdir(path) and path != "." else ""
+    try:
+        files = list(_members(path, ignore, limits or Limits(), everything=True))
+    except ArchiveError as error:
+        raise BundleError(path, f"bundle {path}: bundle read failed: {error}") from None
+    except OSError as error:
+        raise BundleError(path, f"bundle {path}: {io_message('open', path, error)}") from None
+    return [(folder + name, content) for name, content in files if name != SIGNATURES]
 
 
 def _members(

@@ -22,7 +22,7 @@ from doorward.pdp.loader import read_document
 from doorward.rego import CALL_ERRORS, REGISTRY, Context, Environment, Value
 from doorward.rego.golang import JSONError, marshal, read_json
 
-__all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "verify"]
+__all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "hashed_content", "verify"]
 
 ALGORITHMS: Final = tuple(
     f"{family}{size}" for family in ("ES", "HS", "PS", "RS") for size in (256, 384, 512)
@@ -156,12 +156,16 @@ def _check(name: str, content: bytes, entry: _Signed) -> None:
         raise SignatureError(f"no hashing algorithm provided for file {name}")
     if entry.algorithm not in _HASHES:
         raise SignatureError(f"unsupported hashing algorithm: {entry.algorithm}")
-    base = name.rpartition("/")[2]
-    if base in _DOCUMENTS:
-        content = canonical(read_document(base, content))
+    content = hashed_content(name, content)
     digest = hashlib.new(_HASHES[entry.algorithm], content, usedforsecurity=False).hexdigest()
     if not hmac.compare_digest(digest.encode(), entry.hash.lower().encode()):
         raise SignatureError(f"{name}: digest mismatch (want: {entry.hash}, got: {digest})")
+
+
+def hashed_content(name: str, content: bytes) -> bytes:
+    """What of a file is hashed; LoadError for a document that cannot be read."""
+    base = name.rpartition("/")[2]
+    return canonical(read_document(base, content)) if base in _DOCUMENTS else content
 
 
 def canonical(value: Value) -> bytes:

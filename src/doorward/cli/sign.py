@@ -1,0 +1,113 @@
+"""`doorward sign`: the `.signatures.json` of a bundle, as `opa sign` makes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from doorward.pdp.bundle import signed_files
+from doorward.pdp.loader import LoadError, io_message
+from doorward.pdp.signatures import SignatureError
+from doorward.pdp.signing import sign
+from doorward.rego.golang import JSONError, read_json
+
+__all__ = ["command"]
+
+_FILE: Final = ".signatures.json"
+_MAX_BYTES: Final = 1 << 20
+"""Of a key, and of claims."""
+
+
+@click.command(
+    "sign",
+    epilog="""\b
+Examples:
+  doorward sign --signing-key private.pem -b bundle/
+  doorward sign --signing-key secret --signing-alg HS256 -b bundle.tar.gz -o bundle/
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("--signing-key", metavar="KEY", help="A secret, or a file with a private key in PEM.")
+@click.option(
+    "--signing-alg", default="RS256", show_default=True, metavar="NAME", help="How to sign."
+)
+@click.option("--claims-file", metavar="FILE", help="JSON with more claims, such as scope.")
+@click.option("--signing-plugin", hidden=True)  # there are none
+@click.option("-b", "--bundle", is_flag=True, help="PATHS are bundles: folders or .tar.gz.")
+@click.option(
+    "-o", "--output-file-path", default=".", show_default=True, help="Folder of the signatures."
+)
+def command(
+    paths: tuple[str, ...],
+    signing_key: str | None,
+    signing_alg: str,
+    claims_file: str | None,
+    signing_plugin: str | None,
+    bundle: bool,
+    output_file_path: str,
+) -> int:
+    """Write the signatures of a bundle into .signatures.json.
+
+    It lists every file with its hash; `doorward run --bundle --verification-key KEY` checks it.
+    """
+    if not paths:
+        raise click.UsageError("specify atleast one path containing policy and/or data files")
+    if signing_key is None:
+        raise click.UsageError(
+            "specify the secret (HMAC) or path of the PEM file containing the private key "
+            "(RSA and ECDSA)"
+        )
+    if not bundle:
+        raise click.UsageError(
+            "enable bundle mode (ie. --bundle) to sign bundle files or directories"
+        )
+    try:
+        if signing_plugin is not None:
+            raise SignatureError(f"no signer exists under id {signing_plugin}")
+        files = [file for path in paths for file in signed_files(path)]
+        key = _key(signing_key)
+        signatures = sign(files, key, signing_alg, _claims(claims_file))
+        _write(os.path.join(output_file_path, _FILE), signatures)
+    except (LoadError, SignatureError, JSONError) as error:
+        message = error.messages[0] if isinstance(error, LoadError) else str(error)
+        click.echo(f"error: {message}")
+        return 1
+    return 0
+
+
+def _key(given: str) -> str:
+    """The key itself, where what is given is a file."""
+    if not os.path.isfile(given):
+        return given
+    return _read(given).decode(errors="replace")
+
+
+def _claims(path: str | None) -> Mapping[str, Any]:
+    if path is None:
+        return {}
+    claims = read_json(_read(path))
+    if not isinstance(claims, dict):
+        raise LoadError([f"{path}: claims must be an object"])
+    return {str(name): claims[name] for name in sorted(claims, key=str)}
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise LoadError([io_message("open", path, error)]) from None
+    if len(content) > _MAX_BYTES:
+        raise LoadError([f"{path}: file is larger than {_MAX_BYTES} bytes"])
+    return content
+
+
+def _write(path: str, content: bytes) -> None:
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise LoadError([io_message("open", path, error)]) from None

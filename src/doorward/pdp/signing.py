@@ -1,0 +1,70 @@
+"""The `.signatures.json` of a bundle: each file with its hash, in a JWT; `signatures` reads it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from doorward.pdp.signatures import ALGORITHMS, SignatureError, hashed_content
+from doorward.rego.golang import ordered_text
+
+__all__ = ["sign"]
+
+_HASHES: Final = {"256": "sha256", "384": "sha384", "512": "sha512"}
+_LISTED: Final = "SHA-256"
+
+
+def sign(
+    files: Iterable[tuple[str, bytes]], key: str, algorithm: str, claims: Mapping[str, Any]
+) -> bytes:
+    """The file. `key`: a private key in PEM, or a secret; SignatureError where it is not usable."""
+    if algorithm not in ALGORITHMS:
+        raise SignatureError(f"unknown signature algorithm: {algorithm}")
+    listed = [
+        {
+            "name": name,
+            "hash": hashlib.sha256(hashed_content(name, content)).hexdigest(),
+            "algorithm": _LISTED,
+        }
+        for name, content in sorted(files)
+    ]
+    payload = ordered_text({**claims, "files": listed})
+    header = ordered_text({"alg": algorithm, "typ": "JWT"})
+    text = b".".join([_encoded(header.encode()), _encoded(payload.encode())])
+    token = b".".join([text, _encoded(_signature(text, key, algorithm))]).decode()
+    return (json.dumps({"signatures": [token]}, indent=" ") + "\n").encode()
+
+
+def _encoded(octets: bytes) -> bytes:
+    return base64.urlsafe_b64encode(octets).rstrip(b"=")
+
+
+def _signature(text: bytes, key: str, algorithm: str) -> bytes:
+    family, size = algorithm[:2], algorithm[2:]
+    if family == "HS":
+        return hmac.digest(key.encode(), text, _HASHES[size])
+    # What only signing with a private key needs.
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+    from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    hashes: Mapping[str, HashAlgorithm] = {"256": SHA256(), "384": SHA384(), "512": SHA512()}
+    try:
+        private = load_pem_private_key(key.encode(), None)
+    except (ValueError, TypeError):
+        raise SignatureError("failed to parse PEM block containing the key") from None
+    chosen = hashes[size]
+    if family == "ES" and isinstance(private, ec.EllipticCurvePrivateKey):
+        length = (private.curve.key_size + 7) // 8
+        r, s = decode_dss_signature(private.sign(text, ec.ECDSA(chosen)))
+        return r.to_bytes(length, "big") + s.to_bytes(length, "big")
+    if family in ("RS", "PS") and isinstance(private, rsa.RSAPrivateKey):
+        probabilistic = padding.PSS(padding.MGF1(chosen), padding.PSS.DIGEST_LENGTH)
+        scheme = padding.PKCS1v15() if family == "RS" else probabilistic
+        return private.sign(text, scheme, chosen)
+    raise SignatureError(f"the key cannot sign with {algorithm}")
