@@ -20,7 +20,8 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cmp_to_key
-from itertools import chain
+from itertools import chain, repeat
+from operator import is_
 from typing import Any, Final, TypeAlias, Union
 
 from doorward.rego.clock import count_step
@@ -209,6 +210,9 @@ def equal(a: Value, b: Value) -> bool:
         return type(b) is kind and _equal_parts(a, b)
     if kind is bool or a is None or type(b) is bool or b is None:
         return False
+    if kind is frozenset:
+        # Members that are boxed come back here.
+        count_step()
     return a == b
 
 
@@ -244,6 +248,8 @@ def _pairs(a: dict[Key, Value], b: dict[Key, Value]) -> Iterator[tuple[Any, Any]
 
 def compare(a: Value, b: Value) -> int:
     """-1, 0 or 1 in Rego's order: null < boolean < number < string < array < object < set."""
+    if a is b:
+        return 0
     rank, other = _RANK[type(a)], _RANK[type(b)]
     if rank != other:
         return -1 if rank < other else 1
@@ -396,6 +402,7 @@ def _by_columns(
 
     A key's values are looked at only among objects that are equal in all keys before.
     """
+    count_step()
     for depth, name in enumerate(names, start=1):
         column = [each[name] for each in objects]
         if _are_same(column):
@@ -433,6 +440,8 @@ _SAME: Final = 256
 def _are_same(column: Sequence[Value]) -> bool:
     """Whether all values of a column are known to be the same one."""
     first = column[0]
+    if all(map(is_, column, repeat(first))):
+        return True
     if type(first) is not str and not _is_told_apart(first):
         return False
     return column[-1] == first and column.count(first) == len(column)

@@ -79,7 +79,7 @@ def test_a_loop_assigns_a_new_variable_itself() -> None:
         (
             Operand(load("x")),
             Operand(load("y")),
-            "x == y and (rt.type(x) is rt.str or rt.equal(x, y))",
+            "x == y if rt.type(x) is rt.str else rt.equal(x, y)",
         ),
     ],
 )

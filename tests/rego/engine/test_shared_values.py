@@ -23,6 +23,11 @@ POLICY = f"package p\nf(x) := [x, x]\n{doubled('a')}\n{doubled('b')}\n"
     "query",
     [
         "data.p.a39 < data.p.b39",
+        "data.p.a39 == data.p.b39",
+        "data.p.a39 = data.p.b39",
+        "data.p.a39 != data.p.b39",
+        "{data.p.a39} & {data.p.b39}",
+        'object.union_n([{"a": data.p.a39}, {"a": data.p.b39}]) == {"a": data.p.a39}',
         "{data.p.a39}",
         "sort([data.p.a39, data.p.b39])",
         "data.p.a39 in [data.p.b39]",

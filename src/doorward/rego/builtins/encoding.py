@@ -178,19 +178,24 @@ def urlquery_decode(x: str) -> str:
     return go_url.query_unescape(x)
 
 
+MAX_QUERY: Final = 1 << 24
+"""Characters of a query: parts that values share are written each time."""
+
 _QUERY_VALUE: Final = any_of(string, array(string), set_(string))
 
 
-@builtin(
-    "urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string, checks_deadline=True
-)
-def urlquery_encode_object(object: dict[Key, Value]) -> str:
+@builtin("urlquery.encode_object", object_(string, _QUERY_VALUE), returns=string, context=True)
+def urlquery_encode_object(context: Context, object: dict[Key, Value]) -> str:
     """The URL query of an object's names and values, sorted by name."""
     pairs: list[str] = []
+    size = 0
     names = {json_key(key): object[key] for key in sorted_keys(object)}
     for name in sorted(names, key=to_bytes):
-        for value in _query_values(names[name]):
+        for value in context.checked_iter(_query_values(names[name]), 1):
             pairs.append(f"{go_url.query_escape(name)}={go_url.query_escape(value)}")
+            size += len(pairs[-1])
+            if size > MAX_QUERY:
+                raise LimitError(f"query is longer than {MAX_QUERY} characters")
     return "&".join(pairs)
 
 

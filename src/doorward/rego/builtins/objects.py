@@ -30,6 +30,7 @@ from doorward.rego.builtins.registry.signature import (
     string,
     tuple_,
 )
+from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.numbers import Number
 from doorward.rego.values import (
@@ -39,6 +40,7 @@ from doorward.rego.values import (
     Value,
     equal,
     kind_name,
+    sorted_values,
     to_key,
     to_python,
 )
@@ -143,6 +145,7 @@ def object_union_n(context: Context, objects: list[Value]) -> Object:
 
 def _unite(united: Object, item: Object, own: set[int], *, last_text: bool) -> None:
     """Put `item` into `united`, which nobody else has seen yet, nor the objects of `own` in it."""
+    count_step()
     for key, value in item.items():
         # Of equal keys the last text stays: `pop` first, or the dict would keep the old one.
         before = united.pop(key, None) if last_text else united.get(key)
@@ -220,16 +223,20 @@ _PATHS = any_of(
 _PATCHES = array(object_(any_, any_, op=string, path=any_))
 
 
-@builtin("json.filter", _OBJECT, _PATHS, returns=any_, checks_deadline=True)
-def json_filter(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
+@builtin("json.filter", _OBJECT, _PATHS, returns=any_, context=True)
+def json_filter(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object with only what lies at the paths."""
-    return select(object_, paths)
+    return select(object_, context.checked_iter(_in_order(paths), 1))
 
 
-@builtin("json.remove", _OBJECT, _PATHS, returns=any_, checks_deadline=True)
-def json_remove(object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
+@builtin("json.remove", _OBJECT, _PATHS, returns=any_, context=True)
+def json_remove(context: Context, object_: Object, paths: list[Value] | frozenset[Key]) -> Value:
     """The object without what lies at the paths."""
-    return without(object_, paths)
+    return without(object_, context.checked_iter(_in_order(paths), 1))
+
+
+def _in_order(paths: list[Value] | frozenset[Key]) -> list[Value]:
+    return paths if isinstance(paths, list) else sorted_values(paths)
 
 
 @builtin("json.patch", any_, _PATCHES, returns=any_, context=True)

@@ -112,10 +112,8 @@ def equality(a: Operand, b: Operand) -> ast.expr:
         return plain
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
-        # Values that differ for Python differ for Rego; those that do not are compared again,
-        # since `1 == True`.
-        exact = ast.BoolOp(op=ast.Or(), values=[is_class(a.code, "str"), general])
-        return ast.BoolOp(op=ast.And(), values=[plain, exact])
+        # Python goes through collections without a look at the clock, and `1 == True`.
+        return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
     return general
 
 

@@ -6,8 +6,10 @@ of steps. Values are never edited in place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from doorward.rego.builtins.registry.operands import refuse_operand
-from doorward.rego.values import Key, Value, from_key, kind_name, sorted_values, to_key
+from doorward.rego.values import Key, Value, from_key, kind_name, to_key
 
 __all__ = ["Path", "read_path", "select", "without"]
 
@@ -27,12 +29,12 @@ def read_path(given: Value) -> Path:
     refuse_operand(2, wanted, kind_name(given))
 
 
-def select(value: Value, paths: list[Value] | frozenset[Key]) -> Value:
+def select(value: Value, paths: Iterable[Value]) -> Value:
     """The value with only what lies at the paths."""
     return _filter(value, _tree(paths))
 
 
-def without(value: Value, paths: list[Value] | frozenset[Key]) -> Value:
+def without(value: Value, paths: Iterable[Value]) -> Value:
     """The value without what lies at the paths."""
     return _remove(value, _tree(paths))
 
@@ -41,10 +43,9 @@ class _Tree(dict[Key, "_Tree | None"]):
     """Paths by their steps; None where one ends."""
 
 
-def _tree(paths: list[Value] | frozenset[Key]) -> _Tree:
+def _tree(paths: Iterable[Value]) -> _Tree:
     root = _Tree()
-    given = paths if isinstance(paths, list) else sorted_values(paths)
-    for path in [read_path(item) for item in given]:
+    for path in [read_path(item) for item in paths]:
         node: _Tree | None = root
         for step in path[:-1]:
             if node is not None:  # None: a shorter path ends here and takes everything below
