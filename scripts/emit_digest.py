@@ -140,7 +140,7 @@ def _as_is(text: str) -> str:
 def _renaming(table: Mapping[str, Mapping[str, str]]) -> Callable[[str], str]:
     """What renames methods of the evaluation (`ctx`, or a temporary under `with`), and locals."""
     methods, local = table["methods"], table["locals"]
-    method = re.compile(rf"\b(ctx|_\d+)\.({'|'.join(methods)})\(")
+    method = re.compile(rf"\b(ctx|_\w+)\.({'|'.join(methods)})\(")
     name = re.compile(rf"(?<![\w.'\"#])({'|'.join(local)})(?=\d*\b(?!['\"]))")
 
     def rename(text: str) -> str:

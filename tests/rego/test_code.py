@@ -18,6 +18,6 @@ def test_one_program_gives_several_codes() -> None:
     assert traced.plan.traced
     assert mocked.plan.mocked == {"data.a.f"}
     codes = (policies.whole_code(), traced, mocked_whole)
-    texts = {unit.text() for code in codes for unit in code.units}
+    texts = {unit.text(code.linked.namespace) for code in codes for unit in code.units}
     assert len(texts) == 3
     assert policies.emit() == before

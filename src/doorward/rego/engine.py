@@ -127,7 +127,8 @@ class Policies:
 
     def emit(self) -> dict[str, str]:
         """The generated Python of each file, as text."""
-        return {item.file: item.text() for item in self.whole_code().units}
+        code = self.whole_code()
+        return {item.file: item.text(code.linked.namespace) for item in code.units}
 
     def whole_code(self, mocked: frozenset[str] = frozenset()) -> Code:
         """`code_for`, with all of it generated: what `emit` shows."""
@@ -389,7 +390,8 @@ class Query:
     def emit(self) -> str:
         """The generated Python of the query, as text."""
         code = self._code if self.strict else self.engine.policies.whole_code(self._mocked)
-        return self._generate(code, single=self._value is not None)[0].text()
+        compiled, names = self._generate(code, single=self._value is not None)
+        return compiled.text(names)
 
     def warm(self) -> None:
         """Generate the code of all rules that the query may ask, so that no decision waits for it.

@@ -32,8 +32,8 @@ def lines(query: str, **options: bool) -> list[str]:
         ("some x in input; x == 2", "for x in ctx.values(input):"),
         ("every x in input { x == 2 }", "if not x == 2:"),
         ("false", "if False:"),
-        ("input with input as 1", "_5 = ctx.replace(((k.0, 1),), (), (), k.1)"),
-        ("every x in input { x[_] == 2 }", "def _7():"),
+        ("input with input as 1", "_ctx = ctx.replace(((k.0, 1),), (), (), k.1)"),
+        ("every x in input { x[_] == 2 }", "def _holds2():"),
     ],
 )
 def test_an_expression_becomes_a_test_or_a_loop(query: str, line: str) -> None:
@@ -43,7 +43,7 @@ def test_an_expression_becomes_a_test_or_a_loop(query: str, line: str) -> None:
 def test_whether_a_body_holds_is_one_test_where_it_can_be() -> None:
     assert not any("= True" in line for line in lines("x = input; not x == 2"))
     flagged = lines("every x in input { x.a == 2; x.b == x.c }")
-    assert any(line.strip() == "_7 = False" for line in flagged)
+    assert any(line.strip() == "_holds = False" for line in flagged)
     looped = lines("every x in input { x[_] == 2 }")
     assert any("return True" in line for line in looped)
 

@@ -73,7 +73,7 @@ def test_a_function_is_called_by_its_name_and_counted() -> None:
     state, call = state_and_call("data.t.f(x)")
     call_value(state, call)
     state.code.run(load("end"))
-    assert text_of(state)[0] == "_5 = data.t.f(ctx, x)"
+    assert text_of(state)[0] == "_f = data.t.f(ctx, x)"
     assert state.counters.calls == 1
 
 

@@ -23,7 +23,9 @@ def test_emitted_code_is_the_same_every_time() -> None:
 def test_a_body_is_a_nest_of_tests_and_walks() -> None:
     text = 'package a\n\np if {\n\tinput.x == "y"\n\tsome z in input.zs\n\tz > 1\n}\n'
     code = emitted(text)
-    assert "for z in _6 if rt.type(_6) is rt.list and rt.len(_6) <= 8 else ctx.values(_6):" in code
+    assert (
+        "for z in _zs if rt.type(_zs) is rt.list and rt.len(_zs) <= 8 else ctx.values(_zs):" in code
+    )
     assert "z > 1 if rt.type(z) is rt.int else rt.less(1, z)" in code
 
 

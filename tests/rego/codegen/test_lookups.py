@@ -49,14 +49,14 @@ def test_an_item_that_a_loop_came_to_may_lack_everything() -> None:
 def test_a_long_path_is_looked_up_by_a_call() -> None:
     state = state_for()
     read(state, load("input"), ["a"] * 17)
-    assert text_of(state)[0].startswith("_5 = rt.lookup_path(input, path.a.a")
+    assert text_of(state)[0].startswith("_a = rt.lookup_path(input, path.a.a")
 
 
 def test_an_open_operand_becomes_a_loop() -> None:
     state = state_for()
     value = lookup_path(state, Operand(load("xs")), operands("xs[i]"))
     state.code.run(value.code)
-    assert text_of(state) == ["for i, _5 in ctx.items(xs):", "    _5"]
+    assert text_of(state) == ["for i, _item in ctx.items(xs):", "    _item"]
     assert state.counters.loops == 1
 
 
@@ -83,5 +83,5 @@ def test_members_of_a_shared_object_are_read_by_its_getter() -> None:
     share(state, "input", ["a"])
     member = read(state, load("input"), ["a", "b"])
     getter, use = text_of(state)[-2:]
-    assert getter.endswith(" else rt.getter(_5)")
+    assert getter.endswith(" else rt.getter(_a)")
     assert use == f"{written(member)[0]} = {getter.partition(' ')[0]}('b', rt.UNDEFINED)"

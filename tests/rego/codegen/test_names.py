@@ -212,11 +212,32 @@ def test_a_policy_may_have_any_file_name(name: str) -> None:
 
 
 def test_code_that_nests_too_deeply_to_be_printed_is_an_error() -> None:
-    body = "\n".join([f"\tinput.a{n} == {n}" for n in range(800)])
-    engine = Engine({"t.rego": f"package t\n\np if {{\n{body}\n}}\n"})
-    assert engine.prepare("data.t.p").value({f"a{n}": n for n in range(800)}) is True
+    body = "\n".join([f"\tsome x{n + 1} in x{n}" for n in range(200)])
+    engine = Engine({"t.rego": f"package t\n\np if {{\n\tx0 := input\n{body}\n}}\n"})
+    assert engine.prepare("data.t.p").value([]) is UNDEFINED
     with pytest.raises(CompileError, match="nests too deeply to be printed"):
         engine.emit()
+
+
+CALLS = "\n".join([f"\tf(input.a{n})" for n in range(1_000)])
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        f"p if {{\n{CALLS}\n}}",
+        f"p := 1 if {{\n{CALLS}\n}}\n\np := 2 if input.b",
+        f"p contains 1 if {{\n{CALLS}\n}}\n\np contains 2 if input.b",
+        f"p if not q\n\nq if {{\n{CALLS}\n\tinput.b\n}}\n\nq if input.b",
+        f"p if count([1 |\n{CALLS}\n]) == 1",
+        f"p if {{\n\tsome _ in input.xs\n{CALLS}\n}}",
+    ],
+    ids=["rule", "rules", "set", "not", "comprehension", "loop"],
+)
+def test_a_body_may_have_any_number_of_calls(rules: str) -> None:
+    engine = Engine({"t.rego": f"package t\n\nf(x) if x > 0\n\n{rules}\n"})
+    given = {"xs": [1], **{f"a{n}": 1 for n in range(1_000)}}
+    assert engine.prepare("data.t.p").value(given) not in (UNDEFINED, frozenset())
 
 
 @pytest.mark.parametrize("length", [1, 2, 16, 17, 500, 3_000])

@@ -31,4 +31,4 @@ def test_a_value_is_returned_where_it_comes_up() -> None:
     body = checked("input.a")
     text = ast.unparse(query_value("q", body, Plan(program_of().callees), Constants()))
     assert text.endswith("return rt.UNDEFINED")
-    assert text.count("return") == 2
+    assert text.count("return") == 3

@@ -28,11 +28,11 @@ def lines(text: str) -> list[str]:
 
 def test_a_rule_is_evaluated_once_and_kept() -> None:
     assert lines("data.t.p") == [
-        "_5 = _cache.get(0, rt.MISSING)",
-        "if _5 is rt.MISSING:",
-        "    _5 = _cache[0] = data.t.p(ctx)",
-        "if _5 is not rt.UNDEFINED:",
-        "    _5",
+        "_p = _cache.get(0, rt.MISSING)",
+        "if _p is rt.MISSING:",
+        "    _p = _cache[0] = data.t.p(ctx)",
+        "if _p is not rt.UNDEFINED:",
+        "    _p",
     ]
 
 
@@ -55,11 +55,11 @@ def test_exact_code_evaluates_rules_that_make_an_object_for_one_key() -> None:
 
 
 def test_a_folder_is_a_document() -> None:
-    assert lines("data.t")[0] == "_5 = ctx.document_at(k.0)"
+    assert lines("data.t")[0] == "_document = ctx.document_at(k.0)"
 
 
 def test_an_open_operand_walks_the_tree() -> None:
-    assert "ctx.children(_5)" in "\n".join(lines("data[x].p"))
+    assert "ctx.children(_node)" in "\n".join(lines("data[x].p"))
 
 
 def test_an_answer_is_known_for_its_evaluation_only() -> None:

@@ -89,6 +89,6 @@ def test_timers_say_how_long_parsing_and_compiling_took() -> None:
 
 def test_the_generated_python_of_a_query_can_be_read() -> None:
     engine = Engine(modules={"p.rego": POLICY})
-    assert engine.prepare("data.p.allow").emit().startswith("def query.value(")
+    assert engine.prepare("data.p.allow").emit().count("def query.value(") == 1
     several = engine.prepare("x := 1; data.p.allow").emit()
-    assert several.startswith("def query(")
+    assert several.count("def query(") == 1

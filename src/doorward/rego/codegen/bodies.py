@@ -175,9 +175,9 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 
 def _every(state: FunctionState, node: Every) -> None:
-    domain = state.code.bind_temp(term(state, node.domain).code)
+    domain = state.code.bind_temp(term(state, node.domain).code, holds="domain")
     state.code.test(call(runtime("is_collection"), domain))
-    holds = state.temps.fresh()
+    holds = state.temps.holding("holds")
     state.code.assign(holds, ast.Constant(value=True))
     outer = state.env.outer | state.multiplicity.outer(node.body)
     with state.env.scope(outer), state.scope():
@@ -207,7 +207,7 @@ def _tested(state: FunctionState, body: Body) -> ast.expr:
 def _either(state: FunctionState, node: Or) -> None:
     """The right side is evaluated only where the left one does not hold."""
     left = _tested(state, node.left)
-    holds = state.code.bind_temp(left, state.temps.fresh())
+    holds = state.code.bind_temp(left, state.temps.holding("holds"))
     state.temps.share(holds.id)
     with state.scope():
         state.code.test(negation(holds))
@@ -242,13 +242,14 @@ def _exists(state: FunctionState, body: Body, node: Expr | Body) -> ast.expr:
     A flag, the test itself where there is but one, or the call of an inner function where the body
     loops: its first success must end all loops at once.
     """
-    name = state.temps.fresh()
+    name = state.temps.holding("holds")
     always, tails = state.reads.always, len(state.code.tails)
     loops = state.counters.loops
+    in_function = state.multiplicity.may_have_several(node)
+    leave = (lambda: ast.Constant(value=False)) if in_function else None
     with state.code.capture() as statements:
-        with state.scope():
+        with state.scope(), state.code.leaving(leave):
             state.writers.body(state, body)
-            in_function = state.multiplicity.may_have_several(node)
             assert in_function or state.counters.loops == loops, "an answer for each round"
             in_function |= len(state.code.tails) != tails
             if in_function:
@@ -300,7 +301,7 @@ def _replace(state: FunctionState, withs: Sequence[With]) -> None:
     lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
     span = state.constants.add(state.code.span)
     replaced = method_of(load(state.env.evaluation), "replace", *lists, span)
-    state.env.enter(state.code.bind_temp(replaced).id)
+    state.env.enter(state.code.bind_temp(replaced, holds="ctx").id)
 
 
 def _mock(state: FunctionState, name: str, value: Term) -> ast.expr:
@@ -328,7 +329,7 @@ def _print(state: FunctionState, node: Call) -> None:
         return
     outs: list[ast.expr] = []
     for arg in node.args:
-        out = state.temps.fresh()
+        out = state.temps.holding("printed")
         state.code.assign(out, ast.List(elts=[], ctx=ast.Load()))
         with state.env.scope(), state.scope():
             state.code.run(method_of(load(out), "append", term(state, arg).code))

@@ -33,7 +33,7 @@ from doorward.rego.codegen.inline import (
 )
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import is_class, match
-from doorward.rego.codegen.references import rule_value
+from doorward.rego.codegen.references import name_of_rules, rule_value
 from doorward.rego.codegen.state import FunctionState
 from doorward.rego.codegen.terms import constant, count, terms
 from doorward.rego.errors import CALL_ERRORS
@@ -119,11 +119,13 @@ def _function(
     state.counters.add_call()
     evaluation = load(state.env.evaluation)
     if node.name not in state.plan.mocked:
-        temp = state.code.bind_temp(call(load(node.name), evaluation, *operands))
+        direct = call(load(node.name), evaluation, *operands)
+        temp = state.code.bind_temp(direct, holds=name_of_rules(node))
     else:
         names = [state.code.bind_temp(operand) for operand in operands]
         direct = call(load(node.name), evaluation, *names)
-        temp = state.code.bind_temp(_mock_choice(state, node.name, direct, names, term))
+        choice = _mock_choice(state, node.name, direct, names, term)
+        temp = state.code.bind_temp(choice, holds=name_of_rules(node))
     state.code.test_defined(temp)
     return Operand(temp)
 
@@ -144,11 +146,12 @@ def _builtin(
         return _mocked_builtin(state, builtin, direct, operands, term, site)
     written = _written(state, builtin, values)
     if written is not None:
-        temp = _temp_of(state, written, _checked_call(state, function, site, args))
+        general = _checked_call(state, function, site, args)
+        temp = _temp_of(state, written, general, _last_name(builtin))
         if not written.is_total:
             state.code.test_defined(temp)
     else:
-        temp = load(state.temps.fresh())
+        temp = load(state.temps.holding(_last_name(builtin)))
         _guarded(state, temp.id, _with_checks(state, builtin, values, direct), site)
         state.code.test_defined(temp)
     result = builtin.signature.result
@@ -173,7 +176,9 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
     site = state.constants.add(Site(builtin.name, term.span), "at")
     # What fails is UNDEFINED, which holds as little as False does.
     general = _checked_call(state, function, site, [o.code for o in values])
-    return _temp_of(state, written, general) if written.raises else written.otherwise(general)
+    if not written.raises:
+        return written.otherwise(general)
+    return _temp_of(state, written, general, _last_name(builtin))
 
 
 def _written(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
@@ -182,11 +187,16 @@ def _written(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) 
     return _prepared(state, builtin, values) or written_out(builtin, values)
 
 
-def _temp_of(state: FunctionState, written: Inline, general: ast.expr) -> ast.Name:
+def _last_name(builtin: Builtin) -> str:
+    """`lower`, and `verify_hs256` of `io.jwt.verify_hs256`."""
+    return builtin.name.rpartition(".")[2]
+
+
+def _temp_of(state: FunctionState, written: Inline, general: ast.expr, holds: str) -> ast.Name:
     """What `written` gives, or the `general` call of the built-in, under a name."""
     if not written.raises:
-        return state.code.bind_temp(written.otherwise(general))
-    temp = state.temps.fresh()
+        return state.code.bind_temp(written.otherwise(general), holds=holds)
+    temp = state.temps.holding(holds)
     handler = except_clause(runtime("KIND_ERRORS"), temp, general)
     state.code.attempt(temp, written.otherwise(general), handler)
     return load(temp)
@@ -249,7 +259,7 @@ def _compiled_call(
 
 def _guarded(state: FunctionState, target: str, value: ast.expr, site: ast.expr) -> None:
     """`target = value`, with a built-in's error as the evaluation wants it."""
-    error = state.temps.fresh()
+    error = state.temps.holding("error")
     failed = method_of(load(state.env.evaluation), "failed", load(error), site)
     handler = except_clause(runtime("CALL_ERRORS"), target, failed, error)
     state.code.attempt(target, value, handler)
@@ -259,7 +269,7 @@ def _relation(state: FunctionState, direct: ast.expr, site: ast.expr) -> Operand
     temp = state.temps.fresh()
     _guarded(state, temp, direct, site)
     state.code.test_defined(load(temp))
-    item = state.temps.fresh()
+    item = state.temps.holding("answer")
     state.loop(store(item), method("related", load(temp)))
     return Operand(load(item))
 
@@ -277,7 +287,7 @@ def _mocked_builtin(
 ) -> Operand:
     """A built-in that some `with` replaces."""
     names = [state.code.bind_temp(o) for o in operands]
-    temp = state.temps.fresh()
+    temp = state.temps.holding(_last_name(builtin))
     context = direct.args[: len(direct.args) - len(names)]
     direct = call(direct.func, *context, *names)
     _guarded(state, temp, _mock_choice(state, builtin.name, direct, names, term), site)
@@ -290,7 +300,7 @@ def _mock_choice(
 ) -> ast.expr:
     evaluation = load(state.env.evaluation)
     mocks = attribute(evaluation, "mocks")
-    mock = state.code.bind_temp(method_of(mocks, "get", ast.Constant(value=name)))
+    mock = state.code.bind_temp(method_of(mocks, "get", ast.Constant(value=name)), holds="mock")
     site = state.constants.add(Site(name, term.span), "at")
     use = method_of(evaluation, "mock", mock, site, *operands)
     none = ast.Compare(left=mock, ops=[ast.Is()], comparators=[ast.Constant(value=None)])

@@ -90,11 +90,11 @@ def read(
     getter = state.reads.getter(base)
     if getter is not None and len(names) == 1:
         member = call(load(getter), ast.Constant(value=names[0]), runtime("UNDEFINED"))
-        return state.code.bind_temp(member)
+        return state.code.bind_temp(member, holds=names[0])
     slow = call(runtime(f"{lookup}_path"), base, state.constants.path(names))
     if len(names) > MAX_STEPS:
-        return state.code.bind_temp(slow)
-    temp = state.temps.fresh()
+        return state.code.bind_temp(slow, holds=names[-1])
+    temp = state.temps.holding(names[-1])
     handlers = [except_clause(runtime("LOOKUP_ERRORS"), temp, slow)]
     code: ast.expr = base
     if state.reads.is_of_data(base):
@@ -119,7 +119,7 @@ def _step(state: FunctionState, base: Operand, operand: Term, lookup: str) -> Op
         return _loop(state, base, operand)
     key = term(state, operand)
     value = _looked_up(base, key, call(runtime(lookup), base.code, key.code))
-    temp = state.code.bind_temp(value)
+    temp = state.code.bind_temp(value, holds="item")
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(temp.id)
     state.code.test_defined(temp)
@@ -128,7 +128,7 @@ def _step(state: FunctionState, base: Operand, operand: Term, lookup: str) -> Op
 
 def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
     """A loop over `base` that binds `operand`; gives the values."""
-    value = state.temps.fresh()
+    value = state.temps.holding("item")
     if isinstance(operand, Var) and operand.is_wildcard:
         loop_over(state, store(value), base)
         return Operand(load(value), base.of)
@@ -188,7 +188,7 @@ def share(state: FunctionState, document: str, names: Sequence[str]) -> None:
     base = state.of_evaluation(document)
     assert isinstance(base, ast.Name)
     temp = read(state, base, names, lookup_in(document))
-    getter = state.temps.fresh()
+    getter = state.temps.holding(f"{names[-1]}_get" if names else "get")
     own, other = attribute(temp, "get"), call(runtime("getter"), temp)
     state.code.assign(getter, ast.IfExp(test=is_class(temp, "dict"), body=own, orelse=other))
     state.reads.share((base.id, *names), temp, getter)

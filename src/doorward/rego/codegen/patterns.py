@@ -53,7 +53,7 @@ def loop_target(state: FunctionState, pattern: Term, kind: str = "") -> ast.Name
         name = state.temps.fresh(pattern.name.partition("@")[0])
         state.env.bind(pattern.name, Operand(load(name), kind))
         return store(name)
-    return store(state.temps.fresh())
+    return store(state.temps.holding("item"))
 
 
 def match_target(state: FunctionState, pattern: Term, target: ast.Name) -> None:
@@ -92,7 +92,10 @@ def _match_object(
             code = key(state, term(state, name))
         else:
             code = key(state, constant(state, constant_name))
-        part = state.code.bind_temp(method_of(temp, "get", code, runtime("UNDEFINED")))
+        member = method_of(temp, "get", code, runtime("UNDEFINED"))
+        part = state.code.bind_temp(
+            member, holds=constant_name if isinstance(constant_name, str) else ""
+        )
         state.code.test_defined(part)
         match(state, pattern, Operand(part))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -68,13 +68,14 @@ class Unit:
             message = f"rule cannot be compiled: {refusal}"
         return Diagnostic(COMPILE_ERROR, message, span)
 
-    def text(self) -> str:
-        """The functions as Python text, for reading; CompileError where that nests too deeply."""
-        try:
-            return ast.unparse(self.tree)
-        except RecursionError:
-            message = "the code nests too deeply to be printed"
-            raise CompileError([Diagnostic(COMPILE_ERROR, message)]) from None
+    def text(self, names: Mapping[str, Any]) -> str:
+        """The functions as Python text, for reading; `names` are the objects that they name.
+
+        CompileError where that nests too deeply.
+        """
+        from doorward.rego.codegen.listing import listing  # only `emit` needs it
+
+        return listing(self.source, self.tree, names)
 
 
 _REFUSALS: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError)

@@ -41,7 +41,7 @@ def query_bindings(
     with code.at(body[0].span), state.env.scope(outer):
         out = state.temps.fresh("out")
         code.assign(out, ast.List(elts=[], ctx=ast.Load()))
-        with state.scope():
+        with state.scope(), code.leaving(lambda: load(out)):
             # Steps that were added to the query are no part of its rows.
             valued = [(expr, _value(state, expr)) for expr in body]
             values = [value for expr, value in valued if not is_step(expr)]
@@ -62,7 +62,7 @@ def query_value(name: str, body: Body, plan: Plan, constants: Constants) -> ast.
     *steps, expr = body
     state = _new_query(body, frozenset(), plan, constants)
     with state.code.at(expr.span):
-        with state.scope():
+        with state.scope(), state.code.leaving(lambda: runtime("UNDEFINED")):
             for step in steps:
                 expression(state, step)
             state.code.give_back(_value(state, expr))

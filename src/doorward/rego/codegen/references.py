@@ -22,7 +22,7 @@ from doorward.rego.codegen.terms import term
 from doorward.rego.syntax.nodes import Ref, Term, Var
 from doorward.rego.values import Key, to_key
 
-__all__ = ["ref", "rule_answer", "rule_value"]
+__all__ = ["name_of_rules", "ref", "rule_answer", "rule_value"]
 
 
 def ref(state: FunctionState, reference: Ref) -> Operand:
@@ -101,7 +101,7 @@ def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
     slot = ast.Constant(value=state.plan.slot(node))
     evaluation = load(state.env.evaluation)
-    temp = state.temps.fresh()
+    temp = state.temps.holding(name_of_rules(node))
     state.code.assign(temp, method_of(cache, "get", slot, runtime("MISSING")))
     missing = ast.Compare(left=load(temp), ops=[ast.Is()], comparators=[runtime("MISSING")])
     kept = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
@@ -110,9 +110,16 @@ def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
     return load(temp)
 
 
+def name_of_rules(node: RuleNode) -> str:
+    """The last part of the path of rules."""
+    return node.path[-1] if node.path and isinstance(node.path[-1], str) else ""
+
+
 def _document(state: FunctionState, path: Sequence[Key]) -> Operand:
     where = state.constants.add(tuple(path))
-    temp = state.code.bind_temp(method_of(load(state.env.evaluation), "document_at", where))
+    temp = state.code.bind_temp(
+        method_of(load(state.env.evaluation), "document_at", where), holds="document"
+    )
     state.code.test_defined(temp)
     return Operand(temp)
 
@@ -121,17 +128,17 @@ def _nodes(state: FunctionState, path: Sequence[Key], operands: Sequence[Term]) 
     """Follow `operands` through nodes that are known only when the code runs."""
     evaluation = load(state.env.evaluation)
     where = state.constants.add(tuple(path))
-    node: ast.expr = state.code.bind_temp(method_of(evaluation, "node_at", where))
+    node: ast.expr = state.code.bind_temp(method_of(evaluation, "node_at", where), holds="node")
     for operand in operands:
         if is_open(state, operand):
-            key, inner = state.temps.fresh(), state.temps.fresh()
+            key, inner = state.temps.holding("key"), state.temps.holding("node")
             target = ast.Tuple(elts=[store(key), store(inner)], ctx=ast.Store())
             state.loop(target, method("checked_items", method_of(evaluation, "children", node)))
             match(state, operand, Operand(load(key)))
             node = load(inner)
         else:
             child = method_of(evaluation, "child", node, term(state, operand).code)
-            node = state.code.bind_temp(child)
-    temp = state.code.bind_temp(method_of(evaluation, "document_of", node))
+            node = state.code.bind_temp(child, holds="node")
+    temp = state.code.bind_temp(method_of(evaluation, "document_of", node), holds="document")
     state.code.test_defined(temp)
     return Operand(temp)

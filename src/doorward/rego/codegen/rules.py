@@ -11,7 +11,7 @@ further answer with the first, since two different ones are a conflict.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, get_args
 
@@ -38,7 +38,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.lookups import read
-from doorward.rego.codegen.operand import Operand
+from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.patterns import match
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.reading_ahead import (
@@ -130,7 +130,7 @@ def definition_function(
         else:
             out = state.temps.fresh("out")
             args.append(out)
-            _fill(state, rules, definition, out)
+            _fill(state, rules, definition, out, leave=_nothing)
         return finish(state, plan.definition_name(node, number), args)
 
 
@@ -141,9 +141,9 @@ def one_rule_function(
     state = _one_rule(definition, plan, constants)
     rules, rule = _rules_at(state, node), definition.rule
     with state.code.at(rule.span):
-        answer = state.temps.fresh_shared("found")
+        answer = state.temps.fresh_shared("answer")
         state.code.assign(answer, runtime("UNDEFINED"))
-        with _rule_scope(state, rule, rules.args):
+        with _rule_scope(state, rule, rules.args, leave=lambda: load(answer)):
             value = _head_value(state, rule).code
             if first:
                 state.code.give_back(value)
@@ -161,7 +161,7 @@ def piece_function(
     keys = [state.temps.fresh(f"key{n}") for n in range(count)]
     out = state.temps.fresh("out")
     with state.code.at(definition.rule.span):
-        _fill(state, _Rules(node), definition, out, keys)
+        _fill(state, _Rules(node), definition, out, keys, leave=_nothing)
         return finish(state, node.name, ("ctx", *keys, out))
 
 
@@ -251,7 +251,9 @@ def _all_definitions(
         return
     out = _collection(state, rules.node)
     for definition in definitions:
-        _fill(state, rules, definition, out)
+        is_last = definition is definitions[-1] and not rules.node.children
+        leave = (lambda: _collection_value(rules.node, out)) if is_last else None
+        _fill(state, rules, definition, out, leave=leave)
     _return_collection(state, rules, out)
 
 
@@ -263,19 +265,28 @@ def _single(
 ) -> None:
     """Definitions that may have one answer together."""
     _prefetch_first(state, definitions)
+    leave = _fallback_value(state, default)
     if len(definitions) == 1 and not rules.is_final(0):
-        _alternatives(state, rules, definitions[0].rule)
+        _alternatives(state, rules, definitions[0].rule, leave)
     else:
-        _joined(state, rules, definitions)
+        _joined(state, rules, definitions, leave)
     _fallback(state, default)
 
 
-def _joined(state: FunctionState, rules: _Rules, definitions: Sequence[Definition]) -> None:
-    """Definitions whose answers are compared, up to the one that is final."""
+def _joined(
+    state: FunctionState,
+    rules: _Rules,
+    definitions: Sequence[Definition],
+    leave: Callable[[], ast.expr] | None,
+) -> None:
+    """Definitions whose answers are compared, up to the one that is final. `leave`: what is
+    returned where none has an answer."""
     answer = ""
     for n, definition in enumerate(definitions):
         if rules.is_final(n):
-            with _rule_scope(state, definition.rule, rules.args):
+            is_last = definition is definitions[-1] and not answer
+            own = leave if is_last else None
+            with _rule_scope(state, definition.rule, rules.args, leave=own):
                 state.code.give_back(_head_value(state, definition.rule).code)
         else:
             if not answer:
@@ -332,6 +343,18 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
         state.code.give_back(_head_value(state, default.rule).code)
 
 
+def _fallback_value(
+    state: FunctionState, default: Definition | None
+) -> Callable[[], ast.expr] | None:
+    """What `_fallback` returns, anew for each place; None where it must be computed."""
+    if default is None:
+        return lambda: runtime("UNDEFINED")
+    rule, value = default.rule, default.rule.head.value
+    if state.plan.traced or (value is not None and constant_value(value) is NOT_CONSTANT):
+        return None
+    return lambda: _head_value(state, rule).code
+
+
 def _prefetch_first(state: FunctionState, definitions: Sequence[Definition]) -> None:
     """Several definitions often begin with the same reference: it is read once for all.
 
@@ -358,7 +381,7 @@ def _definition(state: FunctionState, rules: _Rules, definition: Definition, ans
         return
     function = state.code.inner_function(state.temps.fresh("chain"))
     with state.counters.scope(), state.code.redirect_to(function):
-        _alternatives(state, rules, rule)
+        _alternatives(state, rules, rule, lambda: runtime("UNDEFINED"))
         state.code.give_back(runtime("UNDEFINED"))
     own = state.code.bind_temp(call(load(function.name)))
     with state.scope():
@@ -371,20 +394,25 @@ def _join(state: FunctionState, rules: _Rules, answer: str, value: ast.expr, spa
     state.code.assign(answer, call(rules.join, load(answer), value, where))
 
 
-def _alternatives(state: FunctionState, rules: _Rules, rule: Rule) -> None:
-    """A rule and its `else` branches: return the first answer."""
+def _alternatives(
+    state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
+) -> None:
+    """A rule and its `else` branches: return the first answer. `leave` is what is returned behind
+    the last one."""
     branch: Rule | None = rule
     while branch is not None:
-        _branch(state, rules, branch)
+        _branch(state, rules, branch, leave if branch.else_rule is None else None)
         branch = branch.else_rule
 
 
-def _branch(state: FunctionState, rules: _Rules, rule: Rule) -> None:
+def _branch(
+    state: FunctionState, rules: _Rules, rule: Rule, leave: Callable[[], ast.expr] | None
+) -> None:
     """Return the answer of one branch; the first of several when all of them were compared."""
     answer = ""
     with state.code.capture() as statements:
         loops = state.counters.loops
-        with _rule_scope(state, rule, rules.args):
+        with _rule_scope(state, rule, rules.args, leave=leave):
             value = _head_value(state, rule)
             several = state.multiplicity.may_have_several(rule)
             assert several or state.counters.loops == loops, "an answer for each round"
@@ -430,10 +458,13 @@ def _fill(
     definition: Definition,
     out: str,
     keys: Sequence[str] = (),
+    *,
+    leave: Callable[[], ast.expr] | None,
 ) -> None:
-    """What one definition adds to the set or object `out`, perhaps only below `keys`."""
+    """What one definition adds to the set or object `out`, perhaps only below `keys`. `leave`: as
+    in `_rule_scope`."""
     rule = definition.rule
-    with _rule_scope(state, rule, keys, definition.tail):
+    with _rule_scope(state, rule, keys, definition.tail, leave=leave):
         if is_set_of_members(rules.node):
             assert rule.head.key is not None
             member = key(state, term(state, rule.head.key))
@@ -446,17 +477,24 @@ def _fill(
 
 def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
     node = rules.node
-    result: ast.expr = load(out)
+    if node.children and not is_set_of_members(node):
+        span = state.constants.add(node.definitions[0].rule.span)
+        where = state.constants.add(node.path), span
+        state.code.run(method("add_children", load(out), *where))
+    state.code.give_back(_collection_value(node, out))
+
+
+def _collection_value(node: RuleNode, out: str) -> ast.expr:
+    """`out` as the value of the rules at `node`."""
     if is_set_of_members(node):
-        result = call(runtime("frozenset"), result)
-    else:
-        if node.children:
-            span = state.constants.add(node.definitions[0].rule.span)
-            where = state.constants.add(node.path), span
-            state.code.run(method("add_children", result, *where))
-        if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
-            result = call(runtime("freeze"), result)
-    state.code.give_back(result)
+        return call(runtime("frozenset"), load(out))
+    if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
+        return call(runtime("freeze"), load(out))
+    return load(out)
+
+
+def _nothing() -> ast.expr:
+    return ast.Constant(value=None)
 
 
 def _insert(state: FunctionState, definition: Definition, out: str) -> None:
@@ -492,16 +530,23 @@ def _head_value(state: FunctionState, rule: Rule) -> Operand:
 
 @contextmanager
 def _rule_scope(
-    state: FunctionState, rule: Rule, args: Sequence[str], patterns: Sequence[Term] | None = None
+    state: FunctionState,
+    rule: Rule,
+    args: Sequence[str],
+    patterns: Sequence[Term] | None = None,
+    *,
+    leave: Callable[[], ast.expr] | None = None,
 ) -> Iterator[None]:
     """Write a rule up to its head: what is written inside runs where parameters and body hold.
 
     `args` are matched with `patterns`, or with the parameters. Those that are made of what the body
-    binds are compared behind it. The variables are the rule's own.
+    binds are compared behind it. The variables are the rule's own. `leave`: what the function
+    returns behind the rule, where nothing else follows.
     """
     head = rule.head
     parameters = head.args or ()
-    with state.env.scope(state.multiplicity.outer(rule)), state.code.at(rule.span), state.scope():
+    own = state.env.scope(state.multiplicity.outer(rule))
+    with own, state.code.at(rule.span), state.scope(), state.code.leaving(leave):
         trace(state, rule)
         late: list[tuple[Term, str]] = []
         for parameter, arg in zip(parameters if patterns is None else patterns, args, strict=False):

@@ -123,7 +123,7 @@ def _comprehension(
     state: FunctionState, term: ArrayComprehension | SetComprehension | ObjectComprehension
 ) -> Operand:
     """The collected values; the nest that collects them is closed again."""
-    out = state.temps.fresh()
+    out = state.temps.holding("collected")
     heads = (term.key, term.value) if isinstance(term, ObjectComprehension) else (term.term,)
     outer = state.env.outer | state.multiplicity.outer(term.body, heads)
     with state.env.scope(outer), state.counters.one_value():
@@ -136,7 +136,7 @@ def _comprehension(
                 state.code.assign(out, call(runtime("set")))
                 _collect(state, term, out)
                 members = call(runtime("frozenset"), load(out))
-                return Operand(state.code.bind_temp(members), "set")
+                return Operand(state.code.bind_temp(members, holds="members"), "set")
             case ObjectComprehension():  # pragma: no branch - the last of them
                 state.code.assign(out, ast.Dict(keys=[], values=[]))
                 _collect(state, term, out)
@@ -181,14 +181,14 @@ def _template(state: FunctionState, term: TemplateString) -> Operand:
         if isinstance(part, str):
             parts.append(ast.Constant(value=part))
             continue
-        temp = state.temps.fresh()
+        temp = state.temps.holding("part")
         state.code.assign(temp, runtime("UNDEFINED"))
         with state.env.scope(), state.scope():
             state.code.assign(temp, state.writers.expression_value(state, part).code)
         state.temps.share(temp)
         parts.append(call(runtime("template_text"), load(temp)))
     joined = ast.Tuple(elts=parts, ctx=ast.Load())
-    text = state.code.bind_temp(method_of(ast.Constant(value=""), "join", joined))
+    text = state.code.bind_temp(method_of(ast.Constant(value=""), "join", joined), holds="text")
     if state.plan.limited:
         count(state, "count_size", text, term.span)
     return Operand(text, "string")

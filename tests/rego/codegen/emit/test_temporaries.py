@@ -13,13 +13,13 @@ from doorward.rego.codegen.emit.temporaries import Temporaries
 def test_a_name_is_given_once() -> None:
     temps = Temporaries(["ctx"])
     names = [temps.fresh(wish) for wish in ("x", "x", "", "", "ctx", "x1")]
-    assert names == ["x", "x2", "_3", "_4", "ctx5", "x1"]
+    assert names == ["x", "x2", "_2", "_3", "ctx2", "x1"]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("name", ["for", "None", "__debug__"])
 def test_what_python_reserves_is_only_a_wish(name: str) -> None:
-    assert Temporaries().fresh(name) == f"{name}0"
+    assert Temporaries().fresh(name) == f"{name}2"
 
 
 def test_names_to_share_and_to_bind_at_the_start_are_kept() -> None:

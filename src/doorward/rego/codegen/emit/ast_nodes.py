@@ -67,6 +67,24 @@ def negation(value: ast.expr) -> ast.UnaryOp:
     return ast.UnaryOp(op=ast.Not(), operand=value)
 
 
+def failure_of(tests: Sequence[ast.expr]) -> ast.expr:
+    """A test for whether one of `tests`, at least one, does not hold."""
+    failures = [_inverse(test) for test in tests]
+    return failures[0] if len(failures) == 1 else ast.BoolOp(op=ast.Or(), values=failures)
+
+
+def _inverse(test: ast.expr) -> ast.expr:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return operand
+        # Of the operators only those that no class defines: `!=` may not be the inverse of `==`.
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=comparators):
+            return ast.Compare(left=left, ops=[ast.IsNot()], comparators=comparators)
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=comparators):
+            return ast.Compare(left=left, ops=[ast.Is()], comparators=comparators)
+    return negation(test)
+
+
 def except_clause(
     errors: ast.expr, target: str, value: ast.expr, error: str | None = None
 ) -> ast.ExceptHandler:

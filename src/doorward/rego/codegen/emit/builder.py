@@ -3,13 +3,15 @@
 The builder keeps a current block. Opening a test or a loop makes its body the current block, so
 that whatever is written next runs only where all of it holds: a Rego body, read from top to
 bottom, becomes a nest of plain `if` and `for`. CPython limits how deep that may be; the builder
-continues in an inner function where the limit is reached.
+continues in an inner function where the limit is reached. Where nothing follows but a `return`
+(`leaving`), a test is a guard instead, which returns where it fails: nothing nests before the first
+loop.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,6 +19,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
     all_of,
     call,
     complete,
+    failure_of,
     is_undefined_test,
     load,
     locate,
@@ -47,8 +50,10 @@ class Builder:
         "block",
         "conditional",
         "depth",
+        "leave",
         "loops",
         "opened",
+        "opened_tests",
         "span",
         "tails",
         "temps",
@@ -68,6 +73,10 @@ class Builder:
         """Whether what is written next may be left out when the function runs."""
         self.opened: ast.If | None = None
         """The test opened last, which another test may join."""
+        self.opened_tests: list[ast.expr] = []
+        """What that test tests: all of it must hold."""
+        self.leave: Callable[[], ast.expr] | None = None
+        """What a test that fails returns, where it is a guard; None where it opens a block."""
         self.tails: list[list[ast.stmt]] = []
         """Bodies of the inner functions in which the code goes on."""
 
@@ -98,11 +107,12 @@ class Builder:
         assign = ast.Assign(targets=[store(target)], value=value)
         self.add(ast.Try(body=[assign], handlers=list(handlers), orelse=[], finalbody=[]))
 
-    def bind_temp(self, value: ast.expr, wish: str = "") -> ast.Name:
-        """`value` under a name, so that it is computed once."""
+    def bind_temp(self, value: ast.expr, wish: str = "", *, holds: str = "") -> ast.Name:
+        """`value` under a name, so that it is computed once: `wish`, or one that says what it
+        `holds`."""
         if isinstance(value, ast.Name) and not wish:
             return value
-        name = self.temps.fresh(wish)
+        name = self.temps.fresh(wish) if wish else self.temps.holding(holds)
         if isinstance(value, ast.Name):
             self.temps.note_copy(name, value.id)
         self.assign(name, value)
@@ -122,25 +132,37 @@ class Builder:
         """Everything written from here on runs only if `condition` holds."""
         if self._joined(condition):
             return
-        self.ensure_depth()
-        statement = ast.If(test=condition, body=[], orelse=[])
-        self.add(statement)
-        self._enter(statement.body)
-        self.opened = statement
+        self.opened_tests = _conjuncts(condition)
+        if self.leave is None:
+            self.ensure_depth()
+        if self.leave is not None:
+            self.opened = ast.If(
+                test=failure_of(self.opened_tests), body=[ast.Return(value=self.leave())], orelse=[]
+            )
+            self.add(self.opened)
+            self.conditional = True
+            return
+        self.opened = ast.If(test=condition, body=[], orelse=[])
+        self.add(self.opened)
+        self._enter(self.opened.body)
 
     def _joined(self, condition: ast.expr) -> bool:
         """Add `condition` to the test just opened, if nothing stands behind that one yet."""
         opened = self.opened
-        if opened is None or self.block is not opened.body or opened.body:
+        if opened is None or len(self.opened_tests) >= MAX_TESTS:
+            return False
+        is_guard = self.leave is not None
+        if is_guard:
+            if not self.block or self.block[-1] is not opened:
+                return False
+        elif self.block is not opened.body or opened.body:
             return False
         self._locate(condition)
-        tests = opened.test.values if isinstance(opened.test, ast.BoolOp) else [opened.test]
-        if len(tests) >= MAX_TESTS:
-            return False
-        if _implies(condition, tests[-1]):
-            tests = tests[:-1]
-        opened.test = all_of([*tests, condition])
-        ast.copy_location(opened.test, opened)
+        if _implies(condition, self.opened_tests[-1]):
+            self.opened_tests.pop()
+        self.opened_tests += _conjuncts(condition)
+        opened.test = failure_of(self.opened_tests) if is_guard else all_of(self.opened_tests)
+        locate(opened.test, opened.lineno, opened.col_offset)
         return True
 
     def test_defined(self, value: ast.expr) -> None:
@@ -159,6 +181,21 @@ class Builder:
         self.block = block
         self.depth += 1
         self.conditional = True
+        self.leave = None
+
+    @contextmanager
+    def leaving(self, value: Callable[[], ast.expr] | None) -> Iterator[None]:
+        """Tests written inside, but for those in loops and scopes, return a `value` if they fail.
+
+        The caller returns the same value behind all that is written inside, and writes nothing
+        between. None changes nothing.
+        """
+        before, self.leave = self.leave, value
+        self.opened = None
+        try:
+            yield
+        finally:
+            self.leave = before
 
     # Inner functions
 
@@ -174,6 +211,8 @@ class Builder:
         # INVARIANT: it returns MISSING where it falls through; `function` writes that.
         self.tails.append(inner.body)
         self._go_to(inner.body)
+        # Nothing follows in it but that return, so that it need not go on in a third one.
+        self.leave = lambda: runtime("MISSING")
 
     def inner_function(self, name: str, body: list[ast.stmt] | None = None) -> ast.FunctionDef:
         """A function inside this one, which sees this one's variables; empty without `body`."""
@@ -186,17 +225,20 @@ class Builder:
         self.block = block
         self.loops = self.depth = 0
         self.conditional = True
+        self.leave = None
 
     # Scopes
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Tests and loops opened inside are closed again at the end."""
-        saved = self.block, self.loops, self.depth, self.conditional
+        saved = self.block, self.loops, self.depth, self.conditional, self.leave
+        self.leave = None
         try:
             yield
         finally:
-            self.block, self.loops, self.depth, self.conditional = saved
+            self.block, self.loops, self.depth, self.conditional, self.leave = saved
+            self.opened = None
 
     @contextmanager
     def redirect_to(self, function: ast.FunctionDef) -> Iterator[None]:
@@ -235,6 +277,14 @@ class Builder:
             tail.append(end)
         complete(result, self.temps.shared)
         return result
+
+
+def _conjuncts(condition: ast.expr) -> list[ast.expr]:
+    """What `condition` joins by `and`; itself if nothing."""
+    match condition:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return list(values)
+    return [condition]
 
 
 def _implies(condition: ast.expr, before: ast.expr) -> bool:

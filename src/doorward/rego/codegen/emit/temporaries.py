@@ -5,19 +5,26 @@ from __future__ import annotations
 import ast
 import keyword
 from collections.abc import Iterable
+from typing import Final
 
 from doorward.rego.codegen.emit.ast_nodes import load
 
 __all__ = ["Temporaries"]
 
 
+MAX_NAME: Final = 30
+"""Characters of what a local name says that it holds; longer ones would be hard to read."""
+
+
 class Temporaries:
     """Local names. Nothing but this file changes what is kept here."""
 
-    __slots__ = ("at_start", "copies", "shared", "taken")
+    __slots__ = ("_numbers", "at_start", "copies", "shared", "taken")
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self.taken: set[str] = set(reserved)
+        self._numbers: dict[str, int] = {}
+        """The last number that was put behind a name."""
         self.copies: dict[str, str] = {}
         """Names that stand for what another name stands for, and that name."""
         self.shared: set[str] = set()
@@ -31,11 +38,17 @@ class Temporaries:
         if wish and wish not in self.taken and not _is_reserved(wish):
             self.taken.add(wish)
             return wish
-        number = len(self.taken)
+        number = self._numbers.get(base, 1) + 1
         while f"{base}{number}" in self.taken:
             number += 1
+        self._numbers[base] = number
         self.taken.add(f"{base}{number}")
         return f"{base}{number}"
+
+    def holding(self, what: str) -> str:
+        """A local name for a value: `_what`, which no built-in or rule is called; or a number."""
+        is_name = what.isascii() and what.isidentifier() and len(what) <= MAX_NAME
+        return self.fresh(f"_{what}" if is_name else "")
 
     def fresh_shared(self, wish: str = "") -> str:
         """A fresh name that functions inside the function may assign, too."""
