@@ -1,9 +1,10 @@
 """OPA's conformance suite, at a pinned tag, becomes one file with a case a line.
 
-    scripts/get-corpora [--from REPOSITORY] [--to FILE]
+    scripts/get-corpora [--from REPOSITORY|FILE] [--to FILE]
 
-The suite belongs to OPA and is no part of this repository. Only its folder is fetched. A case keeps
-OPA's keys and gets the folder and the file that it comes from.
+A file is one that this script wrote before: it is checked and copied. The suite belongs to OPA and
+is no part of this repository. Only its folder is fetched. A case keeps OPA's keys and gets the
+folder and the file that it comes from.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from doorward.rego import Value, to_json
+from doorward.rego import Value, from_json, to_json
 from doorward.rego.golang import unmarshal
 
 REPOSITORY: Final = "https://github.com/open-policy-agent/opa"
@@ -45,19 +46,40 @@ def read_cases(folder: Path) -> Iterator[Value]:
             yield {"suite": path.parent.name, "file": path.stem, **case}
 
 
+def read_file(file: Path) -> Iterator[Value]:
+    """The cases of a file that was written before; ValueError where a row is not one."""
+    with gzip.open(file, "rt", encoding="utf-8") as rows:
+        for number, row in enumerate(rows, start=1):
+            case = from_json(row)
+            if not isinstance(case, dict) or not {"note", "query"} <= case.keys():
+                raise ValueError(f"row {number} is not a case of the suite")
+            yield case
+
+
+def fetched(repository: str) -> list[Value]:
+    """The cases of a repository at the tag."""
+    with TemporaryDirectory() as scratch:
+        fetch(repository, Path(scratch) / "opa")
+        return list(read_cases(Path(scratch) / "opa" / FOLDER))
+
+
 def main(arguments: Sequence[str]) -> int:
     """Fetch, convert, write; 1 where git cannot fetch it or nothing is in it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--from", dest="repository", default=REPOSITORY, help="what git clones")
+    parser.add_argument(
+        "--from", dest="repository", default=REPOSITORY, help="what git clones, or a file"
+    )
     parser.add_argument("--to", type=Path, default=TARGET, help="the file to write")
     chosen = parser.parse_args(arguments)
-    with TemporaryDirectory() as scratch:
-        try:
-            fetch(chosen.repository, Path(scratch) / "opa")
-        except subprocess.CalledProcessError as error:
-            print(f"git could not fetch {TAG} of {chosen.repository}", file=sys.stderr)
-            return error.returncode
-        cases = list(read_cases(Path(scratch) / "opa" / FOLDER))
+    file = Path(chosen.repository)
+    try:
+        cases = list(read_file(file)) if file.is_file() else fetched(chosen.repository)
+    except subprocess.CalledProcessError as error:
+        print(f"git could not fetch {TAG} of {chosen.repository}", file=sys.stderr)
+        return error.returncode
+    except (OSError, EOFError, ValueError) as error:
+        print(f"{file} is not a file of this script: {error}", file=sys.stderr)
+        return 1
     if not cases:
         print(f"no cases below {FOLDER} in {chosen.repository}", file=sys.stderr)
         return 1

@@ -34,8 +34,9 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def code_of(page: Path) -> list[str]:
-    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
+def code_of(page: Path, language: str = "python") -> list[str]:
+    fence = rf"^( *)```{language}\n(.*?)^ *```"
+    blocks = re.findall(fence, page.read_text(), re.MULTILINE | re.DOTALL)
     return [dedent(block) for _, block in blocks]
 
 
@@ -46,11 +47,13 @@ def test_the_examples_of_the_python_page_run_in_order() -> None:
 
 
 def test_the_recipes_show_code_that_exists() -> None:
-    shown = code_of(ROOT / "CONTRIBUTING.md")
-    assert shown
-    texts = [path.read_text() for path in MODULES]
-    for block in shown:
-        assert any(block.strip() in text for text in texts), block
+    policies = sorted((ROOT / "src").rglob("*.rego"))
+    for language, files in (("python", MODULES), ("rego", policies)):
+        shown = code_of(ROOT / "CONTRIBUTING.md", language)
+        assert shown
+        texts = [path.read_text() for path in files]
+        for block in shown:
+            assert any(block.strip() in text for text in texts), block
 
 
 @pytest.fixture(scope="module")

@@ -84,3 +84,23 @@ def test_a_repository_without_the_tag_is_an_error(root: Path, tmp_path: Path) ->
     assert done.returncode != 0
     assert f"could not fetch {TAG}" in done.stderr
     assert not (tmp_path / "suite.jsonl.gz").exists()
+
+
+def test_a_file_that_was_written_before_is_copied(
+    root: Path, repository: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.jsonl.gz", tmp_path / "second.jsonl.gz"
+    get(root, "--from", f"file://{repository}", "--to", str(first))
+    done = get(root, "--from", str(first), "--to", str(second))
+    assert done.returncode == 0, done.stderr
+    assert gzip.decompress(second.read_bytes()) == gzip.decompress(first.read_bytes())
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b'{"note": 1}\n')])
+def test_another_file_is_refused(root: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "other.gz").write_bytes(content)
+    target = tmp_path / "suite.jsonl.gz"
+    done = get(root, "--from", str(tmp_path / "other.gz"), "--to", str(target))
+    assert done.returncode == 1
+    assert done.stderr
+    assert not target.exists()
