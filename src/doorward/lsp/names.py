@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from doorward.rego import Span
 from doorward.rego.tools import (
+    ROOTS,
     Call,
     Head,
     Import,
@@ -30,7 +31,6 @@ from doorward.rego.tools import (
 
 __all__ = ["Occurrence", "Symbol", "occurrences", "resolve_text", "text_of"]
 
-_ROOTS: Final = ("data", "input")
 _ALIAS: Final = re.compile(r"\bas\s+(\w+)\s*\Z")
 
 
@@ -74,7 +74,7 @@ class _Names:
         self.exports = frozenset(exports)
         self.builtins = builtins
         self.imports = {
-            import_name(item): item for item in module.imports if _path_of(item)[0] in _ROOTS
+            import_name(item): item for item in module.imports if _path_of(item)[0] in ROOTS
         }
         self.locals: dict[int, str] = {}
         """The variables by where they stand, under names that no other variable has."""
@@ -85,7 +85,7 @@ class _Names:
         resolved = Resolver(self.package, self.exports, self.module.imports).module(self.module)
         for rule in resolved.rules:
             for node in walk(rule):
-                if isinstance(node, Var) and not node.is_wildcard and node.name not in _ROOTS:
+                if isinstance(node, Var) and not node.is_wildcard and node.name not in ROOTS:
                     start = node.span.start
                     if "@" in node.name:
                         self.declared.add(start)
@@ -107,7 +107,7 @@ class _Names:
 
     def _import(self, item: Import) -> Iterator[Occurrence]:
         path = item.path
-        if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in _ROOTS:
+        if isinstance(path, Ref) and isinstance(path.head, Var) and path.head.name in ROOTS:
             yield from self._segments(path.head.name, (), path.args)
         alias = _ALIAS.search(item.span.text) if item.alias is not None else None
         if alias is not None:
@@ -154,7 +154,7 @@ class _Names:
             symbol = Symbol("local", (self.file, self.locals[start]))
             yield Occurrence(symbol, head.span)
             yield from self._segments("", (), ref.args)
-        elif name in _ROOTS:
+        elif name in ROOTS:
             yield from self._segments(name, (), ref.args)
         elif name in self.imports:
             yield from self._imported(self.imports[name], head, ref)
@@ -215,7 +215,7 @@ def _path_of(item: Import) -> tuple[str, tuple[str, ...]]:
 def resolve_text(name: str, module: Module, exports: Container[str]) -> Symbol | None:
     """What a dotted name in a text that cannot be parsed likely stands for."""
     first, *rest = name.split(".")
-    if first in _ROOTS:
+    if first in ROOTS:
         return Symbol(first, tuple(rest)) if rest else None
     for item in module.imports:
         if import_name(item) == first:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
     from doorward.rego.survey import find_errors
     from doorward.rego.syntax.format import Target, format_source
-    from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
+    from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
         Array,
@@ -61,7 +61,7 @@ else:
             "builtins.registry.signature": "signature_text type_text",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
             "survey": "find_errors",
-            "syntax.keywords": "KEYWORDS V1_KEYWORDS",
+            "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_source",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
@@ -83,6 +83,7 @@ __all__ = [
     "FEATURES",
     "IDENT",
     "KEYWORDS",
+    "ROOTS",
     "V0_FEATURES",
     "V1_KEYWORDS",
     "WASM_ABI_VERSIONS",

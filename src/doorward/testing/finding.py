@@ -15,6 +15,7 @@ from typing import Final
 
 from doorward.rego import Key, Span
 from doorward.rego.tools import (
+    ROOTS,
     Array,
     Body,
     Call,
@@ -41,7 +42,6 @@ TELL_CASE: Final = "internal.test_case"
 
 _PREFIX: Final = "test_"
 _SKIPPED: Final = "todo_test_"
-_ROOTS: Final = frozenset({"data", "input"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _named(tail: Sequence[Term], rule: Rule) -> tuple[tuple[Term, ...], list[tup
     names: list[Term] = []
     bindings: list[tuple[str, Expr]] = []
     for number, term in enumerate(tail):
-        if isinstance(term, Scalar) or (isinstance(term, Var) and term.name not in _ROOTS):
+        if isinstance(term, Scalar) or (isinstance(term, Var) and term.name not in ROOTS):
             names.append(term)
             continue
         name = f"case{number}"
