@@ -347,7 +347,8 @@ def acme_price(article: str) -> int:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_built_ins_are_those_that_the_command_line_names(tmp_path: Path, named: bool) -> None:
-    (tmp_path / "own.py").write_text(BUILTINS + "\nopen('imported', 'w').close()\n")
+    imported = tmp_path / "imported"
+    (tmp_path / "own.py").write_text(f"{BUILTINS}\nopen({str(imported)!r}, 'w').close()\n")
     (tmp_path / "pyproject.toml").write_text("[tool.doorward]\nbuiltins = 'own.py:registry'\n")
     options = ["--builtins", f"{tmp_path}/own.py:registry"] if named else []
     editor = Editor(tmp_path, *options)
@@ -357,6 +358,7 @@ def test_built_ins_are_those_that_the_command_line_names(tmp_path: Path, named: 
         editor.open(tmp_path / "p.rego", text)
         messages = [each["message"].splitlines()[0] for each in editor.diagnostics("p.rego")]
         assert ("undefined function acme.price" in messages) is not named
+        assert imported.exists() is named
         editor.end()
     finally:
         editor.close()
