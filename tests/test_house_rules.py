@@ -133,6 +133,23 @@ def test_every_package_has_its_tests() -> None:
     assert not untested
 
 
+@pytest.mark.parametrize("folder", ["rego/codegen", "rego/syntax/parser"])
+def test_every_module_that_is_composed_is_tested_by_itself(folder: str) -> None:
+    """Each part of the code generator and of the parser has a test that builds what it needs."""
+    tests = "\n".join([path.read_text() for path in (ROOT / "tests" / folder).rglob("*.py")])
+    modules = {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        for path in (SOURCE / "doorward" / folder).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    names = {name: name.rpartition(".") for name in modules}
+    assert not {
+        name
+        for name, (package, _, module) in names.items()
+        if f"from {name} import" not in tests and f"from {package} import {module}\n" not in tests
+    }
+
+
 EDGES = {
     "docker/plugin.py": {"_decide"},
     "docker/server.py": {"_reply", "_serve"},

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.rego.codegen.writing import program_of
 
 from doorward.rego import UNDEFINED, Engine, Environment, EvalError
+from doorward.rego.codegen.exact import link_exactly
+from doorward.rego.codegen.plan import Plan
 
 CONFLICT = "f(_) := 1\n\nf(x) := 2 if x\n"
 """A function that fails for true."""
@@ -161,3 +164,13 @@ def test_every_kind_of_rule_answers_at_keys_without_a_conflict(policy: str, trac
             engine.prepare(conflicting).results(input)
     whole = {**input, "pairs": [["a", 1], ["c", 4]]}
     assert engine.prepare("data.t.q.a").value(whole) == 1
+
+
+def test_a_program_is_linked_before_any_of_its_functions_is_written() -> None:
+    plan = Plan(program_of("p := 1 if input.x\n\nf(x) := x").callees, exact=True)
+    linked = link_exactly(plan)
+    assert {"data.t.p", "data.t.f"} <= linked.namespace.keys()
+    assert not linked.namespace["data.t.p"].functions
+    node = linked.root.find(["t", "p"])
+    assert node is not None
+    assert node.evaluate is linked.namespace["data.t.p"]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from doorward.rego import Engine, compile
+from doorward.rego.codegen.listing import listing
+from doorward.rego.source import Source
 
 POLICY = """package a
 
@@ -32,6 +34,12 @@ def test_a_comment_shows_the_row_where_its_code_begins() -> None:
     assert lines[first + 2] == "input = ctx.input"
     row = lines.index("# p.rego:5: x > 1 # big")
     assert lines[row + 1].startswith("if (x > 1 if ")
+
+
+def test_a_listing_needs_a_tree_and_its_names_only() -> None:
+    tree = ast.parse("def f(x):\n    return x")
+    text = listing(Source("p.rego", "p := 1\n  p := 2"), tree, {})
+    assert text.endswith("\n\ndef f(x):\n    return x")
 
 
 def test_the_legend_names_what_the_code_names_and_nothing_else() -> None:
