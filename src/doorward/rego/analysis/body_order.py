@@ -17,6 +17,7 @@ from doorward.rego.analysis.bindings import Arity, analyse
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.scope import pattern_vars, source_name
 from doorward.rego.analysis.variables import body_vars, expr_vars, term_vars
+from doorward.rego.analysis.written_order import is_safe_as_written
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -85,6 +86,8 @@ class Safety:
 
     def rule(self, rule: Rule, arguments: set[str]) -> Rule:
         head = rule.head
+        if is_safe_as_written(rule, self.arity):
+            return self._as_written(rule, arguments)
         bound = set(arguments)
         for arg in head.args or ():
             bound.update(v.name for v in pattern_vars(arg))
@@ -103,6 +106,18 @@ class Safety:
         if rule.else_rule is not None:
             otherwise = self.rule(rule.else_rule, bound)
         return replace(rule, head=self._head(head, safe, outer), body=body, else_rule=otherwise)
+
+    def _as_written(self, rule: Rule, arguments: set[str]) -> Rule:
+        """A rule that is in order, and has no closures."""
+        body, otherwise = rule.body, None
+        if any([expr.negated for expr in body]):
+            body = tuple([self.negations.apart(e) if e.negated else e for e in body])
+        if rule.else_rule is not None:
+            parameters = [arg for arg in rule.head.args or () if isinstance(arg, Var)]
+            otherwise = self.rule(rule.else_rule, arguments | {v.name for v in parameters})
+        if body is rule.body and otherwise is rule.else_rule:
+            return rule
+        return replace(rule, body=body, else_rule=otherwise)
 
     def _with_head(
         self, body: Body, head: Head, bound: set[str], outer: set[str]

@@ -1,0 +1,83 @@
+"""What is safe as it is written is so for both algorithms; the rest is left to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import Source
+from doorward.rego.analysis import body_order, passes
+from doorward.rego.analysis.body_order import order_modules
+from doorward.rego.analysis.opa_diagnostics import unsafe_variables
+from doorward.rego.analysis.passes import CheckOptions, Program
+from doorward.rego.analysis.written_order import is_safe_as_written
+from doorward.rego.builtins import REGISTRY
+from doorward.rego.syntax.nodes import Module, Rule
+from doorward.rego.syntax.parser import parse_module
+
+PLAIN = [
+    "p if input.x == 1",
+    "p if { x := input.xs[i]; x > i; not x == 3 }",
+    "p contains x if { some x in input.xs; x.y }",
+    "p contains [k, v] if { some k, v in input.xs; count(v) > 1 }",
+    "p[k] := v if { some k; v := input.xs[k] }",
+    "p := {1, 2}",
+    "p if input.x = input.y",
+    "p := 1 if input.a else := x if { x := input.b } else := 3",
+    "p if g(input.x, input.y[_].z)",
+    "g(a, b) := c if { c := a.x[b] }",
+    "default p := 1",
+]
+
+LEFT_TO_OTHERS = [
+    "p if { x > 1; x := input.x }",
+    "p if { x = input.x }",
+    "p if { [x, 1] := input.x }",
+    "p if { not input.xs[_] }",
+    "p := [x | some x in input.xs]",
+    "p if every x in input.xs { x }",
+    "p if input.x with input.x as 1",
+    "p := x if { count(input.xs, x) }",
+    "p if { walk(input, [path, _]); path[0] }",
+    "p if { print(input.x) }",
+    'p := $"{input.x}"',
+    "p := input.xs[_]",
+    "p if { input.xs[i] == i }",
+    "p if { {input.xs[_]} == 1 }",
+    "q(input.x) := 1",
+    "p := y",
+    "p if { x := x }",
+    "p := eq(1, 1)",
+    "p if { x := eq(1, input.y) }",
+]
+
+
+def parsed(text: str) -> tuple[Program, Rule]:
+    """The program up to safety, and its first rule."""
+    source = Source("p.rego", f"package p\n\n{text}\n\ng(a, b) if a == b\n")
+    program = Program([parse_module(source)], REGISTRY, CheckOptions())
+    for run in passes.PASSES[: passes.PASSES.index(passes.order_bodies)]:
+        run(program)
+    return program, program.modules[0].rules[0]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_both_algorithms_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, rule = parsed(text)
+    assert is_safe_as_written(rule, program.callees.arity)
+    quick = order(program)
+    for module in (body_order, unsafe_variables):
+        monkeypatch.setattr(module, "is_safe_as_written", lambda *_: False)
+    assert unsafe_variables.check_safety(program.modules, program.callees) == []
+    assert order(program) == quick
+
+
+def order(program: Program) -> list[Module]:
+    modules, errors = order_modules(program.modules, program.callees.arity)
+    assert errors == []
+    return modules
+
+
+@pytest.mark.parametrize("text", LEFT_TO_OTHERS)
+def test_nothing_is_said_of_the_others(text: str) -> None:
+    program, rule = parsed(text)
+    assert not is_safe_as_written(rule, program.callees.arity)
