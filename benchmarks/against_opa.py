@@ -164,6 +164,7 @@ HEAD = """# Next to OPA
 Written by `python benchmarks/against_opa.py --markdown docs/against_opa.md`. Microseconds
 of CPU time for an answer: query prepared, input parsed, least of {rounds} rounds.
 OPA's figures are {peer}. Below 1 Doorward takes less.
+*cold* is the first answer of a fresh engine: it holds the generation of the code.
 
 {machine}
 
