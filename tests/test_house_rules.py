@@ -164,6 +164,7 @@ EDGES = {
     "transport/http1/connection.py": {"_go_on", "data_received"},
     "transport/loop.py": {"_run", "run"},
     "transport/server.py": {"connection_lost", "data_received", "expire"},
+    "transport/workers.py": {"_run"},
 }
 """The functions that catch what nobody expected, by file: the edges of the house."""
 
@@ -176,6 +177,7 @@ GUARDED = {
 
 LOOPS = {
     "cli/sidecar.py": {"run"},
+    "cli/workers.py": {"run"},
     "docker/server.py": {"__init__"},
     "docker/service.py": {"run"},
     "envoy/grpcio_server.py": {"__init__"},

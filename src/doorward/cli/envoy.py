@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from doorward.envoy.addresses import worker_addresses
 from doorward.envoy.kit.bootstrap import Bootstrap, render
 from doorward.envoy.redirect.programs import RedirectError
 from doorward.envoy.redirect.rules import Redirect, read_networks, read_ports
@@ -37,6 +38,13 @@ Examples:
 @click.option("--listen", metavar="ADDR", help="Where clients connect.")
 @click.option("--upstream", metavar="ADDR", help="The application.")
 @click.option("--pdp", multiple=True, metavar="ADDR", help="A decision point; repeatable.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many workers each decision point has: Envoy calls them in turn.",
+)
 @click.option("--admin", metavar="ADDR", help="Administration interface, on this host; else off.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Time for a decision.")
 @click.option("--upstream-timeout", type=float, metavar="SECONDS", help="Time for an answer.")
@@ -47,16 +55,30 @@ Examples:
 @click.option(
     "--forward-authorization", is_flag=True, help="Let the application see `authorization`."
 )
-def bootstrap(pdp: tuple[str, ...], forward_authorization: bool, **options: object) -> None:
+def bootstrap(
+    pdp: tuple[str, ...], workers: int, forward_authorization: bool, **options: object
+) -> None:
     """Print a hardened Envoy configuration with comments that say why."""
     given = {name: value for name, value in options.items() if value is not None}
-    if pdp:
-        given["pdp"] = pdp
     try:
+        if pdp or workers > 1:
+            given["pdp"] = _worker_addresses(pdp or Bootstrap().pdp, workers)
         settings = Bootstrap(**given, forward_authorization=forward_authorization)  # type: ignore[arg-type]  # click has checked them
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(render(settings), nl=False)
+
+
+def _worker_addresses(addresses: tuple[str, ...], workers: int) -> tuple[str, ...]:
+    """Where the workers of decision points at `addresses` are: the last name of each."""
+    if workers == 1:
+        return addresses
+    schemes = [each.replace("unix:", "unix://") if _is_short(each) else each for each in addresses]
+    return tuple([names[-1] for each in schemes for names in worker_addresses(each, workers)])
+
+
+def _is_short(address: str) -> bool:
+    return address.startswith("unix:") and not address.startswith("unix://")
 
 
 @command.command(

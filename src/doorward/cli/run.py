@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+MOST_BY_DEFAULT: Final = 4
+"""Workers where as many as processors are wanted."""
 _MAX_KEY: Final = 1 << 20
 _WATCHED: Final = 5.0
 """Seconds between two looks at certificates, with --watch."""
@@ -133,6 +135,14 @@ Examples:
     show_default=True,
     help="`basic`: data.system.authz.allow decides who may ask the HTTP API for what.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0, max=64),
+    default=1,
+    show_default=True,
+    help="Processes that decide; 0: one for each processor, at most 4. Clients of several cannot"
+    " write policies and data.",
+)
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
 @click.option("--set-file", multiple=True, hidden=True)
@@ -196,7 +206,13 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
     from doorward.cli.sidecar import Sidecar, StartupError
 
     try:
-        sidecar = Sidecar(_options(files, log_format, options))
+        chosen = _options(files, log_format, options)
+        if chosen.workers > 1:
+            from doorward.cli.workers import WorkerGroup
+
+            sidecar: Sidecar | WorkerGroup = WorkerGroup(chosen)
+        else:
+            sidecar = Sidecar(chosen)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: sidecar.stop())
         sidecar.start()
@@ -240,6 +256,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         unix_permissions=_permissions(options["unix_socket_perm"]),
         access=Access(options["authentication"], options["authorization"] == "basic"),
         tls=_tls_options(options),
+        workers=options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0))),
     )
 
 

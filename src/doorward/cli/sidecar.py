@@ -12,8 +12,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from socket import socket as Socket
 from typing import Any, Final
 
 from doorward import __version__
@@ -39,7 +40,20 @@ from doorward.rest.authorization import Access
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
-__all__ = ["Sidecar", "SidecarOptions", "StartupError"]
+__all__ = [
+    "Shared",
+    "Sidecar",
+    "SidecarOptions",
+    "StartupError",
+    "announce",
+    "bind_all",
+    "envoy_options",
+    "identified_options",
+    "load",
+    "settings_of",
+    "tls_context",
+    "warm",
+]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "watching over the parts failed")
@@ -70,64 +84,145 @@ class SidecarOptions:
     unix_permissions: int = 0o755
     access: Access = field(default_factory=Access)
     tls: TlsOptions | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What one of several workers has from its parent: nothing is read or bound again."""
+
+    loaded: Loaded
+    snapshot: Snapshot
+    sockets: Sequence[Socket]
+    """Of the HTTP API, in the order of `all_addresses`."""
+    checks: Sequence[Socket]
+    """Of this worker's gRPC server."""
+    write: Callable[[bytes], object]
+    """Writes lines of the decision log."""
+
+
+def identified_options(options: SidecarOptions) -> SidecarOptions:
+    """The options with the id that the decision point has in its logs."""
+    return replace(options, config=identified(options.config))
+
+
+def settings_of(options: SidecarOptions) -> Settings:
+    """How policies are compiled and evaluated."""
+    return Settings(
+        v0=options.sources.v0,
+        capabilities=options.capabilities,
+        registry=options.registry,
+        deadline=options.config.evaluation.deadline,
+        max_items=options.config.evaluation.max_items,
+        environment=Environment(
+            runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
+        ),
+    )
+
+
+def envoy_options(config: Config) -> Options | None:
+    """The options of the gRPC server, where there is to be one."""
+    block = config.plugins.get(PLUGIN)
+    return None if block is None else _envoy_options(block)
+
+
+def load(options: SidecarOptions) -> Loaded:
+    """The policies and data as files have them now."""
+    loaded = options.sources.load()
+    for note in loaded.notes:
+        _log.warning(note)
+    return loaded
+
+
+def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Access) -> None:
+    """Prepare the questions to come."""
+    logs = config.decision_logs
+    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
+    if access.authorizes:
+        snapshot.warm([config.default_authorization_decision])
+    if envoy is not None and not envoy.query:
+        snapshot.warm([envoy.path])
+
+
+def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
+    """Say in the log what is about to be served."""
+    for warning in options.config.warnings:
+        _log.warning(warning)
+    _log.info(
+        "Initializing server.",
+        extra={
+            "addrs": list(options.addresses),
+            "diagnostic-addrs": list(options.diagnostic_addresses),
+            "revision": snapshot.revision,
+            **({"workers": options.workers} if options.workers > 1 else {}),
+        },
+    )
+
+
+def all_addresses(options: SidecarOptions) -> list[str]:
+    """What the HTTP API listens on: the API itself, then health and metrics only."""
+    return [*options.addresses, *options.diagnostic_addresses]
+
+
+def bind_all(options: SidecarOptions) -> list[Socket]:
+    """The listening sockets of the HTTP API; StartupError where one cannot be had."""
+    bound: list[Socket] = []
+    try:
+        for address in all_addresses(options):
+            bound.append(bind(address, unix_permissions=options.unix_permissions))
+    except BindError as error:
+        for each in bound:
+            each.close()
+        raise StartupError(str(error)) from None
+    return bound
 
 
 class Sidecar:
     """Every part of one decision point. `start`, then `run` until told to stop."""
 
-    def __init__(self, options: SidecarOptions) -> None:
-        options = replace(options, config=identified(options.config))
+    def __init__(self, options: SidecarOptions, shared: Shared | None = None) -> None:
+        """`shared`: this is one of several workers."""
+        if shared is None:
+            options = identified_options(options)
         self._options = options
+        self._shared = shared
         self._stop = threading.Event()
         self.health = Health()
         self.metrics = Metrics(__version__)
-        self._settings = Settings(
-            v0=options.sources.v0,
-            capabilities=options.capabilities,
-            registry=options.registry,
-            deadline=options.config.evaluation.deadline,
-            max_items=options.config.evaluation.max_items,
-            environment=Environment(
-                runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
-            ),
-        )
-        block = options.config.plugins.get(PLUGIN)
-        self._envoy_options = None if block is None else _envoy_options(block)
+        settings = settings_of(options)
+        self._envoy_options = envoy_options(options.config)
         # Looks at the files before they are read, so that no change falls between the two.
-        self._watcher = self._watch() if options.watch and options.sources else None
+        self._watcher: Watcher | None = None
+        if options.watch and options.sources and shared is None:
+            self._watcher = self._watch()
         started = time.monotonic()
-        loaded = self._load()
-        snapshot = build(loaded, self._settings)
-        self._warm(snapshot)
+        if shared is None:
+            loaded = load(options)
+            snapshot = build(loaded, settings)
+            self._warm(snapshot)
+        else:
+            loaded, snapshot = shared.loaded, shared.snapshot
         self.pdp = PDP(snapshot, self._decision_log(), secrets=options.config.secrets)
-        self.store = Store(self.pdp, loaded, self._settings, prepare=self._warm)
+        self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
-        self._tls = None if options.tls is None else _tls_context(options.tls)
-        self._http = HttpServer(self._listeners(), grace=options.grace, parts=self.health.parts)
-
-    def _load(self) -> Loaded:
-        """The policies and data as files have them now."""
-        loaded = self._options.sources.load()
-        for note in loaded.notes:
-            _log.warning(note)
-        return loaded
+        self._tls = None if options.tls is None else tls_context(options.tls)
+        self._http = HttpServer(
+            self._listeners(),
+            grace=options.grace,
+            parts=self.health.parts,
+            owns_files=shared is None,
+        )
 
     def _warm(self, snapshot: Snapshot) -> None:
-        """Prepare the questions to come."""
-        logs = self._options.config.decision_logs
-        snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
-        if self._options.access.authorizes:
-            snapshot.warm([self._options.config.default_authorization_decision])
-        if self._envoy_options is not None and not self._envoy_options.query:
-            snapshot.warm([self._envoy_options.path])
+        warm(snapshot, self._options.config, self._envoy_options, self._options.access)
 
     def _decision_log(self) -> DecisionLog | None:
         options = self._options.config.decision_logs
         if not options.console:
             return None
         return DecisionLog(
-            _write_to_stderr,
+            self._shared.write if self._shared else _write_to_stderr,
             line_for(self._options.log_format),
             labels=self._options.config.labels,
             options=options,
@@ -151,6 +246,7 @@ class Sidecar:
                 on_state=self._envoy_state,
                 parts=self.health.parts,
                 deadline=self._options.config.evaluation.deadline,
+                listeners=self._shared.checks if self._shared else (),
             )
         except StartError as error:
             raise StartupError(f"{PLUGIN}: {error}") from None
@@ -160,31 +256,31 @@ class Sidecar:
 
     def _listeners(self) -> list[Listener]:
         options = self._options
-        shared = self.pdp, options.config, self.health, self.metrics
-        main = Api(*shared, store=self.store, access=options.access)
-        diagnostic = Api(*shared, access=options.access, diagnostic=True)
+        common = self.pdp, options.config, self.health, self.metrics
+        read_only = self._shared is not None
+        main = Api(*common, store=self.store, access=options.access, read_only=read_only)
+        diagnostic = Api(*common, access=options.access, diagnostic=True)
         self._apis = [main, diagnostic]
-        wanted = [(address, main, MAX_CONNECTIONS) for address in options.addresses]
-        wanted += [(address, diagnostic, _PROBES) for address in options.diagnostic_addresses]
-        bound: list[Listener] = []
         try:
-            for address, app, connections in wanted:
-                socket = bind(address, unix_permissions=options.unix_permissions)
-                tls = None if address.startswith(("unix:", "http://")) else self._tls
-                bound.append(
-                    Listener(address, socket, app, connections, short_path=app.short_path, tls=tls)
-                )
-        except BindError as error:
-            for each in bound:
-                each.socket.close()
+            sockets = self._shared.sockets if self._shared else bind_all(options)
+        except StartupError:
             self.pdp.close()
-            raise StartupError(str(error)) from None
-        return bound
+            raise
+        listeners: list[Listener] = []
+        for address, socket in zip(all_addresses(options), sockets, strict=True):
+            is_main = len(listeners) < len(options.addresses)
+            app = main if is_main else diagnostic
+            most = MAX_CONNECTIONS if is_main else _PROBES
+            tls = None if address.startswith(("unix:", "http://")) else self._tls
+            listeners.append(
+                Listener(address, socket, app, most, short_path=app.short_path, tls=tls)
+            )
+        return listeners
 
     def _watch(self) -> Watcher:
         return Watcher(
             self._options.sources.files,
-            lambda: self.store.load(self._load()),
+            lambda: self.store.load(load(self._options)),
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
             building=lambda: self.pdp.turns.building(),
@@ -193,16 +289,8 @@ class Sidecar:
     def start(self) -> None:
         """Serve. StartupError, with nothing left running, where a part cannot."""
         options = self._options
-        for warning in options.config.warnings:
-            _log.warning(warning)
-        _log.info(
-            "Initializing server.",
-            extra={
-                "addrs": list(options.addresses),
-                "diagnostic-addrs": list(options.diagnostic_addresses),
-                "revision": self.pdp.snapshot.revision,
-            },
-        )
+        if self._shared is None:
+            announce(options, self.pdp.snapshot)
         try:
             if self._envoy is not None:
                 self._envoy.start()
@@ -215,7 +303,8 @@ class Sidecar:
         # What is there now stays: the collector need not look at it again at every decision.
         gc.collect()
         gc.freeze()
-        _log.info("Server initialized.")
+        if self._shared is None:
+            _log.info("Server initialized.")
 
     def stop(self) -> None:
         """Ask `run` to end; may be called from a signal handler."""
@@ -235,12 +324,21 @@ class Sidecar:
         _log.info("Server shutdown.")
         return 0
 
+    @property
+    def alive(self) -> bool:
+        """Whether the HTTP server is at work."""
+        return self._http.alive
+
+    def refresh(self) -> None:
+        """Look at the certificates again, where that is due."""
+        if self._tls is not None:
+            self._tls.refresh()
+
     def _supervise(self) -> bool:
         """Wait a moment; whether the HTTP server is alive."""
         self._stop.wait(_ROUND)
-        if self._tls is not None:
-            self._tls.refresh()
-        return self._http.alive
+        self.refresh()
+        return self.alive
 
     def close(self) -> None:
         """End every part, the decision log last, so that no answer is missing in it."""
@@ -254,7 +352,7 @@ class Sidecar:
         self.pdp.close()
 
 
-def _tls_context(options: TlsOptions) -> TlsContext:
+def tls_context(options: TlsOptions) -> TlsContext:
     try:
         return TlsContext.load(options)
     except TlsError as error:

@@ -15,7 +15,14 @@ from typing import Final
 
 from doorward.pdp.unix_sockets import PathTakenError, clear_stale
 
-__all__ = ["Address", "AddressError", "check_folder", "clear_stale_socket", "parse_address"]
+__all__ = [
+    "Address",
+    "AddressError",
+    "check_folder",
+    "clear_stale_socket",
+    "parse_address",
+    "worker_addresses",
+]
 
 MAX_SOCKET_PATH: Final = 107
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):([0-9]{1,5})\Z")
@@ -52,6 +59,27 @@ def parse_address(text: str) -> Address:
     if not rest or rest.startswith("@") or rest.endswith("/") or "\0" in rest:
         raise AddressError(f"`{text}`: a socket has a path (unix:///run/doorward.sock)")
     return Address(f"unix:{rest}", Path(rest))
+
+
+def worker_addresses(text: str, workers: int) -> list[list[str]]:
+    """The addresses of each of several workers beside `text`, which the first one serves.
+
+    Worker 1 of `unix:///run/a.sock` is at `unix:///run/a.sock.1`, of `host:9191` at `host:9192`.
+    A worker with an address of its own gets its share of calls: a proxy opens one connection for
+    each endpoint, and would reach one process only behind a shared one. AddressError where the
+    addresses do not exist.
+    """
+    address = parse_address(text)
+    if address.path is not None or address.target.startswith("unix-abstract:"):
+        numbered = [[f"{text}.{number}"] for number in range(workers)]
+        numbered[0].insert(0, text)
+        for each in numbered:
+            parse_address(each[-1])
+        return numbered
+    front, _, port = text.rpartition(":")
+    if not 0 < int(port) <= 65536 - workers:
+        raise AddressError(f"`{text}`: {workers} workers need as many ports from a fixed one on")
+    return [[f"{front}:{int(port) + number}"] for number in range(workers)]
 
 
 def _parse_host_port(text: str) -> Address:

@@ -10,13 +10,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from doorward.edge import Parts
-from doorward.envoy.addresses import AddressError, check_folder, parse_address
+from doorward.envoy.addresses import Address, AddressError, check_folder, parse_address
 from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
@@ -31,7 +31,7 @@ from doorward.transport.listeners import bind_tcp
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
 
-__all__ = ["Http2CheckServer"]
+__all__ = ["Http2CheckServer", "bind_check"]
 
 RECEIVE_TIMEOUT: Final = 2.0
 """Seconds within which the message of a Check must have arrived: a proxy sends it at once."""
@@ -50,7 +50,9 @@ class Http2CheckServer:
         *,
         parts: Parts | None = None,
         deadline: float = DEADLINE,
+        listeners: Sequence[socket.socket] = (),
     ) -> None:
+        """`listeners`: sockets that others bound, and whose files are theirs; else `addr` is."""
         self._checks = checks
         self._options = options
         self._on_state = on_state
@@ -65,7 +67,8 @@ class Http2CheckServer:
         self._names = names
         self._server: Http2Server | None = None
         self._runner: AdaptiveRunner | None = None
-        self._socket: socket.socket | None = None
+        self._listeners = tuple(listeners)
+        self._owns_file = not listeners
         self.port = 0
         """The TCP port of the listener; 0 for a Unix socket."""
         on_state("NOT_READY")
@@ -77,18 +80,20 @@ class Http2CheckServer:
 
     def start(self) -> None:
         """Listen and serve; StartError when the address is not available."""
-        try:
-            listener = self._socket = self._bind()
-        except (AddressError, PathTakenError, OSError) as error:
-            self._on_state("ERROR")
-            text = getattr(error, "strerror", None) or error
-            raise StartError(f"cannot listen on {self._options.addr}: {text}") from None
-        if listener.family != socket.AF_UNIX:
-            self.port = listener.getsockname()[1]
+        if not self._listeners:
+            try:
+                self._listeners = (bind_check(self._options.addr, mode=self._options.socket_mode),)
+            except StartError:
+                self._on_state("ERROR")
+                raise
+        if self._listeners[0].family != socket.AF_UNIX:
+            self.port = self._listeners[0].getsockname()[1]
         self._server = Http2Server(
             self._services,
-            [listener],
-            options=ServerOptions(stuck_after=self._stuck_after),
+            self._listeners,
+            options=ServerOptions(
+                stuck_after=self._stuck_after, shares_sockets=not self._owns_file
+            ),
             parts=self._parts,
         )
         self._server.start()
@@ -120,21 +125,6 @@ class Http2CheckServer:
             runner=self._runner,
         )
 
-    def _bind(self) -> socket.socket:
-        path = self._address.path
-        if path is not None:
-            check_folder(path)
-            return bind_unix(path, mode=self._options.socket_mode, backlog=_BACKLOG)
-        if self.address.startswith("unix-abstract:"):
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind("\0" + self.address.removeprefix("unix-abstract:"))
-            listener.listen(_BACKLOG)
-            return listener
-        host, _, port = self.address.rpartition(":")
-        host = host.strip("[]")
-        every = host == "::" and socket.has_dualstack_ipv6()
-        return bind_tcp(host, int(port), backlog=_BACKLOG, dual_stack=every)
-
     def stop(self, grace: float = 5.0) -> None:
         """Accept no more calls, let open calls end within `grace` seconds, and close."""
         self._on_state("NOT_READY")
@@ -143,12 +133,36 @@ class Http2CheckServer:
             self._server.stop(grace)
         if self._runner is not None:
             self._runner.close()
-        if self._socket is not None and self._address.path is not None:
+        if self._listeners and self._owns_file and self._address.path is not None:
             _remove(self._address.path)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether the server ended within `timeout` seconds."""
         return self._server is None or self._server.wait(timeout)
+
+
+def bind_check(addr: str, *, mode: int) -> socket.socket:
+    """The listener at `addr`; StartError when the address is not available."""
+    try:
+        return _bind(parse_address(addr), mode)
+    except (AddressError, PathTakenError, OSError) as error:
+        text = getattr(error, "strerror", None) or error
+        raise StartError(f"cannot listen on {addr}: {text}") from None
+
+
+def _bind(address: Address, mode: int) -> socket.socket:
+    if address.path is not None:
+        check_folder(address.path)
+        return bind_unix(address.path, mode=mode, backlog=_BACKLOG)
+    if address.target.startswith("unix-abstract:"):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind("\0" + address.target.removeprefix("unix-abstract:"))
+        listener.listen(_BACKLOG)
+        return listener
+    host, _, port = address.target.rpartition(":")
+    host = host.strip("[]")
+    every = host == "::" and socket.has_dualstack_ipv6()
+    return bind_tcp(host, int(port), backlog=_BACKLOG, dual_stack=every)
 
 
 def _to_method(check: Check) -> methods.Method:

@@ -7,19 +7,21 @@ caller's start-up, not a line in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from doorward.edge import Parts
+from doorward.envoy.addresses import AddressError, worker_addresses
 from doorward.envoy.check import Check, Decider, Observer, make_check
-from doorward.envoy.http2_server import Http2CheckServer
+from doorward.envoy.http2_server import Http2CheckServer, bind_check
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, Server, StartError, State
 from doorward.pdp.deadline import DEADLINE
 
-__all__ = ["PLUGIN", "Server", "StartError", "State", "make_server"]
+__all__ = ["PLUGIN", "Server", "StartError", "State", "bind_workers", "make_server"]
 
 PLUGIN: Final = "envoy_ext_authz_grpc"
 """The name under which the server's state is reported."""
@@ -33,8 +35,12 @@ def make_server(
     on_state: Callable[[State], object] = lambda _state: None,
     parts: Parts | None = None,
     deadline: float = DEADLINE,
+    listeners: Sequence[socket.socket] = (),
 ) -> Server:
-    """The server that decides by `pdp`; StartError when the options cannot be followed."""
+    """The server that decides by `pdp`; StartError when the options cannot be followed.
+
+    `listeners`: what `bind_workers` bound for this one of several workers.
+    """
     services = None
     if options.proto_descriptor:
         try:
@@ -51,4 +57,24 @@ def make_server(
         from doorward.envoy.grpcio_server import GrpcioServer
 
         return GrpcioServer(checks, options, on_state, parts=parts, deadline=deadline)
-    return Http2CheckServer(checks, options, on_state, parts=parts, deadline=deadline)
+    return Http2CheckServer(
+        checks, options, on_state, parts=parts, deadline=deadline, listeners=listeners
+    )
+
+
+def bind_workers(options: Options, workers: int) -> list[list[socket.socket]]:
+    """The listeners of each of several workers (`worker_addresses`); StartError where one cannot
+    be had."""
+    if options.transport == "grpcio":
+        raise StartError("several workers need `transport: http2`")
+    bound: list[list[socket.socket]] = []
+    try:
+        for addresses in worker_addresses(options.addr, workers):
+            bound.append([])
+            for address in addresses:
+                bound[-1].append(bind_check(address, mode=options.socket_mode))
+    except (AddressError, StartError) as error:
+        for listener in [each for listeners in bound for each in listeners]:
+            listener.close()
+        raise StartError(str(error)) from None
+    return bound

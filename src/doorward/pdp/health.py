@@ -7,10 +7,10 @@ States and their names are OPA's plugin states. Threads say by themselves that t
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from doorward.edge import Parts
 
@@ -42,6 +42,11 @@ class Health:
         self._patience = patience
         self.parts = Parts()
         """The threads that must be at work."""
+        self.worker: int | None = None
+        """The number of this worker, where there are several."""
+        self.workers: Sequence[Mapping[str, Any]] | None = None
+        """What the parent of several workers knows of them, this one among them: `worker`,
+        `revision`, `down`, `stopped`."""
 
     def set(self, part: str, state: State) -> None:
         with self._lock:
@@ -54,15 +59,31 @@ class Health:
 
     def down(self, exclude: Collection[str] = ()) -> tuple[str, ...]:
         """What is not up, less what is in `exclude`: parts, threads, and policies too old."""
+        down = self.own_down.union(*[worker["down"] for worker in self.workers or ()])
+        return tuple(sorted(down.difference(exclude)))
+
+    @property
+    def own_down(self) -> frozenset[str]:
+        """What is not up in this process."""
         down = {part for part, state in self.states.items() if state is not State.OK}
-        down.update(name for name, _ in self.stopped)
+        down.update(name for name, _ in self.own_stopped)
         if self.is_outdated:
             down.add(POLICIES)
-        return tuple(sorted(down.difference(exclude)))
+        return frozenset(down)
 
     @property
     def stopped(self) -> tuple[tuple[str, str], ...]:
         """The threads that are dead, stuck or failing, each with which of these."""
+        others = [each for each in self.workers or () if each["worker"] != self.worker]
+        return self.own_stopped + tuple(
+            (f"{name} of worker {each['worker']}", problem)
+            for each in others
+            for name, problem in each["stopped"]
+        )
+
+    @property
+    def own_stopped(self) -> tuple[tuple[str, str], ...]:
+        """The same of this process."""
         problems = self.parts.problems.items()
         return tuple((name, problem) for name, problem in sorted(problems) if problem is not None)
 

@@ -17,7 +17,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from doorward.edge import counts
@@ -45,6 +45,8 @@ class Metrics:
     """Every metric of one server."""
 
     def __init__(self, version: str) -> None:
+        self.of_workers = ""
+        """The metrics of all workers, as their parent adds them up; empty for a single process."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -98,10 +100,20 @@ class Metrics:
         self.policy_current.set(0 if failed else 1)
 
     def render(self, health: Health | None = None) -> bytes:
-        """The text that a scraper reads."""
+        """The text that a scraper reads; of all workers where there are several."""
+        if self.of_workers:
+            return self.of_workers.encode()
+        self._update(health)
+        return generate_latest(self.registry)
+
+    def families(self, health: Health) -> Iterable[Metric]:
+        """The metrics of this process."""
+        self._update(health)
+        return self.registry.collect()
+
+    def _update(self, health: Health | None) -> None:
         for name, state in (health.states if health else {}).items():
             for each in State:
                 self.plugin_status.labels(name, each.value).set(each is state)
         for part, problem in (health.parts.problems if health else {}).items():
             self.part_healthy.labels(part).set(problem is None)
-        return generate_latest(self.registry)

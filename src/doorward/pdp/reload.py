@@ -152,14 +152,18 @@ class Watcher:
         on_reload: Callable[[bool], object] = lambda _failed: None,
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
         interval: float = INTERVAL,
+        stop: threading.Event | None = None,
     ) -> None:
-        """`replace` puts what was read into force, unless `read` did that."""
+        """`replace` puts what was read into force, unless `read` did that.
+
+        `stop`: what ends the watch, and waits between two polls.
+        """
         self._read = read
         self._replace = replace
         self._health = health
         self._on_reload = on_reload
         self._building = building
-        self._stop = threading.Event()
+        self._stop = stop or threading.Event()
         self._polls = _Polls(files, read_signature(files), interval)
         self._said = ""
         self._halves = 0
@@ -168,7 +172,7 @@ class Watcher:
         self._part = Part("policy-watch", within=STUCK_AFTER)
         self._thread = threading.Thread(
             target=repeat,
-            args=(self._step, _WATCH),
+            args=(self.run_once, _WATCH),
             kwargs={"stop": self._stop, "part": self._part},
             name="policy-watch",
             daemon=True,
@@ -187,7 +191,7 @@ class Watcher:
         if self._thread.is_alive():
             self._thread.join(5.0)
 
-    def _step(self) -> bool:
+    def run_once(self) -> bool:
         """Wait, poll, and read where something changed; False at the end."""
         if self._stop.wait(self._polls.pause):
             return False

@@ -110,8 +110,12 @@ class Api:
         store: Store | None = None,
         access: Access | None = None,
         diagnostic: bool = False,
+        read_only: bool = False,
     ) -> None:
-        """`store`: what clients may change; without it they change what `pdp` alone decides by."""
+        """`store`: what clients may change; without it they change what `pdp` alone decides by.
+
+        `read_only`: clients may change nothing, as in one of several processes.
+        """
         self._pdp = pdp
         self._store = store or Store(pdp)
         self._config = config
@@ -119,6 +123,7 @@ class Api:
         self._health = health
         self._metrics = metrics
         self._diagnostic = diagnostic
+        self._read_only = read_only
         served = config.server.decision_paths
         self._served = None if served is None else [tuple(path.split("/")) for path in served]
         self._memory = Memory(MEMORY * config.server.max_length)
@@ -176,7 +181,7 @@ class Api:
             case ("v0" | "v1" as version, "data", *rest):
                 name = f"{version}/data"
                 writes = version == "v1" and request.method in _WRITES
-                if not self._serves(tuple(rest)) or (writes and self._served is not None):
+                if not self._serves(tuple(rest)) or (writes and self._is_fixed):
                     return name, forbidden()
                 if writes:
                     return name, await self._write(request, tuple(rest))
@@ -195,8 +200,11 @@ class Api:
             case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
                 handler = f"v1/{name}"
                 # A client that brings its own rules could read what it is not shown.
-                reads_all = name == "query" or (name == "policies" and request.method in _WRITES)
-                if self._served is not None or (self._pdp.secrets and reads_all):
+                writes = name == "policies" and request.method in _WRITES
+                is_refused = (self._pdp.secrets and (name == "query" or writes)) or (
+                    self._read_only and writes
+                )
+                if self._served is not None or is_refused:
                     return handler, forbidden()
                 return handler, await self._answer_other(name, request, "/".join(rest))
         return "catchall", unknown_path()
@@ -232,6 +240,11 @@ class Api:
             if refusal.status_code == 401 and path[:1] == ("access",):
                 refusal.headers["www-authenticate"] = "Bearer"
         return refusal, request if body is None else Request(request.scope, _replayed(body))
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether clients may not change data."""
+        return self._read_only or self._served is not None
 
     async def _answer_other(self, name: str, request: Request, rest: str) -> Response:
         if name == "policies":

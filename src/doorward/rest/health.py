@@ -20,23 +20,29 @@ _NOT_NEWEST: Final = "the last reload of policies and data failed: older ones ar
 
 
 def get_health(health: Health, parameters: Parameters) -> Response:
-    """GET /health: whether every thread is at work; `?plugins`: whether every part is up.
+    """GET /health: whether every thread is at work; `?plugins`: whether every part is up,
+    and by which revision each of several workers decides.
 
     `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
     failed is only said, since a probe that failed for it would take down what still works; for
     `?plugins` it counts when reloads have failed for long.
     """
+    fields: dict[str, str] = {}
+    if health.workers is not None and parameters.flag("plugins"):
+        fields["workers"] = marshal(
+            [{name: each[name] for name in ("worker", "revision")} for each in health.workers]
+        )
     if stopped := health.stopped:
         problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
         return _unhealthy(f"not at work: {problems}")
     if parameters.flag("plugins") and health.down(parameters.values("exclude-plugin")):
         return _unhealthy("one or more plugins are not up")
     if health.reload_error is None:
-        return json_answer("{}")
+        return json_answer(object_text(fields))
     # What is wrong stands in the log: anybody may ask here.
     if parameters.flag("policies"):
         return _unhealthy(_NOT_NEWEST)
-    return json_answer(object_text({"warning": marshal(_NOT_NEWEST)}))
+    return json_answer(object_text({**fields, "warning": marshal(_NOT_NEWEST)}))
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:

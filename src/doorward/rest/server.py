@@ -93,8 +93,14 @@ class HttpServer:
     """Serves listeners from one event loop in a thread of its own."""
 
     def __init__(
-        self, listeners: Sequence[Listener], *, grace: float = 10.0, parts: Parts | None = None
+        self,
+        listeners: Sequence[Listener],
+        *,
+        grace: float = 10.0,
+        parts: Parts | None = None,
+        owns_files: bool = True,
     ) -> None:
+        """`owns_files`: the sockets are this server's alone, and their files go with it."""
         self._listeners = tuple(listeners)
         self._server = LoopServer(
             self._endpoints,
@@ -102,11 +108,12 @@ class HttpServer:
             parts=parts,
             stuck_after=STUCK_AFTER,
             on_error=self._complain,
+            shares_sockets=not owns_files,
         )
         self._grace = grace
         self._quiet = Quiet(ACCEPT_QUIET)
         self._refusals = Quiet(REFUSALS_QUIET)
-        names = [each.socket.getsockname() for each in listeners]
+        names = [each.socket.getsockname() for each in listeners if owns_files]
         self._files = [(n, os.stat(n).st_ino) for n in names if isinstance(n, str) and n]
 
     def start(self) -> None:

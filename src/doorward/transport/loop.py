@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -139,9 +140,14 @@ class LoopServer:
         parts: Parts | None = None,
         stuck_after: float = 60.0,
         on_error: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None,
+        shares_sockets: bool = False,
     ) -> None:
+        """`shares_sockets`: another process accepts what this one does not, so that it need not
+        accept to the end."""
         self._open_endpoints = open_endpoints
         self._endpoints: Sequence[Endpoint] = ()
+        self._listening: list[asyncio.AbstractServer] = []
+        self._shares_sockets = shares_sockets
         self._parts = parts
         self._part = Part(name, within=stuck_after)
         self._loop = new_loop()
@@ -208,13 +214,12 @@ class LoopServer:
     async def _serve(self) -> None:
         self._ended = self._loop.create_future()
         self._endpoints = self._open_endpoints(self._loop)
-        servers = [await self._listen(each) for each in self._endpoints]
+        self._listening = [await self._listen(each) for each in self._endpoints]
         self._sweep()
         self._serving = True
         self._ready.set()
         await self._ended
-        for server in servers:
-            server.close()
+        self._close_listeners()
         for connections in self._connections:
             connections.abort()
         while any(map(len, self._connections)):
@@ -222,20 +227,22 @@ class LoopServer:
         await self._loop.shutdown_asyncgens()
 
     async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer:
-        listen = (
-            self._loop.create_unix_server
-            if endpoint.socket.family == socket.AF_UNIX
-            else self._loop.create_server
-        )
-        server = await listen(
-            endpoint.make_protocol,
-            sock=endpoint.socket,
-            backlog=endpoint.accepts,
-            ssl=endpoint.tls,
-            ssl_handshake_timeout=None if endpoint.tls is None else HANDSHAKE,
-        )
+        options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}
+        if endpoint.tls is not None:
+            options |= {"ssl": endpoint.tls, "ssl_handshake_timeout": HANDSHAKE}
+        listen: Any = self._loop.create_server
+        if endpoint.socket.family == socket.AF_UNIX:
+            listen = self._loop.create_unix_server
+            if sys.version_info >= (3, 13):
+                options["cleanup_socket"] = False  # the file is the caller's, or another process's
+        server: asyncio.AbstractServer = await listen(endpoint.make_protocol, **options)
         endpoint.socket.listen(_BACKLOG)
         return server
+
+    def _close_listeners(self) -> None:
+        for server in self._listening:
+            server.close()
+        self._listening = []
 
     @property
     def _connections(self) -> list[Connections]:
@@ -252,6 +259,8 @@ class LoopServer:
 
     def _drain(self, grace: float) -> None:
         self._draining = True
+        if self._shares_sockets:
+            self._close_listeners()
         for each in self._connections:
             each.drain()
         self._loop.call_later(grace, self._end)

@@ -35,6 +35,8 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
     stuck_after: float = 60.0
     """Seconds without a sweep after which the loop counts as stuck."""
+    shares_sockets: bool = False
+    """Whether another process accepts as well."""
     max_connections: int = 1_000
     """Connections at the same time; a further one replaces the one that was idle longest, or is
     closed where every one has open streams."""
@@ -56,7 +58,11 @@ class Http2Server:
         self._sockets = sockets
         self._options = options or ServerOptions()
         self._server = LoopServer(
-            self._endpoints, name=name, parts=parts, stuck_after=self._options.stuck_after
+            self._endpoints,
+            name=name,
+            parts=parts,
+            stuck_after=self._options.stuck_after,
+            shares_sockets=self._options.shares_sockets,
         )
 
     def start(self) -> None:

@@ -170,9 +170,6 @@ def test_a_connection_is_closed_at_once() -> None:
     assert echo.aborted == [1]
     silent = Connection(echo)
     assert silent.close() == b""
-    unready = Connection(echo)
-    assert unready.shutdown() == b""
-    assert is_drained(unready)
 
 
 def test_output_outside_of_feed_is_announced() -> None:
@@ -598,6 +595,23 @@ def test_shutdown_does_not_wait_for_a_silent_client() -> None:
     clock[0] = 1.5
     connection.expire()
     assert is_drained(connection)
+
+
+def test_shutdown_serves_a_client_that_has_just_connected() -> None:
+    clock = [0.0]
+    connection = Connection(Echo(), clock=lambda: clock[0])
+    assert connection.shutdown() == b""
+    assert not is_drained(connection)
+    answers = connection.feed(PREFACE + settings() + headers(1) + data(1, b"x"))
+    assert body_of(answers) == b"x"
+    assert [each.payload[:4] for each in read(answers) if each.kind == FrameType.GOAWAY] == [
+        b"\x7f\xff\xff\xff"
+    ]
+    silent = Connection(Echo(), clock=lambda: clock[0])
+    silent.shutdown()
+    clock[0] = 1.5
+    assert silent.expire() == b""
+    assert is_drained(silent)
 
 
 def test_a_lost_connection_aborts_its_streams() -> None:

@@ -384,8 +384,18 @@ def _to_application(options: Bootstrap) -> Document:
     )
 
 
+_HEALTH_CHECK: Final = {
+    "timeout": "1s",
+    "interval": "2s",
+    "no_traffic_interval": "2s",
+    "unhealthy_threshold": 2,
+    "healthy_threshold": 1,
+    "grpc_health_check": {"service_name": "envoy.service.auth.v3.Authorization"},
+}
+
+
 def _to_decision_points(options: Bootstrap) -> Document:
-    return _to_cluster(
+    cluster = _to_cluster(
         "doorward",
         options.pdp,
         {
@@ -396,6 +406,8 @@ def _to_decision_points(options: Bootstrap) -> Document:
             }
         },
     )
+    # With one there is nowhere else to go; of several, one that is gone is left out.
+    return cluster | {"health_checks": [_HEALTH_CHECK]} if len(options.pdp) > 1 else cluster
 
 
 def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Document:

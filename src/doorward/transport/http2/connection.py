@@ -209,7 +209,8 @@ class Connection:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def shutdown(self) -> bytes:
-        """Announce the end. Streams that the client starts before it knows are served.
+        """Announce the end. Streams that the client starts before it knows are served; so is a
+        client that has just connected.
 
         Two GOAWAY frames with a PING between them (RFC 9113, section 6.8).
         """
@@ -217,11 +218,12 @@ class Connection:
             self._draining = True
             self._began = self._clock()
             if self._is_open:
-                self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
-                self._write(FrameType.PING, 0, 0, _DRAIN)
-            else:
-                self.closed = True
+                self._announce_end()
         return self.take()
+
+    def _announce_end(self) -> None:
+        self._goaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, b"")
+        self._write(FrameType.PING, 0, 0, _DRAIN)
 
     def close(self) -> bytes:
         """End at once: a client may send what is not answered yet to another connection."""
@@ -254,6 +256,9 @@ class Connection:
             self._fail(Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "preface or headers are late"))
             return self.take()
         if self._draining and self._final == MAX_STREAM_ID and now - self._began > DRAIN_WAIT:
+            if not self._is_open:
+                self.closed = True
+                return b""
             self._announce_last()
         self._is_busy = True
         try:
@@ -340,6 +345,8 @@ class Connection:
         )
         self._write(FrameType.SETTINGS, 0, 0, b"".join([_SETTING.pack(*each) for each in settings]))
         self._credit_window(0, limits.connection_window - DEFAULT_WINDOW)
+        if self._draining:
+            self._announce_end()
 
     # Frames
 

@@ -1,0 +1,297 @@
+"""Worker processes: forked from one parent, watched, started again, and replaced together.
+
+The parent forks while it has one thread, so that what it loaded is shared. Each worker has a
+channel to it: the parent learns of a death by the end of the channel, and a worker that its parent
+is gone.
+A new generation of workers serves when all of them are prepared, or none of them ever does. What
+the workers do, and what the messages say, is for the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import selectors
+import signal
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from doorward.edge import FAULTS, Edge
+
+__all__ = ["Channel", "GenerationError", "Supervisor", "Work", "Worker"]
+
+SENDING: Final = 5.0
+"""Seconds in which a message must be sent."""
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 10.0
+"""Seconds until a worker that died is started again: they double from the first to the longest."""
+STABLE: Final = 30.0
+"""Seconds after which a worker counts as one that works."""
+PREPARING: Final = 60.0
+"""Seconds in which the workers of a generation must be prepared."""
+SILENT: Final = 60.0
+"""Seconds without a message after which a worker is stuck, and ended."""
+_EXTRA: Final = 5.0
+"""Seconds beside its grace in which a worker must have ended."""
+
+_LENGTH: Final = struct.Struct(">I")
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("worker", "a worker process failed")
+
+
+class GenerationError(Exception):
+    """Not every worker of a generation could be started: none of them serves."""
+
+
+class Channel:
+    """Messages between a worker and its parent, as JSON; of either side."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._end.settimeout(SENDING)
+        self._received = bytearray()
+        self.is_open = True
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message. A side that does not read is as good as gone."""
+        text = json.dumps(message).encode()
+        if self.is_open:
+            try:
+                self._end.sendall(_LENGTH.pack(len(text)) + text)
+            except OSError:
+                self.is_open = False
+
+    def receive(self) -> Iterator[dict[str, Any]]:
+        """The messages that have come; `is_open` is false once the other side is gone."""
+        try:
+            # A socket with a timeout does not block; its own `recv` would wait for that long.
+            while data := os.read(self._end.fileno(), 1 << 16):
+                self._received += data
+            self.is_open = False
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_open = False
+        received = self._received
+        while len(received) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(received)
+            if len(received) < _LENGTH.size + length:
+                return
+            text = bytes(received[_LENGTH.size : _LENGTH.size + length])
+            del received[: _LENGTH.size + length]
+            yield json.loads(text)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a message has come, or the other side is gone."""
+        select.select([self._end], [], [], seconds)
+
+    def close(self) -> None:
+        self.is_open = False
+        self._end.close()
+
+
+Work: TypeAlias = Callable[[int, Channel], int]
+"""What a worker does: its number and its channel, to its exit code. It sends `{"is": "prepared"}`,
+waits for `{"is": "go"}`, and serves; it ends on SIGTERM and when the channel does."""
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A worker as its parent sees it."""
+
+    number: int
+    pid: int
+    channel: Channel
+    started: float
+    is_prepared: bool = False
+    is_serving: bool = False
+    heard: float = 0.0
+    stopping_since: float | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    """Its last message with `"is": "state"`."""
+
+
+class Supervisor:
+    """Keeps `count` workers at work. To be used from the main thread, which is the only one."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        grace: float,
+        on_end: Callable[[Worker], object] = lambda _worker: None,
+        greet: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """`greet`: the message that a worker gets before it serves."""
+        self._count = count
+        self._grace = grace
+        self._on_end = on_end
+        self._greet = greet
+        self._work: Work | None = None
+        self._selector = selectors.DefaultSelector()
+        self._starting: list[Worker] = []
+        self._leaving: list[Worker] = []
+        self._due: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+        self.workers: dict[int, Worker] = {}
+        """Those of the generation in force, by number; one that died is missing until it is
+        started again."""
+        self.restarts = 0
+
+    # Generations
+
+    def begin(self, work: Work) -> None:
+        """Put a generation of workers to work in place of the one before.
+
+        GenerationError where one of them cannot be prepared: then the one before goes on.
+        """
+        self._starting = [self._fork(number, work) for number in range(self._count)]
+        until = monotonic() + PREPARING
+        while not all(each.is_prepared for each in self._starting):
+            self.poll(0.1)
+            if len(self._starting) < self._count or monotonic() > until:
+                for each in self._starting:
+                    self._kill(each)
+                self._starting = []
+                raise GenerationError("a worker could not be started")
+        before, self._work = list(self.workers.values()), work
+        self.workers = {each.number: each for each in self._starting}
+        self._starting, self._due, self._pauses = [], {}, {}
+        for each in self.workers.values():
+            self._let_go(each)
+        while not all(each.is_serving for each in self.workers.values()):
+            self.poll(0.1)
+            if len(self.workers) < self._count or monotonic() > until:
+                break  # those that died are started again; the others serve already
+        for each in before:
+            self._stop(each)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Tell every worker."""
+        for each in [*self.workers.values(), *self._leaving]:
+            each.channel.send(message)
+
+    def poll(self, seconds: float) -> None:
+        """Read messages for so long, and do what is due: starts, ends, kills."""
+        for key, _ in self._selector.select(seconds):
+            worker: Worker = key.data
+            for message in worker.channel.receive():
+                self._note(worker, message)
+            if not worker.channel.is_open:
+                self._bury(worker)
+        now = monotonic()
+        for number in [number for number, due in self._due.items() if due <= now]:
+            del self._due[number]
+            assert self._work is not None
+            self.workers[number] = self._fork(number, self._work)
+            self.restarts += 1
+        for worker in [*self.workers.values(), *self._leaving]:
+            since = worker.stopping_since
+            if since is not None and now - since > self._grace + _EXTRA:
+                self._kill(worker)
+            elif since is None and now - worker.heard > SILENT:
+                _log.error("A worker is stuck.", extra={"worker": worker.number})
+                self._kill(worker)
+
+    def end(self) -> None:
+        """End all workers, and return when they have."""
+        self._due, self._work = {}, None
+        for worker in list(self.workers.values()):
+            self._stop(worker)
+        self.workers = {}
+        while self._leaving:
+            self.poll(0.1)
+        self._selector.close()
+
+    def _let_go(self, worker: Worker) -> None:
+        if self._greet is not None:
+            worker.channel.send(self._greet())
+        worker.channel.send({"is": "go"})
+
+    def _note(self, worker: Worker, message: dict[str, Any]) -> None:
+        worker.heard = monotonic()
+        match message.get("is"):
+            case "prepared":
+                worker.is_prepared = True
+                if worker not in self._starting:
+                    self._let_go(worker)
+            case "state":
+                worker.is_serving = True
+                worker.state = message
+
+    def _stop(self, worker: Worker) -> None:
+        worker.stopping_since = monotonic()
+        self._leaving.append(worker)
+        with suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGTERM)
+
+    def _kill(self, worker: Worker) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+
+    def _bury(self, worker: Worker) -> None:
+        """The channel of a worker ended: it is dead, or as good as that."""
+        self._selector.unregister(worker.channel)
+        worker.channel.close()
+        if worker.stopping_since is None:
+            self._kill(worker)
+        _, status = os.waitpid(worker.pid, 0)
+        if worker.state:
+            self._on_end(worker)
+        if worker in self._leaving:
+            self._leaving.remove(worker)
+        elif worker in self._starting:
+            self._starting.remove(worker)
+        elif self.workers.get(worker.number) is worker:
+            del self.workers[worker.number]
+            pause = self._pauses.get(worker.number, FIRST_PAUSE)
+            if monotonic() - worker.started > STABLE:
+                pause = FIRST_PAUSE
+            self._pauses[worker.number] = min(pause * 2, LONGEST_PAUSE)
+            self._due[worker.number] = monotonic() + pause
+            code = os.waitstatus_to_exitcode(status)
+            extra = {"worker": worker.number, "exit": code, "pause": pause}
+            _log.error("A worker ended by itself; it is started again.", extra=extra)
+
+    def _fork(self, number: int, work: Work) -> Worker:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            self._close_channels()
+            _run(work, number, Channel(theirs))
+        theirs.close()
+        now = monotonic()
+        worker = Worker(number, pid, Channel(ours), started=now, heard=now)
+        self._selector.register(worker.channel, selectors.EVENT_READ, worker)
+        return worker
+
+    def _close_channels(self) -> None:
+        """In a new worker: the channels of the others are none of its business."""
+        for worker in [*self.workers.values(), *self._leaving, *self._starting]:
+            worker.channel.close()
+        self._selector.close()
+
+
+def _run(work: Work, number: int, channel: Channel) -> None:
+    """In a new worker: do the work, and end the process."""
+    code = 1
+    try:
+        # What a terminal sends goes to every process: the parent says when it is over.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        code = work(number, channel)
+    except FAULTS as fault:
+        _EDGE.report(fault)
+    finally:
+        logging.shutdown()
+        os._exit(code)
