@@ -106,6 +106,7 @@ fuzz: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py
 	$(BIN)/python scripts/differences_page.py
+	$(BIN)/python scripts/opa_page.py
 
 # The locks are made again only when somebody asks for it; CONTRIBUTING.md says how to read the diff.
 locks: $(STAMP)

@@ -336,6 +336,12 @@ def test_the_page_of_differences_is_what_the_tests_read() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_for_users_of_opa_is_what_the_api_and_its_tests_are() -> None:
+    script = [sys.executable, "scripts/opa_page.py", "--check"]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_difference_is_of_an_allowed_kind() -> None:
     lists = [
         *(ROOT / "tests/differences").glob("*.toml"),

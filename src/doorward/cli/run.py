@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from doorward.cli.sidecar import SidecarOptions
     from doorward.transport.tls import TlsOptions
 
-__all__ = ["command"]
+__all__ = ["REFUSED_FLAGS", "command"]
 
 MOST_BY_DEFAULT: Final = 4
 """Workers where as many as processors are wanted."""
 _MAX_KEY: Final = 1 << 20
 _WATCHED: Final = 5.0
 """Seconds between two looks at certificates, with --watch."""
-_LATER = {
+REFUSED_FLAGS = {
     "h2c": False,
     "pprof": False,
     "set_file": (),
@@ -190,7 +190,7 @@ def command(
     """
     if not server:
         return _interact(files, options)
-    for name, unset in _LATER.items():
+    for name, unset in REFUSED_FLAGS.items():
         if options[name] != unset:
             flag = name.replace("_", "-")
             raise click.UsageError(f"--{flag} is not supported yet")

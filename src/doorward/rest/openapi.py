@@ -87,7 +87,10 @@ def _paths() -> list[tuple[str, Any]]:
             {"get": _operation("Solutions of a query.", shown, query={"q": "Rego"}), "post": ask},
         ),
         ("/v1/config", {"get": _operation("The configuration.", ("pretty",))}),
-        ("/v1/status", {"get": _operation("The status.", ("pretty",))}),
+        (
+            "/v1/status",
+            {"get": _operation("500: there is no status plugin yet.", ("pretty",))},
+        ),
         ("/access/v1/evaluation", {"post": one}),
         ("/access/v1/evaluations", {"post": several}),
         ("/health", {"get": _operation("Whether it is up.", (), query=health)}),

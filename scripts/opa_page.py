@@ -1,0 +1,105 @@
+"""The API, its tests and the flags of `run` -> docs/opa.md; `--check` compares."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import click
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from doorward.cli.run import REFUSED_FLAGS, command  # noqa: E402  # found from the root
+from doorward.rest.openapi import document  # noqa: E402
+
+PAGE: Final = ROOT / "docs/opa.md"
+HEAD: Final = """# Coming from OPA
+
+Made by `make docs` from the OpenAPI document, the tests and the flags; do not edit. What OPA has
+and this page does not name is not supported yet. Deliberate differences of answers are in
+[differences.md](differences.md); what a server takes, with its configuration, in [run.md](run.md).
+
+"""
+
+
+def endpoints() -> str:
+    lines = ["## Endpoints\n", "| | |\n|---|---|"]
+    for path, operations in document()["paths"].items():
+        for method, operation in operations.items():
+            if method != "parameters":
+                lines.append(f"| `{method.upper()} {path}` | {operation['summary']} |")
+    return "\n".join(lines)
+
+
+def recorded() -> str:
+    rules = tomllib.loads((ROOT / "tests/rest/differences.toml").read_text())["difference"]
+    lines = [
+        "## What differs in the API\n",
+        "Recorded requests that are not in this list are answered alike, byte for byte.\n",
+        "| rows | kind | what differs |\n|---|---|---|",
+    ]
+    lines += [f"| {len(rule['ids'])} | {rule['kind']} | {rule['reason']} |" for rule in rules]
+    return "\n".join(lines)
+
+
+def clients() -> str:
+    tree = ast.parse((ROOT / "tests/clients/test_opa_python_client.py").read_text())
+    tables = {
+        node.target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    names = {
+        name: list(map(ast.literal_eval, keys_of(tables[name]))) for name in ("OPERATIONS", "LATER")
+    }
+    later = tables["LATER"]
+    assert isinstance(later, ast.Dict)
+    reasons = zip(names["LATER"], map(ast.literal_eval, later.values), strict=True)
+    return "\n".join(
+        [
+            "## Clients\n",
+            "Clients of others run unchanged in the tests: `opa-python-client`, `fastapi-opa`.\n",
+            "| operation of `opa-python-client` | |\n|---|---|",
+            *[f"| `{name}` | works |" for name in names["OPERATIONS"]],
+            *[f"| `{name}` | later: {reason} |" for name, reason in reasons],
+        ]
+    )
+
+
+def keys_of(table: ast.expr | None) -> list[ast.expr]:
+    assert isinstance(table, ast.Dict)
+    return [key for key in table.keys if key is not None]
+
+
+def flags() -> str:
+    lines = ["## Flags of `run`\n", "| flag | |\n|---|---|"]
+    for each in command.params:
+        if not isinstance(each, click.Option):
+            continue
+        name = max(each.opts, key=len)
+        if each.name in REFUSED_FLAGS:
+            lines.append(f"| `{name}` | refused: not supported yet |")
+        elif each.hidden:
+            lines.append(f"| `{name}` | accepted, without effect here |")
+        else:
+            lines.append(f"| `{name}` | {(each.help or '').replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    text = HEAD + "\n\n".join([endpoints(), recorded(), clients(), flags()]) + "\n"
+    if "--check" in sys.argv[1:]:
+        if PAGE.exists() and PAGE.read_text() == text:
+            return 0
+        print("docs/opa.md is not current: run `make docs`", file=sys.stderr)
+        return 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
