@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from doorward.cli.run import REFUSED_FLAGS, command  # noqa: E402  # found from the root
-from doorward.rest.openapi import document  # noqa: E402
+from doorward.rest.openapi import document  # noqa: E402  # src is on the path
 
 PAGE: Final = ROOT / "docs/opa.md"
 HEAD: Final = """# Coming from OPA
