@@ -34,6 +34,7 @@ TITLES: Final = {
     "builtins": "Built-ins",
     "builtin_queries": "Built-ins in queries",
     "format": "Formatting",
+    "partial": "Partial evaluation",
     "cli": "Commands",
     "rest": "HTTP API",
     "envoy": "Envoy's external authorization",
@@ -61,7 +62,15 @@ def where(entry: dict[str, Any]) -> str:
 
 
 def sections() -> Iterable[tuple[str, list[Row]]]:
-    for name in ("language", "compiler", "parser", "builtins", "builtin_queries", "format"):
+    for name in (
+        "language",
+        "compiler",
+        "parser",
+        "builtins",
+        "builtin_queries",
+        "format",
+        "partial",
+    ):
         yield TITLES[name], of_file(FOLDER / f"{name}.toml")
     for name in ("cli", "rest", "envoy"):
         yield TITLES[name], of_file(ROOT / "tests" / name / "differences.toml")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["DATA", "GOLDEN", "MISSING", "MUTANTS", "SUITE", "needs", "rows"]
+__all__ = ["DATA", "GOLDEN", "MISSING", "MUTANTS", "PARTIAL", "SUITE", "needs", "rows"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DATA: Final = ROOT / "tests/data"
@@ -41,6 +41,9 @@ def _suite() -> Path:
 
 SUITE: Final = _suite()
 """OPA's conformance suite, one case a line (`OPA_CASES`)."""
+
+PARTIAL: Final = _first(_SHARED / "golden/partial.jsonl.gz", GOLDEN / "partial.jsonl.gz")
+"""Residuals of partial evaluation; those of OPA's own programs are not in `GOLDEN`."""
 
 MUTANTS: Final = _SHARED / "golden/mutants.jsonl.gz"
 """Mutations of its cases with OPA's answers; nobody publishes them."""

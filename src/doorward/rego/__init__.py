@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from doorward.rego.modules import parse_modules
     from doorward.rego.numbers import Number, from_fraction, number_text, parse_number
     from doorward.rego.options import Options
+    from doorward.rego.partial.evaluate import Partial
     from doorward.rego.runtime.evaluation import Evaluation, Tracer
     from doorward.rego.source import Source, Span
     from doorward.rego.timers import Timers
@@ -107,6 +108,7 @@ else:
             "modules": "parse_modules",
             "numbers": "Number from_fraction number_text parse_number",
             "options": "Options",
+            "partial.evaluate": "Partial",
             "runtime.evaluation": "Evaluation Tracer",
             "source": "Source Span",
             "timers": "Timers",
@@ -154,6 +156,7 @@ __all__ = [
     "OperandError",
     "Options",
     "ParseError",
+    "Partial",
     "Policies",
     "Profile",
     "Query",

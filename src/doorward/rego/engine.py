@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from doorward.rego.analysis.dependencies import nodes_read
@@ -49,8 +49,13 @@ from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
 from doorward.rego.values import UNDEFINED, check_value, to_python
 
+if TYPE_CHECKING:
+    from doorward.rego.partial.evaluate import Lowered, Partial
+
 __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
 
+MAX_PARTIAL: Final = 200_000
+"""Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
 
@@ -82,6 +87,7 @@ class Policies:
         self._variants: dict[frozenset[str], Code] = {}
         self._traced: Policies | None = self if options.traced else None
         self._rule_tree: RuleNode | None = None
+        self._lowered: Lowered | None = None
         self._lock = threading.Lock()
 
     @property
@@ -95,6 +101,16 @@ class Policies:
         if self._rule_tree is None:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
+
+    @property
+    def lowered(self) -> Lowered:
+        """The rules in the form that partial evaluation reads."""
+        from doorward.rego.partial.evaluate import Lowered  # few ask for it
+
+        with self._lock:
+            if self._lowered is None:
+                self._lowered = Lowered(self.program, self.modules.values())
+            return self._lowered
 
     def bind(self, data: Any, *, is_parsed: bool = False) -> Engine:
         """The policies with `data`, ready to be asked; nothing is compiled again.
@@ -228,6 +244,56 @@ class Engine:
             package=package,
             imports=tuple(imports),
         )
+
+    def partial(
+        self,
+        query: str,
+        unknowns: Iterable[str] = ("input",),
+        input: Any = UNDEFINED,
+        *,
+        disable_inlining: Iterable[str] = (),
+        shallow: bool = False,
+        nondeterministic: bool = False,
+        namespace: str | None = "partial",
+        package: str = "",
+        imports: Iterable[str] = (),
+        strict_builtin_errors: bool = False,
+        now_ns: int | None = None,
+        deadline: float | None = None,
+        max_size: int = MAX_PARTIAL,
+    ) -> Partial:
+        """What is left to ask of `query` when only a part of the documents is known.
+
+        For any values of the `unknowns` (paths such as `input.resource`, `data.rows`) the residual
+        decides as the query does. Rules below `disable_inlining` are referred to; with `shallow`
+        all that know something unknown are. Built-ins that ask the world are left to the residual,
+        unless `nondeterministic`. `namespace`: the package of support modules below `data`; None:
+        rules keep their packages. `max_size` bounds the expressions made on the way.
+
+        CompileError as for `prepare`; EvalError where what is known ends in an error, past the
+        `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
+        """
+        from doorward.rego.partial.evaluate import settings  # few ask for it
+
+        options = self.options
+        if input is not UNDEFINED:
+            check_value(input, "input")
+        body = _parse_query(query, v0=options.v0)
+        path, imported = _surroundings(package, tuple(imports), v0=options.v0)
+        check_query(body, self.policies.program, path, imported)
+        chosen = settings(
+            unknowns, disable_inlining, shallow, nondeterministic, namespace, max_size
+        )
+        prepared = self.prepare("true", strict_builtin_errors=strict_builtin_errors)
+        evaluation = prepared.evaluation(input, now_ns=now_ns, deadline=deadline)
+        node = self.policies.program.root.find(path) if path else None
+        exports = () if node is None else tuple(map(str, node.children))
+        resolved, _ = resolve_query(body, path, exports, imported)
+        lowered = self.policies.lowered
+        residual: Partial = _run(
+            lambda _: lowered.evaluate(resolved, chosen, evaluation), evaluation
+        )
+        return residual
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
         """Whether rules stand at a path below `data`, on the way to it, or below it.

@@ -1,0 +1,343 @@
+"""Programs as the partial evaluator reads them: one call, one equation or one term an expression.
+
+The language without its sugar: names are resolved, `:=` and `==` are `=`, `some` is gone, nested
+calls stand in expressions of their own. Every value that is known is a `Constant`, however large:
+a composite term of constants does not exist, it is a constant itself (`array`, `object_`, `set_`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from doorward.records import record
+from doorward.rego.source import NOWHERE, Span
+from doorward.rego.values import Value, equal, from_key, make_object, make_set, to_key
+
+__all__ = [
+    "DATA",
+    "EQUALITY",
+    "FALSE",
+    "INPUT",
+    "TRUE",
+    "Array",
+    "Body",
+    "Call",
+    "Comprehension",
+    "Constant",
+    "Every",
+    "Expr",
+    "Object",
+    "Operator",
+    "Ref",
+    "Rule",
+    "Set",
+    "Term",
+    "Var",
+    "With",
+    "array",
+    "bodies",
+    "equation",
+    "is_ground",
+    "map_parts",
+    "object_",
+    "parts",
+    "set_",
+    "variables",
+]
+
+EQUALITY: Final = "eq"
+
+
+class Constant:
+    """A known value, of any kind."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Constant and (
+            self.value is other.value or equal(self.value, other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash(to_key(self.value))
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value!r})"
+
+
+@record
+class Var:
+    """A variable; a wildcard is `$0`, `$1`, …"""
+
+    name: str
+
+
+@record
+class Ref:
+    """`head[a][b]`: `parts` are the head and the operands. `input` alone is a reference as well."""
+
+    parts: tuple[Term, ...]
+
+
+@record
+class Array:
+    items: tuple[Term, ...]
+
+
+@record
+class Object:
+    items: tuple[tuple[Term, Term], ...]
+
+
+@record
+class Set:
+    items: tuple[Term, ...]
+
+
+Operator: TypeAlias = str | Ref
+"""What is called: a built-in by its name, or a function by its path below `data`."""
+
+
+@record
+class Call:
+    """A call inside a term, as the last step of simplification makes it again."""
+
+    operator: Operator
+    args: tuple[Term, ...]
+
+
+@record
+class Comprehension:
+    """`kind`: array, set or object; `key` is for objects alone."""
+
+    kind: str
+    key: Term | None
+    term: Term
+    body: Body
+
+
+Term: TypeAlias = Constant | Var | Ref | Array | Object | Set | Call | Comprehension
+
+
+@record
+class With:
+    """`target` is a path below `input` or `data`, or the name of a built-in."""
+
+    target: Ref
+    value: Term
+
+
+@record
+class Every:
+    key: Term
+    value: Term
+    domain: Term
+    body: Body
+
+
+@record
+class Expr:
+    """`operator(args)`, or, without an operator, the one term in `args`, or `every`.
+
+    The operands of a call may have one more, to which the result is equal. `generated`: the
+    compiler made it of a part of another expression.
+    """
+
+    args: tuple[Term, ...]
+    operator: Operator | None = None
+    negated: bool = False
+    withs: tuple[With, ...] = ()
+    every: Every | None = None
+    generated: bool = field(default=False, compare=False)
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def is_equation(self) -> bool:
+        return self.operator == EQUALITY
+
+
+Body: TypeAlias = tuple[Expr, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Rule:
+    """One rule. `path`: its reference below and with `data`; operands are constants or variables.
+
+    `package`: how many parts of `path` are those of its package, `data` included. `args`: for
+    functions. `key`: for members of sets (`contains`), where `value` is None.
+    """
+
+    path: tuple[Term, ...]
+    args: tuple[Term, ...] | None
+    key: Term | None
+    value: Term | None
+    body: Body
+    package: int
+    default: bool = False
+    otherwise: Rule | None = None
+    span: Span = NOWHERE
+
+    @property
+    def is_set(self) -> bool:
+        return self.value is None
+
+    @property
+    def is_ground(self) -> bool:
+        """Whether the reference has no variables: the rule is complete, or a set or a function."""
+        return all(type(part) is not Var for part in self.path[1:])
+
+    def branches(self) -> Iterator[Rule]:
+        """This rule and those after `else`."""
+        rule: Rule | None = self
+        while rule is not None:
+            yield rule
+            rule = rule.otherwise
+
+
+INPUT: Final = Var("input")
+DATA: Final = Var("data")
+TRUE: Final = Constant(True)
+FALSE: Final = Constant(False)
+
+
+def equation(left: Term, right: Term, like: Expr | None = None) -> Expr:
+    """`left = right`, where `like` stands and under its `with`."""
+    if like is None:
+        return Expr((left, right), EQUALITY)
+    return Expr((left, right), EQUALITY, withs=like.withs, span=like.span)
+
+
+def array(items: Iterable[Term]) -> Term:
+    """The array of `items`, constant if they are."""
+    terms = tuple(items)
+    if all(type(term) is Constant for term in terms):
+        return Constant([term.value for term in terms])  # type: ignore[union-attr]
+    return Array(terms)
+
+
+def set_(items: Iterable[Term]) -> Term:
+    """The set of `items`, constant if they are."""
+    terms = tuple(dict.fromkeys(items))
+    if all(type(term) is Constant for term in terms):
+        return Constant(make_set([term.value for term in terms]))  # type: ignore[union-attr]
+    return Set(terms)
+
+
+def object_(items: Iterable[tuple[Term, Term]]) -> Term:
+    """The object of `items`, constant if they are; of equal keys the last value counts."""
+    pairs = dict(items)
+    if all(type(k) is Constant and type(v) is Constant for k, v in pairs.items()):
+        return Constant(make_object([(k.value, v.value) for k, v in pairs.items()]))  # type: ignore[union-attr]
+    return Object(tuple(pairs.items()))
+
+
+def object_items(term: Term) -> Iterator[tuple[Term, Term]]:
+    """The members of an object, be it constant or not."""
+    if type(term) is Constant:
+        value: Any = term.value
+        for key, item in value.items():
+            yield Constant(from_key(key)), Constant(item)
+    else:
+        assert type(term) is Object
+        yield from term.items
+
+
+def is_ground(term: Term) -> bool:
+    """Whether no variable is left in `term`; the head of a reference does not count."""
+    kind = type(term)
+    if kind is Constant:
+        return True
+    if kind is Var or kind is Comprehension or kind is Call:
+        return False
+    if type(term) is Ref:
+        return all(map(is_ground, term.parts[1:]))
+    return all(map(is_ground, parts(term)))
+
+
+def parts(term: Term) -> Iterator[Term]:
+    """The terms directly inside `term`; those in bodies of comprehensions are not among them."""
+    match term:
+        case Ref(items):
+            yield from items
+        case Array(items) | Set(items):
+            yield from items
+        case Object(pairs):
+            for key, value in pairs:
+                yield key
+                yield value
+        case Call(operator, args):
+            if type(operator) is Ref:
+                yield operator
+            yield from args
+
+
+def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
+    """`term` with `change` applied to what stands directly inside; not to comprehensions."""
+    match term:
+        case Ref(items):
+            return Ref(tuple([change(item) for item in items]))
+        case Array(items):
+            return array([change(item) for item in items])
+        case Set(items):
+            return set_([change(item) for item in items])
+        case Object(pairs):
+            return object_([(change(key), change(value)) for key, value in pairs])
+        case Call(operator, args):
+            return Call(operator, tuple([change(arg) for arg in args]))
+    return term
+
+
+def bodies(expr: Expr) -> Iterator[Comprehension | Every]:
+    """The closures of an expression, the outermost ones."""
+    if expr.every is not None:
+        yield expr.every
+        waiting: list[Term] = [expr.every.domain]
+    else:
+        waiting = list(expr.args)
+    waiting += [item.value for item in expr.withs]
+    while waiting:
+        term = waiting.pop(0)
+        if type(term) is Comprehension:
+            yield term
+        else:
+            waiting += parts(term)
+
+
+def variables(term: Term) -> Iterator[str]:
+    """Names of the variables in `term`, those of closures and heads of references included."""
+    waiting: list[Term] = [term]
+    while waiting:
+        node = waiting.pop()
+        if type(node) is Var:
+            yield node.name
+        elif type(node) is Comprehension:
+            waiting.append(node.term)
+            if node.key is not None:
+                waiting.append(node.key)
+            for expr in node.body:
+                waiting += expr_terms(expr)
+        else:
+            waiting += parts(node)
+
+
+def expr_terms(expr: Expr) -> list[Term]:
+    """All terms of an expression, those of the body of `every` included."""
+    terms: list[Term] = list(expr.args)
+    for item in expr.withs:
+        terms += (item.target, item.value)
+    if expr.every is not None:
+        every = expr.every
+        terms += (every.key, every.value, every.domain)
+        for inner in every.body:
+            terms += expr_terms(inner)
+    return terms
+
+
+def with_args(expr: Expr, args: Iterable[Term]) -> Expr:
+    """`expr` with other operands."""
+    return replace(expr, args=tuple(args))

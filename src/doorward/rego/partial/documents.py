@@ -1,0 +1,468 @@
+"""References below `data`: base data, rules, and what of them is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.errors import CONFLICT_ERROR, EvalError
+from doorward.rego.partial.core import (
+    DATA,
+    Comprehension,
+    Constant,
+    Expr,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    object_,
+    parts,
+    set_,
+)
+from doorward.rego.partial.program import Node
+from doorward.rego.partial.state import Bindings, apply, as_value, plug
+from doorward.rego.runtime.evaluation import merge
+from doorward.rego.runtime.operations import (
+    freeze,
+    insert,
+    insert_at,
+    insert_member_at,
+    lookup_data,
+)
+from doorward.rego.source import Span
+from doorward.rego.values import UNDEFINED, Value, equal, from_key, iterate, to_key
+
+if TYPE_CHECKING:
+    from doorward.rego.partial.search import Search, Site, Solutions
+
+Path = tuple[Term, ...]
+
+
+class Reach:
+    """Whether evaluating something would save an expression."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._rules: dict[int, dict[int, bool]] = {}
+
+    def term(self, term: Term, bindings: Bindings | None) -> bool:
+        """`bindings` None: inside of a rule, where variables of the outside are not known."""
+        search = self._search
+        match term:
+            case Constant():
+                return False
+            case Var():
+                return bindings is not None and search.unknowns.inside(term, bindings)
+            case Ref(items):
+                if type(items[0]) is Var and self._document(items, bindings):
+                    return True
+                return any(self.term(item, bindings) for item in items)
+            case Comprehension(_, key, head, body):
+                inner = (head,) if key is None else (key, head)
+                return any(self.term(part, bindings) for part in inner) or any(
+                    self.expr(expr, bindings) for expr in body
+                )
+        return any(self.term(part, bindings) for part in parts(term))
+
+    def _document(self, path: Path, bindings: Bindings | None) -> bool:
+        search = self._search
+        head = path[0]
+        assert type(head) is Var
+        if bindings is not None and head.name in bindings.unknown:
+            return True
+        if search.unknowns.reaches(path, bindings):
+            return True
+        if head != DATA:
+            return False
+        if search.disabled.always and search.disabled.from_caller(constant_prefix(path)):
+            return True
+        return any(self.rule(rule) for rule in search.program.reachable(path))
+
+    def rule(self, rule: Rule) -> bool:
+        # What a function is replaced by may be unknown where the function is not.
+        rules = self._rules.setdefault(self._search.replaced.functions_number, {})
+        known = rules.get(id(rule))
+        if known is None:
+            rules[id(rule)] = False
+            known = rules[id(rule)] = any(map(self._branch, rule.branches()))
+        return known
+
+    def _branch(self, rule: Rule) -> bool:
+        heads = [*rule.path[1:], *(rule.args or ())]
+        heads += [term for term in (rule.key, rule.value) if term is not None]
+        return any(self.term(term, None) for term in heads) or any(
+            self.expr(expr, None) for expr in rule.body
+        )
+
+    def expr(self, expr: Expr, bindings: Bindings | None) -> bool:
+        if expr.withs:
+            return True
+        if expr.every is not None:
+            every = expr.every
+            return self.term(every.domain, bindings) or any(
+                self.expr(inner, bindings) for inner in every.body
+            )
+        operator = expr.operator
+        mock = None if operator is None else self._search.replaced.function(operator)
+        if mock is not None:
+            if self.term(mock, bindings):
+                return True
+        elif type(operator) is Ref:
+            if self.term(operator, bindings):
+                return True
+        elif isinstance(operator, str) and not self._search.settings.nondeterministic:
+            declared = self._search.program.builtin(operator)
+            if declared is not None and asks_the_world(declared):
+                return True
+        return any(self.term(arg, bindings) for arg in expr.args)
+
+
+def asks_the_world(declared: Builtin) -> bool:
+    """Whether the answer may be another one when the residual is evaluated."""
+    return not declared.pure
+
+
+def constant_prefix(path: Path) -> Path:
+    for location, part in enumerate(path):
+        if location and type(part) is not Constant:
+            return path[:location]
+    return path
+
+
+# Base data and the tree of rules
+
+
+def data(
+    search: Search, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
+) -> Solutions:
+    """The ways in which `path`, which begins with `data` and is read in `b1`, leads to `result`."""
+    return _Walk(search, path, result, b1, b2, site).go(1, [DATA], search.program.root)
+
+
+class _Walk:
+    def __init__(
+        self, search: Search, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
+    ) -> None:
+        self.search = search
+        self.path = path
+        self.result = result
+        self.b1 = b1
+        self.b2 = b2
+        self.site = site
+
+    def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
+        """From `path[pos]` on; `plugged` is what stands before it."""
+        if pos == len(self.path):
+            return self._end(tuple(plugged), node)
+        key = plug(self.path[pos], self.b1)
+        if type(key) is Constant:
+            return self._step(pos, plugged, node, key)
+        return self._each(pos, plugged, node)
+
+    def _step(self, pos: int, plugged: list[Term], node: Node | None, key: Term) -> Solutions:
+        here = [*plugged, key]
+        child = None
+        if node is not None and not self.search.replaced.covers(here):
+            child = node.children.get(to_key(as_value(key)))
+            if child is not None and child.is_virtual:
+                return _Virtual(self, child, tuple(here), pos).solutions()
+        return self.go(pos + 1, here, child)
+
+    def _each(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
+        search = self.search
+        if search.disabled.from_caller(tuple(plugged)):
+            rest = [plug(part, self.b1) for part in self.path[pos:]]
+            whole = Ref((*plugged, *rest))
+            yield from search.save_equation(whole, self.result, self.b1, self.b2, self.site)
+            return
+        keys = [key for key, _ in iterate(base(search, plugged))]
+        seen = {to_key(key) for key in keys}
+        if node is not None:
+            keys += [from_key(child.key) for child in node.sorted() if child.key not in seen]
+        for key in keys:
+            here = Constant(key)
+            for _ in search.unify(here, self.path[pos], self.b1, self.b1, self.site):
+                yield from self._step(pos, plugged, node, here)
+
+    def _end(self, plugged: Path, node: Node | None) -> Solutions:
+        search = self.search
+        if search.is_unknown(Ref(plugged), self.b1):
+            whole = Ref(plugged)
+            yield from search.save_equation(whole, self.result, self.b1, self.b2, self.site)
+            return
+        value = self._extent(plugged, node)
+        if value is not UNDEFINED:
+            yield from search.unify(self.result, Constant(value), self.b2, self.b1, self.site)
+
+    def _extent(self, plugged: Path, node: Node | None) -> Any:
+        below = base(self.search, plugged)
+        if node is None:
+            return below
+        document = self._leaves(plugged, node)
+        return document if below is UNDEFINED else merge(below, document)
+
+    def _leaves(self, plugged: Path, node: Node) -> Any:
+        document: dict[Any, Value] = {}
+        for child in node.sorted():
+            if child.hidden:
+                continue
+            here = (*plugged, Constant(from_key(child.key)))
+            if not child.is_virtual:
+                document[child.key] = self._leaves(here, child)
+                continue
+            leaf, own = self.search.leaf(), self.b1
+            for _ in self.search.unify(Ref(here), leaf, own, own, self.site):
+                document[child.key] = as_value(plug(leaf, own))
+        return document
+
+
+def base(search: Search, path: Sequence[Term]) -> Any:
+    """Base data at a constant path, with what `with` puts there."""
+    keys = [as_value(part) for part in path[1:]]
+    known = search.replaced.find(keys)
+    if known is not UNDEFINED and search.replaced.covers(path):
+        return known
+    value: Any = search.data
+    for key in keys:
+        value = lookup_data(value, key)
+        if value is UNDEFINED:
+            break
+    if known is UNDEFINED:
+        return value
+    return known if value is UNDEFINED else merge(value, known)
+
+
+class _Virtual:
+    """A reference that leads to rules, at `path[pos]`, or goes on from there."""
+
+    def __init__(self, walk: _Walk, node: Node, plugged: Path, pos: int) -> None:
+        self.walk = walk
+        self.search = walk.search
+        self.node = node
+        self.plugged = plugged
+        self.pos = pos
+        self.path = walk.path
+
+    def solutions(self) -> Solutions:
+        node, walk, search = self.node, self.walk, self.search
+        if node.is_function:
+            return
+        if node.has_else and search.is_unknown(Ref(self.path), walk.b1):
+            whole = Ref(self.path)
+            yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
+        elif node.rules and (node.rules[0].is_set or not node.is_ground):
+            yield from self._partial()
+        else:
+            yield from self._complete()
+
+    def _inside(self, term: Term, where: Bindings, pos: int) -> Solutions:
+        walk = self.walk
+        term, where = apply(term, where)
+        return self.search.inside(
+            self.path, pos, walk.b1, term, where, walk.result, walk.b2, walk.site
+        )
+
+    # Complete rules
+
+    def _complete(self) -> Solutions:
+        search, walk, default = self.search, self.walk, self.node.default
+        if not search.is_unknown(Ref(self.path), walk.b1):
+            value = self._value()
+            if value is not UNDEFINED:
+                yield from self._inside(Constant(value), walk.b1, self.pos + 1)
+            return
+        needs_support = False
+        if default is not None:
+            wanted = plug(walk.result, walk.b2)
+            needs_support = type(wanted) is not Constant or default.value == wanted
+        if needs_support or search.settings.shallow or search.disabled.has(self.plugged):
+            yield from self._support(self._complete_support)
+            return
+        for rule in self.node.rules:
+            own = search.child()
+            assert rule.value is not None
+            for _ in search.body(rule.body, own, own.number):
+                yield from self._inside(rule.value, own, self.pos + 1)
+
+    def _value(self) -> Any:
+        """What known rules give: one value, or none."""
+        search = self.search
+        cached = search.replaced.cached(self.plugged)
+        if cached is not None:
+            return cached[0]
+        value: Any = UNDEFINED
+        for rule in self.node.rules:
+            value = self._value_of(rule, value)
+        if value is UNDEFINED and self.node.default is not None:
+            value = self._value_of(self.node.default, value)
+        search.replaced.cache(self.plugged, value)
+        return value
+
+    def _value_of(self, rule: Rule, before: Any) -> Any:
+        for branch in rule.branches():
+            known = before
+            answered = False
+            own = self.search.child()
+            assert branch.value is not None
+            for _ in self.search.body(branch.body, own, own.number):
+                value = as_value(plug(branch.value, own))
+                if known is not UNDEFINED and not equal(known, value):
+                    text = "complete rules must not produce multiple outputs"
+                    raise EvalError(CONFLICT_ERROR, text, branch.span)
+                known, answered = value if known is UNDEFINED else known, True
+            if answered:
+                return known
+        return before
+
+    def _complete_support(self, rule: Rule) -> bool:
+        search = self.search
+        own = search.child()
+        is_defined = False
+        with search.apart() as saved:
+            for _ in search.body(rule.body, own, own.number):
+                is_defined = True
+                assert rule.value is not None
+                search.support.add_complete(search, self.plugged, rule, own, saved)
+        return is_defined
+
+    # Sets, objects, and references with variables
+
+    def _partial(self) -> Solutions:
+        search, walk = self.search, self.walk
+        unknown = search.is_unknown(Ref(self.path[: self.pos + 1]), walk.b1)
+        if len(self.path) == self.pos + 1:
+            if unknown:
+                yield from self._support(self._partial_support)
+            else:
+                whole = Constant(self._whole())
+                yield from search.unify(whole, walk.result, walk.b1, walk.b2, walk.site)
+        elif (unknown and search.settings.shallow) or search.disabled.has(
+            self.plugged[: self.pos + 1]
+        ):
+            yield from self._support(self._partial_support)
+        else:
+            yield from self._each_rule(unknown)
+
+    def _each_rule(self, unknown: bool) -> Solutions:
+        search, walk = self.search, self.walk
+        longest = max(len(rule.path) + rule.is_set for rule in self.node.rules)
+        following = self.path[self.pos + 1 : min(longest, len(self.path))]
+        if any(search.is_unknown(part, walk.b1) for part in following):
+            for rule in self.node.rules:
+                own = search.child()
+                for _ in search.body(rule.body, own, own.number):
+                    for _ in self._head(rule, own):
+                        yield from self._answer(rule, own)
+        elif unknown:
+            for rule in self.node.rules:
+                own = search.child()
+                for _ in self._head(rule, own):
+                    for _ in search.body(rule.body, own, own.number):
+                        yield from self._answer(rule, own)
+        else:
+            key = plug(self.path[self.pos + 1], walk.b1)
+            value = self._below(key) if type(key) is Constant else self._whole()
+            yield from self._inside(Constant(value), walk.b1, self.pos + 1)
+
+    def _head(self, rule: Rule, own: Bindings) -> Solutions:
+        """The ways in which the reference and the rule's head are equal, as far as both go."""
+        here = list(self.path[self.pos + 1 :])
+        head = list(rule.path[self.pos + 1 :])
+        if rule.is_set and len(here) > len(head):
+            assert rule.key is not None
+            head.append(rule.key)
+        count = min(len(here), len(head))
+        return self.search.unify_all(here[:count], head[:count], self.walk.b1, own, self.walk.site)
+
+    def _answer(self, rule: Rule, own: Bindings) -> Solutions:
+        """What a rule adds, with the rest of the reference."""
+        if rule.is_set:
+            assert rule.key is not None
+            term: Term = set_((apply(rule.key, own)[0],))
+        else:
+            assert rule.value is not None
+            term = rule.value
+        for part in reversed(rule.path[self.pos + 1 :]):
+            term = object_(((part, term),))
+        return self._inside(term, own, self.pos + 1)
+
+    def _whole(self) -> Any:
+        """The whole document that known rules make."""
+        cached = self.search.replaced.cached(self.plugged)
+        if cached is not None:
+            return cached[0]
+        building = _Building(self.node.rules, self.pos)
+        for rule in self.node.rules:
+            own = self.search.child()
+            for _ in self.search.body(rule.body, own, own.number):
+                building.add(rule, own)
+        value = building.value()
+        self.search.replaced.cache(self.plugged, value)
+        return value
+
+    def _below(self, key: Term) -> Value:
+        """The part of the document that has what stands under `key`."""
+        building = _Building(self.node.rules, self.pos)
+        for rule in self.node.rules:
+            own = self.search.child()
+            for _ in self._head(rule, own):
+                for _ in self.search.body(rule.body, own, own.number):
+                    building.add(rule, own)
+        return building.value()
+
+    def _partial_support(self, rule: Rule) -> bool:
+        search = self.search
+        own = search.child()
+        is_defined = False
+        with search.apart() as saved:
+            for _ in search.body(rule.body, own, own.number):
+                is_defined = True
+                search.support.add_partial(search, rule, own, saved)
+        return is_defined
+
+    def _support(self, add: Any) -> Solutions:
+        """The rules go into the support, and the residual refers to them there."""
+        search, walk, node = self.search, self.walk, self.node
+        location = search.support.namespaced(self.plugged)
+        is_defined = search.support.has(location)
+        if not is_defined:
+            rules = [*node.rules, *([] if node.default is None else [node.default])]
+            for rule in rules:
+                is_defined = add(rule) or is_defined
+        term: Term = Ref(search.support.namespaced(self.path))
+        if not is_defined:
+            if add == self._complete_support or len(self.path) != self.pos + 1:
+                return
+            term = Constant(frozenset() if node.is_ground else {})
+        yield from search.save_equation(term, walk.result, walk.b1, walk.b2, walk.site)
+
+
+class _Building:
+    """A set or an object as rules make it."""
+
+    def __init__(self, rules: Sequence[Rule], pos: int) -> None:
+        self.pos = pos
+        self.is_set = all(rule.is_ground and rule.is_set for rule in rules)
+        self._made: dict[Any, Any] = {}
+
+    def add(self, rule: Rule, own: Bindings) -> None:
+        span: Span = rule.span
+        path = [as_value(plug(part, own)) for part in rule.path[self.pos + 1 :]]
+        if rule.is_set:
+            assert rule.key is not None
+            member = as_value(plug(rule.key, own))
+            if self.is_set:
+                self._made[to_key(member)] = None
+            else:
+                insert_member_at(self._made, path, member, span)
+            return
+        assert rule.value is not None
+        value = as_value(plug(rule.value, own))
+        if len(path) == 1:
+            insert(self._made, path[0], value, span)
+        else:
+            insert_at(self._made, path, value, span)
+
+    def value(self) -> Value:
+        return frozenset(self._made) if self.is_set else freeze(self._made)

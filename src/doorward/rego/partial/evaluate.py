@@ -1,0 +1,158 @@
+"""Partial evaluation: a query, rules, and documents that are not known, to what is left to ask.
+
+    modules ─resolve─▶ ─lower─▶ rules ─search─▶ saved expressions ─propagate─▶ residual queries
+                                          └──▶ support: rules that the queries refer to
+
+For any values of what is unknown the residual answers as the query does. What is known is evaluated
+away; what is not is saved as an expression, and every choice that remains is a query of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego.analysis.metadata import answer_metadata
+from doorward.rego.analysis.operator_chains import split_chains
+from doorward.rego.analysis.passes import Program as Checked
+from doorward.rego.analysis.resolve import resolve_modules
+from doorward.rego.analysis.rule_types import check_body_types
+from doorward.rego.partial.core import (
+    INPUT,
+    Body,
+    Expr,
+    Ref,
+    Term,
+    Var,
+    equation,
+    expr_terms,
+    variables,
+)
+from doorward.rego.partial.lower import lower_modules, lower_query
+from doorward.rego.partial.paths import parse_path
+from doorward.rego.partial.program import Program, Settings
+from doorward.rego.partial.propagation import Propagation
+from doorward.rego.partial.residual import (
+    body_to_json,
+    body_to_nodes,
+    module_to_json,
+    module_to_nodes,
+)
+from doorward.rego.partial.search import Search
+from doorward.rego.partial.text import body_text, module_text
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.syntax import nodes
+from doorward.rego.syntax.opa_json import rank
+
+__all__ = ["Lowered", "Partial", "settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What is left of a query.
+
+    `queries`: no query means never true, a query without expressions always. `support`: the modules
+    that they need beside the original ones.
+    """
+
+    queries: tuple[nodes.Body, ...]
+    support: tuple[nodes.Module, ...]
+    query_texts: tuple[str, ...]
+    support_texts: tuple[str, ...]
+    ast: dict[str, Any]
+    """`queries` and `support` as the JSON of OPA's trees."""
+
+
+class Lowered:
+    """The rules of checked policies, ready for partial evaluation; safe in any thread."""
+
+    def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
+        given = answer_metadata([split_chains(module) for module in modules])
+        resolved, _ = resolve_modules(given)
+        self._checked = checked
+        rules = lower_modules(resolved, checked.callees)
+        packages = [module.package.path for module in resolved]
+        self.program = Program(rules, packages, checked.callees)
+
+    def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
+        """What is left of a resolved query; EvalError where what is known ends in an error."""
+        body = lower_query(query, self._checked.callees)
+        search = Search(self.program, settings, evaluation, self._holds_types)
+        names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
+        search.names.reserve(sorted(names))
+        live = {name for name in names if not name.startswith(("$", "__local"))}
+        live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
+        propagation = Propagation(self.program, live)
+        queries = []
+        for _ in search.body(body, search.root, search.root.number):
+            left = [saved.plug(search.names) for saved in search.saved[0]]
+            left += _bound(search)
+            residual = tuple(left)
+            if self._holds_types(residual):
+                queries.append(residual if settings.shallow else propagation.apply(residual))
+        support = [(package, tuple(rules)) for package, rules in search.support.packages.items()]
+        return Partial(
+            tuple([body_to_nodes(each) for each in queries]),
+            tuple([module_to_nodes(package, rules) for package, rules in support]),
+            tuple([body_text(each) for each in queries]),
+            tuple([module_text(package, rules) for package, rules in support]),
+            {
+                "queries": [body_to_json(each) for each in queries],
+                "support": [module_to_json(package, rules) for package, rules in support],
+            },
+        )
+
+    def _holds_types(self, body: Body) -> bool:
+        """Whether a residual can hold: one that is wrong in its types never does."""
+        if not any(map(_may_be_wrong, body)):
+            return True
+        result = body_to_nodes(body)
+        return not check_body_types(result, self._checked.types, self._checked.callees)
+
+
+def settings(
+    unknowns: Iterable[str],
+    disabled: Iterable[str],
+    shallow: bool,
+    nondeterministic: bool,
+    namespace: str | None,
+    max_size: int,
+) -> Settings:
+    """What a caller chose; ValueError for a path or a namespace that is none."""
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        raise ValueError(f"`{namespace}` is not a name for a package")
+    return Settings(
+        tuple(map(parse_path, unknowns)),
+        tuple(map(parse_path, disabled)),
+        shallow,
+        nondeterministic,
+        namespace,
+        namespace or "partial",
+        max_size,
+    )
+
+
+_NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _may_be_wrong(expr: Expr) -> bool:
+    """Whether the types of an expression are worth a look."""
+    if expr.every is not None or (expr.operator is not None and not expr.is_equation):
+        return True
+    return expr.operator is not None and not any(map(_has_any_type, expr.args))
+
+
+def _has_any_type(term: Term) -> bool:
+    """Whether a term can be of any type, as long as no call says more of it."""
+    return type(term) is Var or (type(term) is Ref and term.parts[0] == INPUT)
+
+
+def _bound(search: Search) -> list[Expr]:
+    """What the query's variables are bound to, as equations in the order of OPA's."""
+    result = []
+    for name in list(search.root.values):
+        value = search.names.plug(Var(name), search.root)
+        result.append(equation(Var(name), value))
+    return sorted(result, key=lambda e: rank(body_to_nodes((e,))[0].term))  # type: ignore[arg-type]

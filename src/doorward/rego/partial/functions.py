@@ -1,0 +1,204 @@
+"""Calls: built-ins with known operands are called, functions are gone through rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
+from doorward.rego.partial.core import FALSE, Constant, Expr, Operator, Ref, Rule, Term, Var
+from doorward.rego.partial.program import Node
+from doorward.rego.partial.state import as_value, plug
+from doorward.rego.runtime.evaluation import Site as CallSite
+from doorward.rego.values import UNDEFINED
+
+if TYPE_CHECKING:
+    from doorward.rego.partial.search import Search, Site, Solutions
+
+
+def call(search: Search, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
+    """The ways in which a call holds; the last of `args` may be its result."""
+    mock = search.replaced.function(operator)
+    if mock is not None:
+        instead = _function_of(search, mock)
+        if instead is not None:
+            return _without_mocks(search, call, site, instead, args)
+        return _constant_answer(search, site, operator, args, mock)
+    if type(operator) is Ref:
+        node = search.program.function(operator)
+        return (
+            iter(()) if node is None else _Function(search, site, operator, node, args).solutions()
+        )
+    assert type(operator) is str
+    return _builtin(search, site, operator, args)
+
+
+def _function_of(search: Search, mock: Term) -> Operator | None:
+    if type(mock) is not Ref:
+        return None
+    if search.program.function(mock) is not None:
+        return mock
+    name = ".".join(
+        [str(p.value) if type(p) is Constant else p.name for p in mock.parts if type(p) is not Ref]  # type: ignore[union-attr]
+    )
+    return name if search.program.builtin(name) is not None else None
+
+
+def _without_mocks(search: Search, work: Any, site: Site, *operands: Any) -> Solutions:
+    replaced = search.replaced
+    replaced.push_functions({}, hide=True)
+    solutions = work(search, site, *operands)
+    try:
+        while next(solutions, solutions) is not solutions:
+            replaced.pop_functions()
+            yield
+            replaced.push_functions({}, hide=True)
+    finally:
+        replaced.pop_functions()
+
+
+def _constant_answer(
+    search: Search, site: Site, operator: Operator, args: Sequence[Term], value: Term
+) -> Solutions:
+    if len(args) > arity_of(search, operator):
+        yield from search.unify(args[-1], value, site.bindings, site.bindings, site)
+    elif value != FALSE:
+        yield
+
+
+def arity_of(search: Search, operator: Operator) -> int:
+    """Operands that are declared; of what takes any number, as many as are given."""
+    if type(operator) is str:
+        declared = search.program.builtin(operator)
+        if declared is None or declared.signature.variadic is not None:
+            return 1_000_000
+        return len(declared.signature.args)
+    node = search.program.function(operator)
+    if node is None:
+        return -1
+    return len((node.default or node.rules[0]).args or ())
+
+
+def _builtin(search: Search, site: Site, name: str, args: Sequence[Term]) -> Solutions:
+    bindings = site.bindings
+    declared = search.program.builtin(name)
+    if declared is None:
+        raise EvalError(INTERNAL_ERROR, f"unknown function {name}", site.expr.span)
+    count = arity_of(search, name)
+    if search.is_unknown_expr(_bare(site.expr), bindings):
+        yield from search.save_call(name, args, count, site)
+        return
+    operands = [as_value(plug(arg, bindings)) for arg in args[:count]]
+    evaluation = search.evaluation
+    given = (evaluation, *operands) if declared.context else tuple(operands)
+    answer = evaluation.call_builtin(CallSite(name, site.expr.span), declared.call, *given)
+    if answer is UNDEFINED:
+        return
+    answers = answer if declared.relation else (answer,)
+    for each in answers:
+        if declared.signature.result is None:
+            yield
+        elif len(args) > count:
+            yield from search.unify(args[-1], Constant(each), bindings, bindings, site)
+        elif each is not False:
+            yield
+
+
+def _bare(expr: Expr) -> Expr:
+    """`expr` without its `with`: what it replaces is in force while it is evaluated."""
+    return Expr(expr.args, expr.operator) if expr.withs else expr
+
+
+class _Function:
+    """A call of a function of the policies."""
+
+    def __init__(
+        self, search: Search, site: Site, operator: Ref, node: Node, args: Sequence[Term]
+    ) -> None:
+        self.search = search
+        self.site = site
+        self.operator = operator
+        self.node = node
+        self.args = tuple(args)
+        self.count = len((node.default or node.rules[0]).args or ())
+        self.has_result = len(args) > self.count
+
+    def solutions(self) -> Solutions:
+        search, node = self.search, self.node
+        if node.has_else and search.is_unknown_expr(_bare(self.site.expr), self.site.bindings):
+            return search.save_call(self.operator, self.args, self.count, self.site)
+        default = node.default
+        needed = default is not None and (self.has_result or default.value != FALSE)
+        if needed or search.settings.shallow or search.disabled.has(self.operator.parts):
+            bindings = self.site.bindings
+            given = (self.operator, *self.args[: self.count])
+            if any(search.is_unknown(term, bindings) for term in given):
+                return self._support()
+        return self._values()
+
+    def _values(self) -> Solutions:
+        before = UNDEFINED
+        state: list[Any] = [before]
+        for rule in self.node.rules:
+            for branch in rule.branches():
+                answered = [False]
+                yield from self._rule(branch, state, answered)
+                if answered[0]:
+                    break
+        if self.node.default is not None and state[0] is UNDEFINED:
+            yield from self._rule(self.node.default, state, [False])
+
+    def _rule(self, rule: Rule, state: list[Any], answered: list[bool]) -> Solutions:
+        search, site = self.search, self.site
+        own = search.child()
+        head = list(rule.args or ())
+        assert rule.value is not None
+        if self.has_result:
+            head.append(rule.value)
+        for _ in search.unify_all(self.args, head, site.bindings, own, site):
+            for _ in search.body(rule.body, own, own.number):
+                if not self.has_result and search.unknowns.has(rule.value, own):
+                    answered[0] = True
+                    state[0] = rule.value
+                    yield from search.save(Expr((rule.value,)), own, own, site)
+                    continue
+                result = plug(rule.value, own)
+                answered[0] = True
+                if not self.has_result and result == FALSE:
+                    before = state[0]
+                    if type(before) is Constant and before != result:
+                        text = "functions must not produce multiple outputs for same inputs"
+                        raise EvalError(CONFLICT_ERROR, text, rule.span)
+                    state[0] = result
+                    continue
+                state[0] = result
+                yield
+
+    def _support(self) -> Solutions:
+        search = self.search
+        target = search.support.namespaced(self.operator.parts)
+        if not search.support.has(target):
+            rules = [*self.node.rules, *([self.node.default] if self.node.default else [])]
+            for rule in rules:
+                self._support_rule(rule, target)
+        if search.support.has(target):
+            yield from search.save_call(Ref(target), self.args, self.count, self.site)
+
+    def _support_rule(self, rule: Rule, target: tuple[Term, ...]) -> None:
+        search = self.search
+        own = search.child()
+        names = [name for arg in rule.args or () for name in _variables(arg)]
+        for name in names:
+            search.unknowns.mark(Var(name), own)
+        try:
+            with search.apart() as saved:
+                for _ in search.body(rule.body, own, own.number):
+                    search.support.add_function(search, target, rule, own, saved)
+        finally:
+            search.unknowns.unmark(len(names))
+
+
+def _variables(term: Term) -> list[str]:
+    from doorward.rego.partial.core import variables
+
+    return [name for name in variables(term) if name not in ("input", "data")]

@@ -1,0 +1,524 @@
+"""Resolved modules and queries to the evaluator's form, stage by stage as OPA's compiler goes.
+
+Each stage runs over all rules before the next one begins: so generated variables get the numbers
+that they have in OPA. A stage makes new expressions and changes none.
+
+1. Names, `:=`, `some`, `every` without a key; `print` is left out.
+2. Calls out of terms, into expressions of their own.
+3. References and comprehensions out of the heads of comprehensions and rules, and out of `with`.
+4. Bodies in an order in which everything is bound before it is used (`order`).
+5. `==` is `=`; references and comprehensions out of operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.analysis.scope import pattern_vars
+from doorward.rego.partial.core import (
+    DATA,
+    EQUALITY,
+    INPUT,
+    TRUE,
+    Body,
+    Call,
+    Comprehension,
+    Constant,
+    Every,
+    Expr,
+    Operator,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    With,
+    array,
+    equation,
+    map_parts,
+    object_,
+    parts,
+    set_,
+)
+from doorward.rego.partial.names import Locals
+from doorward.rego.partial.order import in_safe_order
+from doorward.rego.syntax import nodes
+from doorward.rego.syntax.opa_json import rank
+from doorward.rego.syntax.walk import walk
+
+__all__ = ["lower_modules", "lower_query"]
+
+_TRUE = Expr((TRUE,))
+_KINDS = {
+    nodes.ArrayComprehension: "array",
+    nodes.SetComprehension: "set",
+    nodes.ObjectComprehension: "object",
+}
+
+
+def lower_modules(modules: Sequence[nodes.Module], callees: Callees) -> list[Rule]:
+    """All rules of resolved modules, by file, in the order of the text."""
+    taken = {n.name for module in modules for n in walk(module) if isinstance(n, nodes.Var)}
+    stages = _Stages(Locals(taken=taken), callees)
+    rules = [(rule, len(m.package.path) + 1) for m in modules for rule in m.rules]
+    keys = [stages.head_operands(rule) for rule, _ in rules]
+    lowered = [
+        stages.rule(rule, own, package) for (rule, package), own in zip(rules, keys, strict=True)
+    ]
+    stages.finish([branch for rule in lowered for branch in rule.branches()])
+    return lowered
+
+
+def lower_query(body: nodes.Body, callees: Callees) -> Body:
+    """A resolved query; `==` is `=` in it."""
+    taken = {n.name for expr in body for n in walk(expr) if isinstance(n, nodes.Var)}
+    stages = _Stages(Locals("q", taken=taken), callees)
+    rule = Rule((DATA,), None, None, TRUE, stages.body(body), 1)
+    stages.finish([rule])
+    return rule.body
+
+
+class _Stages:
+    def __init__(self, locals_: Locals, callees: Callees) -> None:
+        self.locals = locals_
+        self.callees = callees
+
+    def finish(self, rules: Sequence[Rule]) -> None:
+        """Everything after the first stage."""
+        for rule in rules:
+            self.split_calls_of(rule)
+        for rule in rules:
+            rule.body = self.plain_heads(rule.body)
+        for rule in rules:
+            self.plain_rule_head(rule)
+        for rule in rules:
+            rule.body = self.plain_withs(rule.body)
+        for rule in rules:
+            known = {name for arg in rule.args or () for name in _names(arg)}
+            rule.body = in_safe_order(rule.body, known, self.arity)
+        for rule in rules:
+            rule.body = self.plain_operands(equalities(rule.body))
+
+    def arity(self, operator: Operator) -> int | None:
+        """Operands that are declared; None where any number is taken."""
+        if type(operator) is str:
+            builtin = self.callees.registry.get(operator)
+            if builtin is None or builtin.signature.variadic is not None:
+                return None
+            return len(builtin.signature.args)
+        assert isinstance(operator, Ref)
+        path = [part.value for part in operator.parts[1:] if isinstance(part, Constant)]
+        names = tuple([nodes.Scalar(str(part)) for part in path])
+        return self.callees.arity(nodes.Call(nodes.Ref(nodes.Var("data"), names), ()))
+
+    # 1. Names
+
+    def head_operands(self, rule: nodes.Rule) -> dict[int, Var]:
+        """Variables for the operands of a rule's reference that are to be computed."""
+        plain = (nodes.Scalar, nodes.Var)
+        args = rule.head.ref.args
+        return {n: self.locals.fresh() for n, arg in enumerate(args) if not isinstance(arg, plain)}
+
+    def rule(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
+        for arg in rule.head.args or ():
+            for var in pattern_vars(arg):
+                self.locals.named(var.name)
+        return self.branch(rule, keys, package)
+
+    def branch(self, rule: nodes.Rule, keys: dict[int, Var], package: int) -> Rule:
+        head = rule.head
+        for term in (*(head.args or ()), head.key, head.value, *head.ref.args):
+            if term is not None:
+                self._declare_inside(term)
+        body = list(self.body(rule.body)) if rule.body else [_TRUE]
+        path: list[Term] = [DATA]
+        for n, arg in enumerate(head.ref.args):
+            if n in keys:
+                body.append(Expr((keys[n], self.term(arg)), EQUALITY, generated=True))
+            path.append(keys[n] if n in keys else self.term(arg))
+        key = None if head.key is None else self.term(head.key)
+        value = None if head.value is None else self.term(head.value)
+        if key is None and value is None:
+            value = TRUE
+        otherwise = rule.else_rule
+        return Rule(
+            tuple(path),
+            None if head.args is None else tuple(map(self.term, head.args)),
+            key,
+            value,
+            tuple(body),
+            package,
+            rule.default,
+            None if otherwise is None else self.branch(otherwise, keys, package),
+            rule.span,
+        )
+
+    def _declare_inside(self, term: nodes.Term) -> None:
+        """Number what comprehensions of a head declare: that is done before the body."""
+        for node in walk(term):
+            match node:
+                case nodes.Expr(term=nodes.Call(infix=True, args=args) as call):
+                    if call.name == "assign":
+                        self._declare(args[0])
+                case nodes.SomeDecl(symbols):
+                    for var in symbols:
+                        self._declare(var)
+                case nodes.SomeIn(key, value):
+                    self._declare(*((value,) if key is None else (key, value)))
+                case nodes.Every(key, value):
+                    self._declare(*((value,) if key is None else (key, value)))
+
+    def _declare(self, *patterns: nodes.Term) -> None:
+        for pattern in patterns:
+            for var in pattern_vars(pattern):
+                self.locals.named(var.name)
+
+    def body(self, body: nodes.Body) -> Body:
+        node = [lowered for expr in body for lowered in self.expr(expr)]
+        return tuple(node) or (_TRUE,)
+
+    def expr(self, expr: nodes.Expr) -> list[Expr]:
+        match expr.term:
+            case nodes.SomeDecl(symbols):
+                for var in symbols:
+                    self.locals.named(var.name)
+                return []
+            case nodes.SomeIn():
+                return [self._marked(self._some_in(expr.term), expr)]
+            case nodes.Every():
+                return [self._marked(self._every(expr.term), expr)]
+            case nodes.Not(body):
+                return self._closed(expr, (body,), holds=False)
+            case nodes.And(left, right):
+                return [self._marked(e, expr) for e in (*self.body(left), *self.body(right))]
+            case nodes.Or(left, right):
+                return self._closed(expr, (left, right), holds=True)
+            case nodes.Call() as call if call.name == "print" and not call.infix:
+                return []
+            case nodes.Call(args=(_, value)) as call if call.infix and call.name == "assign":
+                given = self.term(value)
+                withs = self._withs(expr)
+                sides = self.term(call.args[0]), given
+                return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
+            case nodes.Call(operator, args):
+                lowered = Expr(tuple(map(self.term, args)), self.operator(operator))
+                return [self._marked(lowered, expr)]
+            case term:
+                return [self._marked(Expr((self.term(term),)), expr)]
+
+    def _marked(self, lowered: Expr, expr: nodes.Expr) -> Expr:
+        return replace(lowered, negated=expr.negated, withs=self._withs(expr), span=expr.span)
+
+    def _closed(
+        self, expr: nodes.Expr, operands: Sequence[nodes.Body], *, holds: bool
+    ) -> list[Expr]:
+        """Whether one of `operands` holds, or none: whatever they bind is bound in them alone."""
+        answers = array([Comprehension("array", None, TRUE, self.body(body)) for body in operands])
+        none = Constant([[] for _ in operands])
+        lowered = Expr((answers, none), "neq" if holds else "equal")
+        return [self._marked(lowered, expr)]
+
+    def _some_in(self, term: nodes.SomeIn) -> Expr:
+        key = self.locals.fresh() if term.key is None else None
+        declared = [var.name for p in (term.key, term.value) if p for var in pattern_vars(p)]
+        for name in sorted(declared):
+            self.locals.named(name)
+        value = self.term(term.value)
+        domain = self.term(term.domain)
+        operand: Term | None = key
+        if term.key is not None:
+            operand = self.term(term.key)
+        assert operand is not None
+        inside = domain.parts if type(domain) is Ref else (domain,)
+        return Expr((value, Ref((*inside, operand))), EQUALITY)
+
+    def _every(self, term: nodes.Every) -> Expr:
+        domain = self.term(term.domain)
+        key = self.locals.fresh() if term.key is None else self.term(term.key)
+        value = self.term(term.value)
+        return Expr((), every=Every(key, value, domain, self.body(term.body)))
+
+    def _withs(self, expr: nodes.Expr) -> tuple[With, ...]:
+        return tuple([self._with(item) for item in expr.withs])
+
+    def _with(self, item: nodes.With) -> With:
+        target = item.target
+        name = target if isinstance(target, nodes.Ref) else nodes.Ref(target, ())
+        where = Ref(
+            tuple(
+                [
+                    part if type(part) is not Ref else part.parts[0]
+                    for part in (Var(name.head.name), *map(self.term, name.args))  # type: ignore[union-attr]
+                ]
+            )
+        )
+        value = item.value
+        if isinstance(value, nodes.Var) and self.callees.registry.get(value.name) is not None:
+            return With(where, Ref((Var(value.name),)))
+        return With(where, self.term(value))
+
+    def operator(self, operator: nodes.Ref) -> Operator:
+        if isinstance(operator.head, nodes.Var) and operator.head.name == "data":
+            return Ref((DATA, *map(self.term, operator.args)))
+        return nodes.Call(operator, ()).name
+
+    # Terms
+
+    def term(self, term: nodes.Term) -> Term:
+        match term:
+            case nodes.Scalar(value):
+                return Constant(value)
+            case nodes.Var(name):
+                if name in (INPUT.name, DATA.name):
+                    return Ref((Var(name),))
+                return self.locals.named(name)
+            case nodes.Ref(head, args):
+                first = self.term(head)
+                inside = first.parts if type(first) is Ref else (first,)
+                return Ref((*inside, *map(self.term, args)))
+            case nodes.Call(operator, args):
+                return Call(self.operator(operator), tuple(map(self.term, args)))
+            case nodes.Array(items):
+                return array(map(self.term, items))
+            case nodes.Set(items):
+                return set_(map(self.term, sorted(items, key=rank)))
+            case nodes.Object(items):
+                ordered = sorted(items, key=lambda pair: rank(pair[0]))
+                return object_([(self.term(k), self.term(v)) for k, v in ordered])
+            case nodes.ObjectComprehension(key, value, body):
+                inner = self.body(body)
+                return Comprehension("object", self.term(key), self.term(value), inner)
+            case nodes.ArrayComprehension(head, body) | nodes.SetComprehension(head, body):
+                inner = self.body(body)
+                return Comprehension(_KINDS[type(term)], None, self.term(head), inner)
+        assert isinstance(term, nodes.TemplateString)
+        return Call("internal.template_string", (array(map(self._part, term.parts)),))
+
+    def _part(self, part: str | nodes.Expr) -> Term:
+        if isinstance(part, str):
+            return Constant(part)
+        assert isinstance(part.term, nodes.Term)
+        if isinstance(part.term, nodes.Scalar):
+            return self.term(part.term)
+        node = self.locals.fresh()
+        value = Expr((node, self.term(part.term)), EQUALITY, withs=self._withs(part))
+        return Comprehension("set", None, node, (value,))
+
+    # 2. Calls
+
+    def split_calls_of(self, rule: Rule) -> None:
+        added: list[Expr] = []
+        if rule.args is not None:
+            rule.args = tuple([self.split_term(arg, added) for arg in rule.args])
+        if rule.key is not None:
+            rule.key = self.split_term(rule.key, added)
+        if rule.value is not None:
+            rule.value = self.split_term(rule.value, added)
+        rule.body = self.split_calls((*rule.body, *added))
+
+    def split_calls(self, body: Body) -> Body:
+        out: list[Expr] = []
+        for expr in body:
+            self.split_expr(expr, out)
+        return tuple(out)
+
+    def split_expr(self, expr: Expr, out: list[Expr]) -> None:
+        if expr.withs:
+            withs = [replace(item, value=self.split_term(item.value, out)) for item in expr.withs]
+            expr = replace(expr, withs=tuple(withs))
+        if expr.every is not None:
+            domain = self.locals.fresh()
+            binds = Expr((domain, expr.every.domain), EQUALITY, generated=True)
+            self.split_expr(replace(binds, withs=expr.withs, span=expr.span), out)
+            inner = self.split_calls(expr.every.body)
+            out.append(replace(expr, every=replace(expr.every, domain=domain, body=inner)))
+            return
+        added: list[Expr] = []
+        args = tuple([self.split_term(arg, added) for arg in expr.args])
+        out += [replace(new, withs=expr.withs, span=expr.span) for new in added]
+        out.append(replace(expr, args=args))
+
+    def split_term(self, term: Term, out: list[Expr]) -> Term:
+        """`term` without calls; they are appended to `out`, with variables for their results."""
+        match term:
+            case Constant() | Var():
+                return term
+            case Call(operator, args):
+                operands = [self.split_term(arg, out) for arg in args]
+                result = self.locals.fresh()
+                out.append(Expr((*operands, result), operator, generated=True))
+                return result
+            case Ref(items):
+                split = [self.split_term(item, out) for item in items]
+                if type(split[0]) not in (Var, Ref):
+                    subject = self.locals.fresh()
+                    out.append(Expr((subject, split[0]), EQUALITY, generated=True))
+                    split[0] = subject
+                return Ref(tuple(split))
+            case Comprehension(_, key, head, body):
+                added: list[Expr] = []
+                if key is not None:
+                    key = self.split_term(key, added)
+                head = self.split_term(head, added)
+                return replace(term, key=key, term=head, body=self.split_calls((*body, *added)))
+        return map_parts(term, lambda part: self.split_term(part, out))
+
+    # 3. Heads and replacements
+
+    def plain_heads(self, body: Body) -> Body:
+        """Comprehensions whose heads are values."""
+        return map_comprehensions(body, self._plain_head)
+
+    def _plain_head(self, node: Comprehension) -> Comprehension:
+        key, term = node.key, node.term
+        added: list[Expr] = []
+        if key is not None and is_evaluated(key):
+            key = self._bind(key, added)
+        if is_evaluated(term):
+            term = self._bind(term, added)
+        return replace(node, key=key, term=term, body=(*node.body, *added)) if added else node
+
+    def plain_rule_head(self, rule: Rule) -> None:
+        added: list[Expr] = []
+        if rule.key is not None:
+            rule.key = self._value(rule.key, added)
+        if rule.value is not None:
+            rule.value = self._value(rule.value, added)
+        if rule.args is not None:
+            rule.args = tuple([self._value(arg, added) for arg in rule.args])
+        rule.body = (*rule.body, *added)
+
+    def _value(self, term: Term, added: list[Expr]) -> Term:
+        (term,) = map_comprehensions((Expr((term,)),), self._plain_head)[0].args
+        return self._bind(term, added) if is_evaluated(term) else term
+
+    def _bind(self, term: Term, out: list[Expr], like: Expr | None = None) -> Var:
+        var = self.locals.fresh()
+        out.append(replace(equation(var, term, like), generated=True))
+        return var
+
+    def plain_withs(self, body: Body) -> Body:
+        """Replacements by values: they are computed before."""
+        out: list[Expr] = []
+        for expr in map_bodies(body, self.plain_withs):
+            withs = []
+            for item in expr.withs:
+                if is_evaluated(item.value) and not self._names_function(item.value):
+                    item = replace(item, value=self._bind(item.value, out))
+                withs.append(item)
+            out.append(replace(expr, withs=tuple(withs)) if withs else expr)
+        return tuple(out)
+
+    def _names_function(self, value: Term) -> bool:
+        if type(value) is not Ref:
+            return False
+        if value.parts[0] == DATA:
+            return self.arity(value) is not None
+        return value.parts[0] != INPUT and len(value.parts) == 1
+
+    # 5. Operands
+
+    def plain_operands(self, body: Body) -> Body:
+        out: list[Expr] = []
+        for expr in body:
+            if expr.every is not None:
+                domain = self._operand(expr.every.domain, expr, out)
+                inner = self.plain_operands(expr.every.body)
+                out.append(replace(expr, every=replace(expr.every, domain=domain, body=inner)))
+                continue
+            whole = expr.operator is None or expr.is_equation
+            each = self._outermost if whole else self._operand
+            args = tuple([each(arg, expr, out) for arg in expr.args])
+            out.append(replace(expr, args=args))
+        return tuple(out)
+
+    def _outermost(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
+        if type(term) is Ref:
+            rest = [self._operand(part, expr, out) for part in term.parts[1:]]
+            return Ref((term.parts[0], *rest))
+        if type(term) is Comprehension:
+            return replace(term, body=self.plain_operands(term.body))
+        return self._operand(term, expr, out)
+
+    def _operand(self, term: Term, expr: Expr, out: list[Expr]) -> Term:
+        match term:
+            case Constant() | Var():
+                return term
+            case Ref() | Comprehension():
+                return self._bind(self._outermost(term, expr, out), out, expr)
+        return map_parts(term, lambda part: self._operand(part, expr, out))
+
+
+def equalities(body: Body) -> Body:
+    """`==` between two operands is `=`, in closures as well."""
+    return tuple(
+        [
+            replace(expr, operator=EQUALITY)
+            if expr.operator == "equal" and len(expr.args) == 2
+            else expr
+            for expr in map_bodies(body, equalities)
+        ]
+    )
+
+
+def is_evaluated(term: Term) -> bool:
+    """Whether there are references or comprehensions in `term`."""
+    if type(term) is Ref or type(term) is Comprehension:
+        return True
+    return any(map(is_evaluated, parts(term)))
+
+
+def map_bodies(body: Body, change: object) -> Body:
+    """`body` with `change` applied to the bodies of its closures, one level down."""
+    assert callable(change)
+
+    def whole(node: Comprehension) -> Comprehension:
+        return replace(node, body=change(node.body))
+
+    return tuple([_map_closures(expr, whole, change) for expr in body])
+
+
+def map_comprehensions(body: Body, change: object) -> Body:
+    """`body` with `change` applied to all its comprehensions, the inner ones first."""
+    assert callable(change)
+
+    def below(inner: Body) -> Body:
+        return map_comprehensions(inner, change)
+
+    def whole(node: Comprehension) -> Comprehension:
+        lowered = change(replace(node, body=below(node.body)))
+        assert isinstance(lowered, Comprehension)
+        return lowered
+
+    return tuple([_map_closures(expr, whole, below) for expr in body])
+
+
+def _map_closures(expr: Expr, whole: object, below: object) -> Expr:
+    assert callable(whole)
+    assert callable(below)
+
+    def change(term: Term) -> Term:
+        if type(term) is Comprehension:
+            node = whole(term)
+            assert isinstance(node, Comprehension)
+            return node
+        return term if type(term) in (Constant, Var) else map_parts(term, change)
+
+    if expr.every is not None:
+        every = expr.every
+        inner = below(every.body)
+        expr = replace(expr, every=replace(every, domain=change(every.domain), body=inner))
+    if expr.withs:
+        withs = [replace(item, value=change(item.value)) for item in expr.withs]
+        expr = replace(expr, withs=tuple(withs))
+    if any(type(arg) not in (Constant, Var) for arg in expr.args):
+        expr = replace(expr, args=tuple([change(arg) for arg in expr.args]))
+    return expr
+
+
+def _names(term: Term) -> Iterable[str]:
+    if type(term) is Var:
+        yield term.name
+    for part in parts(term):
+        yield from _names(part)

@@ -1,0 +1,43 @@
+"""Names of generated variables, numbered as OPA numbers them.
+
+The order of a residual's equations depends on them, and who compares residuals with OPA's sees the
+same names in most places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from doorward.rego.partial.core import Var
+
+__all__ = ["Locals"]
+
+
+class Locals:
+    """`__local0__`, `__local1__`, … for modules; `__localq0__`, … for a query.
+
+    `taken` are names that the text has already.
+    """
+
+    def __init__(self, prefix: str = "", *, taken: Container[str] = ()) -> None:
+        self._prefix = f"__local{prefix}"
+        self._taken = taken
+        self._count = 0
+        self._names: dict[str, str] = {}
+
+    def fresh(self) -> Var:
+        """A new variable."""
+        while True:
+            name = f"{self._prefix}{self._count}__"
+            self._count += 1
+            if name not in self._taken:
+                return Var(name)
+
+    def named(self, unique: str) -> Var:
+        """The variable for what the resolver calls `x@3`; another name stays what it is."""
+        if "@" not in unique:
+            return Var(unique)
+        name = self._names.get(unique)
+        if name is None:
+            name = self._names[unique] = self.fresh().name
+        return Var(name)

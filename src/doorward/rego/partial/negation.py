@@ -1,0 +1,149 @@
+"""`not`: what is left of the negated expression is negated in the residual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from doorward.rego.partial.core import (
+    DATA,
+    TRUE,
+    Body,
+    Comprehension,
+    Constant,
+    Expr,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    parts,
+    variables,
+)
+from doorward.rego.partial.order import expr_variables
+from doorward.rego.partial.propagation import Propagation
+from doorward.rego.partial.replacing import kept
+from doorward.rego.partial.state import Saved, body_of
+
+if TYPE_CHECKING:
+    from doorward.rego.partial.search import Search, Site, Solutions
+
+MAX_INLINED: Final = 16
+"""Conjunctions that a negation may become in place; more make rules of the support."""
+_ROOTS: Final = frozenset({"input", "data"})
+
+
+def negated(search: Search, site: Site) -> Solutions:
+    """`not e`: holds where `e` has no solution, as far as that is known."""
+    positive = replace(site.expr, negated=False, withs=())
+    if not search.is_unknown_expr(site.expr, site.bindings):
+        for _ in search.body((positive,), site.bindings, search.number()):
+            return
+        yield
+        return
+    number = search.number()
+    unknown = search.unknown_names()
+    residuals = _residuals(search, positive, site, number, unknown)
+    if not residuals:
+        yield
+    elif _can_stand_in_place(unknown, residuals):
+        for exprs in _complements(residuals):
+            yield from _saved(search, exprs, site)
+    else:
+        yield from _by_support(search, residuals, site, number, unknown)
+
+
+def _residuals(
+    search: Search, positive: Expr, site: Site, number: int, unknown: set[str]
+) -> list[Body]:
+    residuals = []
+    propagation = Propagation(search.program, unknown, whole=True)
+    with search.apart() as saved:
+        for _ in search.body((positive,), site.bindings, number):
+            body = body_of(saved, search.names)
+            if search.holds_types(body):
+                residuals.append(body if search.settings.shallow else propagation.apply(body))
+    return residuals
+
+
+def _saved(search: Search, exprs: Sequence[Expr], site: Site) -> Solutions:
+    """Go on with `exprs`, which stand as they are, in the residual."""
+    withs = tuple(
+        [
+            replace(item, value=search.names.plug(item.value, site.bindings))
+            for item in kept(search, site)
+        ]
+    )
+    search.saved[-1] += [Saved(replace(expr, withs=withs), None, None) for expr in exprs]
+    try:
+        yield
+    finally:
+        del search.saved[-1][-len(exprs) :]
+
+
+def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
+    """Of each residual one expression is to fail: all ways to choose."""
+    if not residuals:
+        yield []
+        return
+    first, *rest = residuals
+    for expr in first:
+        other = replace(expr, negated=not expr.negated)
+        for following in _complements(rest):
+            yield [other, *following]
+
+
+def _by_support(
+    search: Search, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
+) -> Solutions:
+    name = f"__not{site.number}_{site.index}_{number}__"
+    path: tuple[Term, ...] = (DATA, Constant(search.settings.name), Constant(name))
+    used = {n for body in residuals for expr in body for n in _all_variables(expr)}
+    args = tuple([Var(n) for n in sorted(unknown & used)])
+    for body in residuals:
+        search.support.add(Rule(path, args or None, None, TRUE, body, 2))
+    term = Ref(path)
+    refers = Expr(args, term, negated=True) if args else Expr((term,), negated=True)
+    yield from _saved(search, [refers], site)
+
+
+def _all_variables(expr: Expr) -> Iterator[str]:
+    from doorward.rego.partial.core import expr_terms
+
+    for term in expr_terms(expr):
+        yield from variables(term)
+
+
+def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
+    size = 1
+    for body in residuals:
+        size *= len(body)
+        for expr in body:
+            if _nests(expr):
+                return False
+            if not expr.negated and not set(expr_variables(expr)) <= safe | _ROOTS:
+                return False
+    return size <= MAX_INLINED
+
+
+def _nests(expr: Expr) -> bool:
+    """Whether an operand would be evaluated outside of the negation, and may be undefined there."""
+    if expr.every is not None:
+        return True
+    if expr.operator is None or expr.is_equation:
+        return any(_nests_in(arg) for arg in expr.args)
+    return any(_is_evaluated(arg) for arg in expr.args)
+
+
+def _nests_in(term: Term) -> bool:
+    if type(term) is Ref:
+        return any(_is_evaluated(part) for part in term.parts[1:])
+    return _is_evaluated(term)
+
+
+def _is_evaluated(term: Term) -> bool:
+    if type(term) in (Constant, Var):
+        return False
+    if type(term) is Comprehension:
+        return True
+    return type(term).__name__ in ("Ref", "Call") or any(map(_is_evaluated, parts(term)))

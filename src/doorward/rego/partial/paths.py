@@ -1,0 +1,35 @@
+"""Paths of documents that a caller names: what is unknown, and what is not to be inlined."""
+
+from __future__ import annotations
+
+from doorward.rego.errors import ParseError
+from doorward.rego.partial.core import Constant, Term, Var
+from doorward.rego.source import Source
+from doorward.rego.syntax import nodes
+from doorward.rego.syntax.parser import parse_query
+
+__all__ = ["parse_path"]
+
+
+def parse_path(text: str) -> tuple[Term, ...]:
+    """`input.user["a b"]` or `data.rows` as a path.
+
+    ValueError for anything else: what is not a path of names has no place in a document.
+    """
+    try:
+        body = parse_query(Source("", text))
+    except ParseError as error:
+        raise ValueError(f"`{text}` cannot be parsed: {error}") from None
+    term = body[0].term if len(body) == 1 else None
+    args: tuple[nodes.Term, ...] = ()
+    if isinstance(term, nodes.Var):
+        head = term
+    elif isinstance(term, nodes.Ref) and isinstance(term.head, nodes.Var):
+        head, args = term.head, term.args
+    else:
+        raise ValueError(f"`{text}` is not a path below input or data")
+    constant = all(isinstance(arg, nodes.Scalar) for arg in args)
+    if head.name not in ("input", "data") or not constant:
+        raise ValueError(f"`{text}` is not a path below input or data")
+    names = [Constant(arg.value) for arg in args if isinstance(arg, nodes.Scalar)]
+    return (Var(head.name), *names)

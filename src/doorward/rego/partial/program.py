@@ -1,0 +1,166 @@
+"""Rules as the search asks for them, and what the caller wants of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from doorward.rego.analysis.calls import Callees
+from doorward.rego.builtins.registry import Builtin
+from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
+from doorward.rego.values import Key, from_key, sorted_keys, to_key
+
+__all__ = ["Node", "Program", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`documents`: what is unknown, as paths that begin with `input` or `data`. `disabled`: rules
+    that the residual refers to. `shallow`: rules that know nothing unknown alone are put in place
+    of what refers to them. `nondeterministic`: built-ins that ask the world are evaluated.
+    `namespace`: the package of the support, below `data`; None: rules keep their packages.
+    """
+
+    documents: tuple[tuple[Term, ...], ...]
+    disabled: tuple[tuple[Term, ...], ...] = ()
+    shallow: bool = False
+    nondeterministic: bool = False
+    namespace: str | None = "partial"
+    name: str = "partial"
+    max_size: int = 1_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A place below `data`.
+
+    `own`: the rules whose constant prefix ends here. `rules`: all that make the document here,
+    those further below included where the reference of one goes on with a variable.
+    """
+
+    key: Key = None
+    children: dict[Key, Node] = field(default_factory=dict)
+    own: list[Rule] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    default: Rule | None = None
+    hidden: bool = False
+
+    @property
+    def is_virtual(self) -> bool:
+        return bool(self.rules) or self.default is not None
+
+    @property
+    def is_function(self) -> bool:
+        first = self.default or self.rules[0]
+        return bool(first.args)
+
+    @property
+    def is_ground(self) -> bool:
+        """Whether the rules make one document without variables in its path."""
+        return all(
+            rule.is_ground and len(rule.path) == len(self.rules[0].path) for rule in self.rules
+        )
+
+    @property
+    def has_else(self) -> bool:
+        return any(rule.otherwise is not None for rule in self.rules)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def sorted(self) -> list[Node]:
+        return [self.children[key] for key in sorted_keys(self.children)]
+
+
+class Program:
+    """The rules of all modules, by place."""
+
+    def __init__(
+        self, rules: Iterable[Rule], packages: Iterable[Sequence[Key]], callees: Callees
+    ) -> None:
+        self.callees = callees
+        self.root = Node()
+        for package in packages:
+            node = self.root
+            for key in package:
+                node = self._child(node, key)
+        for rule in rules:
+            node = self.root
+            for part in _constant_prefix(rule.path[1:]):
+                node = self._child(node, to_key(part.value))
+            node.own.append(rule)
+        for node in list(self.root.walk()):
+            self._gather(node)
+
+    def _child(self, node: Node, key: Key) -> Node:
+        child = node.children.get(key)
+        if child is None:
+            # What is below data.system is not part of data.
+            hidden = node.hidden or (node is self.root and key == "system")
+            child = node.children[key] = Node(key, hidden=hidden)
+        return child
+
+    def _gather(self, node: Node) -> None:
+        node.default = next((rule for rule in node.own if rule.default), None)
+        rules = [rule for rule in node.own if not rule.default]
+        if any(not rule.is_ground for rule in rules):
+            for below in node.walk():
+                if below is not node:
+                    rules += [rule for rule in below.own if not (rule.default or rule.args)]
+        node.rules = rules
+
+    def builtin(self, name: str) -> Builtin | None:
+        return self.callees.registry.get(name)
+
+    def find(self, path: Sequence[Term]) -> Node | None:
+        """The node at a constant path below `data`."""
+        node: Node | None = self.root
+        for part in path[1:]:
+            if type(part) is not Constant or node is None:
+                return None
+            node = node.children.get(to_key(part.value))
+        return node
+
+    def function(self, operator: Operator) -> Node | None:
+        """The node of a function; None for what is none."""
+        if type(operator) is not Ref or operator.parts[0] != DATA:
+            return None
+        node = self.find(operator.parts)
+        return node if node is not None and node.is_virtual and node.is_function else None
+
+    def reachable(self, path: Sequence[Term]) -> Iterator[Rule]:
+        """Every rule that a reference may lead to; a variable may be any key."""
+        yield from self._reachable(self.root, path, 1)
+
+    def _reachable(self, node: Node, path: Sequence[Term], pos: int) -> Iterator[Rule]:
+        if pos >= len(path):
+            for below in node.walk():
+                if not below.hidden or below is node:
+                    yield from below.own
+            return
+        part = path[pos]
+        if type(part) is Constant:
+            child = node.children.get(to_key(part.value))
+            nodes = [] if child is None else [child]
+        else:
+            nodes = [child for child in node.children.values() if not child.hidden]
+        for child in nodes:
+            yield from child.own
+            yield from self._reachable(child, path, pos + 1)
+
+
+def _constant_prefix(path: Sequence[Term]) -> Iterator[Constant]:
+    for part in path:
+        if type(part) is not Constant:
+            return
+        yield part
+
+
+def path_of(node_path: Iterable[Key]) -> tuple[Term, ...]:
+    """A path below `data` as terms."""
+    path: list[Any] = [DATA]
+    path += [Constant(from_key(key)) for key in node_path]
+    return tuple(path)

@@ -1,0 +1,336 @@
+"""The last step: a residual without variables that only carry a value from one place to another.
+
+`x = input.a; y = x; gt(y, 1)` becomes `gt(input.a, 1)`. What is put in place of a variable is still
+asked for: an equation whose variable nobody reads stays, since its reference may be undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from doorward.rego.partial.core import (
+    FALSE,
+    TRUE,
+    Body,
+    Call,
+    Comprehension,
+    Constant,
+    Expr,
+    Ref,
+    Term,
+    Var,
+    equation,
+    expr_terms,
+    is_ground,
+    map_parts,
+    parts,
+)
+from doorward.rego.partial.order import expr_variables, outputs_of, outputs_of_body
+from doorward.rego.partial.program import Program
+
+__all__ = ["Propagation"]
+
+_ROOTS = frozenset({"input", "data"})
+
+
+class Propagation:
+    """Simplifies bodies in which the variables `live` must stay bound.
+
+    `whole`: a body from which everything is removed is `true`, not empty.
+    """
+
+    def __init__(self, program: Program, live: Iterable[str], *, whole: bool = False) -> None:
+        self._program = program
+        self._live = frozenset(live)
+        self._whole = whole
+        self._generated = 0
+
+    def apply(self, body: Body) -> Body:
+        """`body`, simplified; as it is where equations contradict each other."""
+        sets = _equal_variables(body, self._live)
+        if sets is None:
+            return body
+        heads = set()
+        for expr in body:
+            for name in _heads(expr):
+                root = sets.find(name)
+                if root is not None:
+                    root.constant = None
+                    heads.add(root.name)
+                else:
+                    heads.add(name)
+        removed: dict[str, Term] = {}
+        result: list[Expr] = []
+        for expr in body:
+            plugged = _Plug(sets, removed, expr.negated).expr(expr)
+            if self._stays(plugged, removed, heads):
+                result.append(plugged)
+        for name in sorted(self._live):
+            root = sets.find(name)
+            if root is None:
+                continue
+            if root.constant is not None:
+                result.append(equation(Var(name), root.constant))
+            elif root.name in removed:
+                result.append(equation(Var(name), removed[root.name]))
+            elif root.name != name:
+                result.append(equation(Var(name), Var(root.name)))
+        return self._with_what_is_asked(body, result, removed)
+
+    def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
+        """Add the removed equations that bind a variable, or whose reference nobody else asks."""
+        safe = {*_ROOTS, *self._live}
+        safe |= outputs_of_body(tuple(result), safe, self._arity)
+        unsafe = {name for expr in result for name in expr_variables(expr)} - safe
+        for name, value in sorted(removed.items(), reverse=True):
+            again = equation(Var(name), value)
+            outputs = outputs_of(again, safe, self._arity)
+            binds = bool(unsafe & outputs)
+            unsafe -= outputs
+            is_safe_root = (
+                type(value) is Ref
+                and len(value.parts) == 1
+                and type(value.parts[0]) is Var
+                and value.parts[0].name in safe - {"input"}
+            )
+            if binds or (not is_safe_root and not _is_in(value, result)):
+                result.append(again)
+                safe |= outputs
+        if unsafe:
+            return body
+        if self._whole and not result:
+            return (Expr((TRUE,)),)
+        return tuple(result)
+
+    def _arity(self, operator: object) -> int | None:
+        if type(operator) is str:
+            declared = self._program.builtin(operator)
+            if declared is None or declared.signature.variadic is not None:
+                return None
+            return len(declared.signature.args)
+        assert type(operator) is Ref
+        node = self._program.function(operator)
+        return None if node is None else len((node.default or node.rules[0]).args or ())
+
+    def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
+        """Whether an expression stays; one that does not is noted in `removed`."""
+        if expr.negated or expr.withs:
+            return True
+        if expr.is_equation:
+            left, right = expr.args
+            if left == right:
+                if type(left) is Ref:
+                    removed[f"__localcp{self._generated}__"] = left
+                    self._generated += 1
+                return False
+            for var, value in ((left, right), (right, left)):
+                if type(value) not in (Ref, Call):
+                    continue
+                if type(var) is Var and var.name not in self._live:
+                    removed[var.name] = value
+                    return False
+        elif expr.operator is not None and self._arity(expr.operator) == len(expr.args) - 1:
+            output = expr.args[-1]
+            if type(output) is Var and output.name not in self._live | heads:
+                removed[output.name] = Call(expr.operator, expr.args[:-1])
+                return False
+        return not _says_nothing(expr)
+
+
+def _says_nothing(expr: Expr) -> bool:
+    if expr.every is not None:
+        return False
+    if expr.operator is None:
+        (term,) = expr.args
+        return type(term) is Constant and term != FALSE
+    return expr.operator == "equal" and expr.args[0] == expr.args[1]
+
+
+@dataclass(eq=False, slots=True)
+class _Root:
+    name: str
+    constant: Term | None = None
+
+
+class _EqualVariables:
+    """Sets of variables that must be equal, each with one that stands for all."""
+
+    def __init__(self, live: frozenset[str]) -> None:
+        self._live = live
+        self._parents: dict[str, str] = {}
+        self._roots: dict[str, _Root] = {}
+
+    def find(self, name: str) -> _Root | None:
+        if name not in self._parents:
+            return None
+        while (parent := self._parents[name]) != name:
+            name = parent
+        return self._roots[name]
+
+    def make(self, name: str) -> _Root:
+        root = self.find(name)
+        if root is None:
+            self._parents[name] = name
+            root = self._roots[name] = _Root(name)
+        return root
+
+    def merge(self, a: str, b: str) -> bool:
+        """False where the two sets have different constants."""
+        one, other = self.make(a), self.make(b)
+        if one is other:
+            return True
+        if one.name not in self._live:
+            one, other = other, one
+        self._parents[other.name] = one.name
+        del self._roots[other.name]
+        if one.constant is None:
+            one.constant = other.constant
+        return other.constant is None or one.constant == other.constant
+
+
+def _equal_variables(body: Body, live: frozenset[str]) -> _EqualVariables | None:
+    sets = _EqualVariables(live)
+    for expr in body:
+        if not expr.is_equation or expr.negated or expr.withs:
+            continue
+        left, right = expr.args
+        if type(left) is Var and type(right) is Var and not sets.merge(left.name, right.name):
+            return None
+        for var, value in ((left, right), (right, left)):
+            if type(var) is Var and type(value) is Constant:
+                root = sets.make(var.name)
+                if root.constant is not None and root.constant != value:
+                    return None
+                root.constant = value
+    return sets
+
+
+class _Plug:
+    """Puts constants and removed equations in place of variables."""
+
+    def __init__(self, sets: _EqualVariables, removed: dict[str, Term], negated: bool) -> None:
+        self._sets = sets
+        self._removed = removed
+        self._negated = negated
+        self._open: set[str] = set()
+
+    def expr(self, expr: Expr) -> Expr:
+        withs = tuple([replace(item, value=self.term(item.value)) for item in expr.withs])
+        every = expr.every
+        if every is not None:
+            body = tuple([self.expr(inner) for inner in every.body])
+            key, value = self.term(every.key), self.term(every.value)
+            every = replace(every, key=key, value=value, domain=self.term(every.domain), body=body)
+        return replace(
+            expr, args=tuple([self.term(arg) for arg in expr.args]), withs=withs, every=every
+        )
+
+    def term(self, term: Term) -> Term:
+        if type(term) is Constant:
+            return term
+        if type(term) is Var:
+            return self.variable(term)
+        if type(term) is Ref:
+            return self.reference(term)
+        if type(term) is Comprehension:
+            key = None if term.key is None else self.term(term.key)
+            body = tuple([self.expr(expr) for expr in term.body])
+            return replace(term, key=key, term=self.term(term.term), body=body)
+        return map_parts(term, self.term)
+
+    def variable(self, var: Var) -> Term:
+        root = self._sets.find(var.name)
+        if root is not None:
+            if root.constant is not None:
+                return root.constant
+            var = Var(root.name)
+        value = self._removed.get(var.name)
+        if value is None or var.name in self._open or (self._negated and not is_ground(value)):
+            return var
+        if type(value) is Ref and var.name in _outputs(value):
+            return var
+        self._open.add(var.name)
+        try:
+            return self.term(value)
+        finally:
+            self._open.discard(var.name)
+
+    def reference(self, ref: Ref) -> Term:
+        head = ref.parts[0]
+        rest = [self.term(part) for part in ref.parts[1:]]
+        if type(head) is not Var:
+            return Ref((self.term(head), *rest))
+        value = self.variable(head)
+        inside = value.parts if type(value) is Ref else (value,)
+        return Ref((*inside, *rest))
+
+
+def _outputs(ref: Ref) -> set[str]:
+    return {name for part in ref.parts[1:] for name in _names(part)}
+
+
+def _names(term: Term) -> Iterator[str]:
+    if type(term) is Var:
+        yield term.name
+    elif type(term) is not Comprehension:
+        for part in parts(term):
+            yield from _names(part)
+
+
+def _head(ref: Ref) -> str:
+    head = ref.parts[0]
+    return head.name if type(head) is Var else ""
+
+
+def _heads(expr: Expr) -> Iterator[str]:
+    """Variables at the head of references, those in closures included."""
+    waiting = expr_terms(expr)
+    while waiting:
+        term = waiting.pop()
+        if type(term) is Ref:
+            yield _head(term)
+        if type(term) is Comprehension:
+            waiting.append(term.term)
+            if term.key is not None:
+                waiting.append(term.key)
+            for inner in term.body:
+                waiting += expr_terms(inner)
+        else:
+            waiting += parts(term)
+
+
+def _is_in(value: Term, body: Iterable[Expr]) -> bool:
+    """Whether `value`, or what begins with it, must have a value for `body` to hold."""
+    waiting: list[Term] = []
+    for expr in body:
+        waiting += _asked(expr)
+    while waiting:
+        term = waiting.pop()
+        if type(term) is Comprehension:
+            continue
+        if type(value) is Ref and type(term) is Ref:
+            if term.parts[: len(value.parts)] == value.parts:
+                return True
+        elif term == value:
+            return True
+        waiting += parts(term)
+    return False
+
+
+def _asked(expr: Expr) -> Iterator[Term]:
+    """Terms that must have values for `expr` to hold.
+
+    A plain reference and an equation of plain references are negated as a whole: that they have no
+    value makes the negation hold. Everything else is evaluated before the negation.
+    """
+    every = expr.every
+    if every is not None:
+        yield from (every.key, every.value, every.domain)
+    for item in expr.withs:
+        yield item.value
+    for arg in expr.args:
+        if expr.negated and (expr.operator is None or expr.is_equation) and type(arg) is Ref:
+            yield from arg.parts
+        else:
+            yield arg

@@ -1,0 +1,535 @@
+"""The search: expressions one after the other, terms made equal, and what is unknown saved.
+
+Every function that can go on in several ways is a generator: it yields once for each way, with the
+state as that way has it, and undoes its changes before the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, LIMIT_ERROR, EvalError
+from doorward.rego.partial import documents, functions, negation, replacing
+from doorward.rego.partial.core import (
+    DATA,
+    EQUALITY,
+    FALSE,
+    INPUT,
+    Array,
+    Body,
+    Comprehension,
+    Constant,
+    Every,
+    Expr,
+    Object,
+    Operator,
+    Ref,
+    Set,
+    Term,
+    Var,
+    object_items,
+)
+from doorward.rego.partial.program import Program, Settings
+from doorward.rego.partial.state import (
+    Bindings,
+    Disabled,
+    Names,
+    Saved,
+    Unknowns,
+    apply,
+    as_value,
+    plug,
+)
+from doorward.rego.partial.support import Support
+from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.runtime.operations import lookup
+from doorward.rego.source import NOWHERE
+from doorward.rego.values import UNDEFINED, Value, equal, iterate, to_key
+
+__all__ = ["Search", "Site", "Solutions"]
+
+Solutions: TypeAlias = Iterator[None]
+
+_EVALUATED: Final = (Var, Ref, Comprehension)
+_KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
+_VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
+_TICKS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An expression that is evaluated: where it stands, and in which bindings."""
+
+    expr: Expr
+    index: int
+    bindings: Bindings
+    number: int
+    """Of the evaluation of the body in which it stands."""
+
+
+class Search:
+    """One partial evaluation; used once.
+
+    `evaluation` is what built-ins see: time, deadline, caches.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        settings: Settings,
+        evaluation: Evaluation,
+        holds_types: Callable[[Body], bool],
+    ) -> None:
+        self.program = program
+        self.settings = settings
+        self.evaluation = evaluation
+        self.holds_types = holds_types
+        given = evaluation.input
+        self.input: Term | None = None if given is UNDEFINED else Constant(given)
+        self.data: Any = evaluation.data
+        self.unknowns = Unknowns(settings.documents)
+        self.disabled = Disabled(settings.disabled)
+        self.names = Names()
+        self.support = Support(settings.namespace)
+        self.replaced = replacing.Replaced()
+        self.saved: list[list[Saved]] = [[]]
+        self.root = Bindings(0)
+        self.numbers = 0
+        self._ticks = _TICKS
+        self._size = 0
+        self._generated = 0
+        self._reach = documents.Reach(self)
+
+    # Bodies
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def child(self) -> Bindings:
+        """Bindings for another rule's body."""
+        return Bindings(self.number())
+
+    def body(self, body: Body, bindings: Bindings, number: int) -> Solutions:
+        """The ways in which all expressions of `body` hold."""
+        count = len(body)
+        solutions: list[Solutions] = []
+        try:
+            solutions.append(self.expr(Site(body[0], 0, bindings, number)))
+            while solutions:
+                if next(solutions[-1], solutions) is solutions:
+                    solutions.pop()
+                elif len(solutions) == count:
+                    yield
+                else:
+                    index = len(solutions)
+                    solutions.append(self.expr(Site(body[index], index, bindings, number)))
+        finally:
+            while solutions:
+                solutions.pop().close()  # type: ignore[attr-defined] # they are generators
+
+    def expr(self, site: Site) -> Solutions:
+        self._count()
+        if site.expr.withs:
+            return replacing.under_with(self, site)
+        return self.evaluate(site)
+
+    def evaluate(self, site: Site) -> Solutions:
+        """An expression, whatever stands behind its `with`."""
+        expr, bindings = site.expr, site.bindings
+        if expr.negated:
+            return negation.negated(self, site)
+        if expr.every is not None:
+            return self.every(site, expr.every)
+        if expr.operator is None:
+            return self.truth(site)
+        if expr.is_equation:
+            left, right = expr.args
+            return self.unify(left, right, bindings, bindings, site)
+        return functions.call(self, site, expr.operator, expr.args)
+
+    def truth(self, site: Site) -> Solutions:
+        """A term that stands alone: it has a value, and that is not false."""
+        (term,) = site.expr.args
+        result = Var(f"$_term_{site.number}_{site.index}")
+        bindings = site.bindings
+        for _ in self.unify(term, result, bindings, bindings, site):
+            if self.unknowns.has(result, bindings):
+                yield from self.save(Expr((result,)), bindings, bindings, site)
+            elif plug(result, bindings) != FALSE:
+                yield
+
+    def every(self, site: Site, every: Every) -> Solutions:
+        bindings = site.bindings
+        if self.is_unknown(every.domain, bindings) or any(
+            self.is_unknown_expr(expr, bindings) for expr in every.body
+        ):
+            plugged = self.names.closed_expr(replace(site.expr, withs=()), bindings)
+            yield from self.save(plugged, None, None, site)
+            return
+        domain = plug(every.domain, bindings)
+        if type(domain) is not Constant or type(domain.value) not in (list, dict, frozenset):
+            return
+        for key, value in iterate(domain.value):
+            if not self._holds_for(every, Constant(key), Constant(value), bindings, site):
+                return
+        yield
+
+    def _holds_for(
+        self, every: Every, key: Term, value: Term, bindings: Bindings, site: Site
+    ) -> bool:
+        pairs = (every.key, key), (every.value, value)
+        for _ in self._unify_pairs(pairs, bindings, bindings, site):
+            for _ in self.body(every.body, bindings, self.number()):
+                return True
+        return False
+
+    # What is unknown
+
+    def is_unknown(self, term: Term, bindings: Bindings) -> bool:
+        """Whether evaluating `term` would save something."""
+        return self._reach.term(term, bindings)
+
+    def is_unknown_expr(self, expr: Expr, bindings: Bindings) -> bool:
+        return self._reach.expr(expr, bindings)
+
+    # Saving
+
+    def save(
+        self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
+    ) -> Solutions:
+        """Go on with `expr` in the residual, under the `with` that stands where it comes from."""
+        self._size += 1
+        if self._size > self.settings.max_size:
+            raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
+        withs = replacing.kept(self, site)
+        self.saved[-1].append(Saved(replace(expr, withs=withs, span=site.expr.span), left, right))
+        try:
+            yield
+        finally:
+            self.saved[-1].pop()
+
+    def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
+        """Go on with `a = b` in the residual; their variables are unknown from here on."""
+        count = self.mark_outputs(a, b1) + self.mark_outputs(b, b2)
+        try:
+            closed = self.names.close(a, b1), self.names.close(b, b2)
+            yield from self.save(Expr(closed, EQUALITY), b1, b2, site)
+        finally:
+            self.unknowns.unmark(count)
+
+    def save_call(
+        self, operator: Operator, args: Sequence[Term], arity: int, site: Site
+    ) -> Solutions:
+        """Go on with a call in the residual; its result is unknown from here on."""
+        bindings = site.bindings
+        count = self.mark_outputs(args[-1], bindings) if arity == len(args) - 1 else 0
+        try:
+            yield from self.save(Expr(tuple(args), operator), bindings, None, site)
+        finally:
+            self.unknowns.unmark(count)
+
+    def mark_outputs(self, term: Term, bindings: Bindings) -> int:
+        """Mark the variables that `term` would bind; how many there are."""
+        if type(term) is Var:
+            self.unknowns.mark(term, bindings)
+            return 1
+        count = 0
+        for name in dict.fromkeys(_pattern(term)):
+            target, where = apply(Var(name), bindings)
+            count += self.mark_outputs(target, where)
+        return count
+
+    def unknown_names(self) -> set[str]:
+        """The unknown variables, by their names in the residual."""
+        names = set()
+        for var, bindings in self.unknowns.variables:
+            plugged = self.names.plug(var, bindings)
+            if type(plugged) is Var:
+                names.add(plugged.name)
+        return names
+
+    @contextmanager
+    def apart(self) -> Iterator[list[Saved]]:
+        """What is saved in here is a residual of its own."""
+        own: list[Saved] = []
+        self.saved.append(own)
+        try:
+            yield own
+        finally:
+            self.saved.pop()
+
+    # Unification
+
+    def unify(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
+        """The ways in which `a`, read in `b1`, and `b`, read in `b2`, are equal."""
+        if type(a) is Var:
+            a, b1 = apply(a, b1)
+        if type(b) is Var:
+            b, b2 = apply(b, b2)
+        if type(a) in _EVALUATED or type(b) in _EVALUATED:
+            if _can_be_equal(a, b) and _can_be_equal(b, a):
+                yield from self._unify_evaluated(a, b, b1, b2, site)
+        elif type(a) is Constant and type(b) is Constant:
+            if a.value is b.value or equal(a.value, b.value):
+                yield
+        else:
+            yield from self._unify_parts(a, b, b1, b2, site)
+
+    def _unify_parts(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
+        kind = kind_of(a)
+        if kind != kind_of(b):
+            return
+        if kind == "array":
+            left, right = array_items(a), array_items(b)
+            if len(left) == len(right):
+                yield from self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
+        elif kind == "object":
+            ours = {plug(key, b1): value for key, value in object_items(a)}
+            others = {plug(key, b2): value for key, value in object_items(b)}
+            if ours.keys() == others.keys():
+                pairs = tuple([(value, others[key]) for key, value in ours.items()])
+                yield from self._unify_pairs(pairs, b1, b2, site)
+        elif kind == "set":
+            if self.unknowns.inside(a, b1) or self.unknowns.inside(b, b2):
+                yield from self.save_equation(a, b, b1, b2, site)
+            elif plug(a, b1) == plug(b, b2):
+                yield
+
+    def _unify_pairs(
+        self, pairs: Sequence[tuple[Term, Term]], b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions:
+        if not pairs:
+            yield
+            return
+        (left, right), *rest = pairs
+        for _ in self.unify(left, right, b1, b2, site):
+            yield from self._unify_pairs(rest, b1, b2, site)
+
+    def unify_all(
+        self, left: Sequence[Term], right: Sequence[Term], b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions:
+        """The ways in which two rows of terms are equal, one by one."""
+        return self._unify_pairs(tuple(zip(left, right, strict=True)), b1, b2, site)
+
+    def _unify_evaluated(
+        self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions:
+        unknown = self._is_saved(a, b1)
+        if not unknown and type(a) is Ref:
+            yield from self.ref(a, b, b1, b2, site)
+            return
+        other = self._is_saved(b, b2)
+        if not other and type(b) is Ref:
+            yield from self.ref(b, a, b2, b1, site)
+        elif unknown or other:
+            yield from self.save_equation(a, b, b1, b2, site)
+        elif type(a) is Comprehension or type(b) is Comprehension:
+            yield from self._unify_comprehension(a, b, b1, b2, site)
+        elif type(a) is Var:
+            if a is b or (b1 is b2 and a == b):
+                yield
+            else:
+                yield from _bound(a, b, b1, b2)
+        else:
+            assert type(b) is Var
+            yield from _bound(b, a, b2, b1)
+
+    def _is_saved(self, term: Term, bindings: Bindings) -> bool:
+        if type(term) is Set:
+            return self.unknowns.inside(term, bindings)
+        return self.unknowns.has(term, bindings)
+
+    def _unify_comprehension(
+        self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions:
+        first = type(a) is Comprehension
+        closure, where = (a, b1) if first else (b, b2)
+        assert type(closure) is Comprehension
+        if self.is_unknown(closure, where):
+            yield from self.save_equation(a, b, b1, b2, site)
+        else:
+            value = Constant(self._comprehended(closure, where))
+            other, there = (b, b2) if first else (a, b1)
+            yield from self.unify(value, other, where, there, site)
+
+    def _comprehended(self, term: Comprehension, bindings: Bindings) -> Value:
+        number = self.number()
+        if term.kind == "object":
+            assert term.key is not None
+            pairs: dict[Any, Value] = {}
+            for _ in self.body(term.body, bindings, number):
+                key = to_key(as_value(plug(term.key, bindings)))
+                value = as_value(plug(term.term, bindings))
+                if key in pairs and not equal(pairs[key], value):
+                    raise EvalError(CONFLICT_ERROR, "object keys must be unique", NOWHERE)
+                pairs[key] = value
+            return pairs
+        items = []
+        for _ in self.body(term.body, bindings, number):
+            items.append(as_value(plug(term.term, bindings)))
+        return items if term.kind == "array" else frozenset(map(to_key, items))
+
+    # References
+
+    def ref(self, a: Ref, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
+        """The ways in which what a known reference leads to is `b`."""
+        head = a.parts[0]
+        if head == DATA:
+            yield from documents.data(self, a.parts, b, b1, b2, site)
+        elif head == INPUT:
+            if self.input is not None:
+                yield from self.inside(a.parts, 1, b1, self.input, b1, b, b2, site)
+        else:
+            term, bindings = apply(head, b1)
+            if type(term) is not Var or term.name in bindings.unknown:
+                yield from self.inside(a.parts, 1, b1, term, bindings, b, b2, site)
+
+    def inside(
+        self,
+        path: tuple[Term, ...],
+        pos: int,
+        bindings: Bindings,
+        term: Term,
+        where: Bindings,
+        result: Term,
+        b2: Bindings,
+        site: Site,
+    ) -> Solutions:
+        """The ways in which what `path[pos:]` leads to inside of `term` is `result`.
+
+        `path` is read in `bindings`, `term` in `where`, `result` in `b2`.
+        """
+        while pos < len(path):
+            if self.unknowns.has(term, where):
+                yield from self._save_inside(path, pos, bindings, term, where, result, b2, site)
+                return
+            key = plug(path[pos], bindings)
+            if type(key) is not Constant:
+                break
+            below = member(term, where, key)
+            if below is None:
+                return
+            term, where = below
+            pos += 1
+        else:
+            yield from self.unify(term, result, where, b2, site)
+            return
+        for own, (target, there) in members(term, where):
+            self._count()
+            for _ in self.unify(own, path[pos], where, bindings, site):
+                yield from self.inside(path, pos + 1, bindings, target, there, result, b2, site)
+
+    def _save_inside(
+        self,
+        path: tuple[Term, ...],
+        pos: int,
+        bindings: Bindings,
+        term: Term,
+        where: Bindings,
+        result: Term,
+        b2: Bindings,
+        site: Site,
+    ) -> Solutions:
+        head = Var(f"$_ref_{self._generated}")
+        self._generated += 1
+        for _ in self.unify(term, head, where, bindings, site):
+            rest = Ref((head, *path[pos:]))
+            yield from self.unify(rest, result, bindings, b2, site)
+
+    def leaf(self) -> Var:
+        """A variable for one use."""
+        self._generated += 1
+        return Var(f"$_leaf_{self._generated}")
+
+    def _count(self) -> None:
+        self._ticks -= 1
+        if self._ticks < 0:
+            self._ticks = _TICKS
+            deadline = self.evaluation.deadline
+            if deadline is not None and time.monotonic() > deadline:
+                raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
+
+def _bound(var: Var, term: Term, own: Bindings, other: Bindings) -> Solutions:
+    own.values[var.name] = term, other
+    try:
+        yield
+    finally:
+        del own.values[var.name]
+
+
+def kind_of(term: Term) -> str:
+    """array, object or set; for other values and what is not known "" """
+    if type(term) is Constant:
+        return _VALUE_KINDS.get(type(term.value), "")
+    return _KINDS.get(type(term), "")
+
+
+def _can_be_equal(a: Term, b: Term) -> bool:
+    """Whether a comprehension and a value are of the same kind; of others it is not known."""
+    if type(a) is not Comprehension or type(b) in (Var, Ref):
+        return True
+    return a.kind == (b.kind if type(b) is Comprehension else kind_of(b))
+
+
+def array_items(term: Term) -> Sequence[Term]:
+    if type(term) is Array:
+        return term.items
+    value: Any = as_value(term)
+    return [Constant(item) for item in value]
+
+
+def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
+    """What stands under `key` in `term`; None if nothing does."""
+    if type(term) is Constant:
+        target = lookup(term.value, key.value)
+        return None if target is UNDEFINED else (Constant(target), where)
+    if type(term) is Array:
+        index = key.value
+        if type(index) is int and 0 <= index < len(term.items):
+            return apply(term.items[index], where)
+    elif type(term) is Object:
+        for own, value in term.items:
+            if plug(own, where) == key:
+                return apply(value, where)
+    elif type(term) is Set and any(plug(item, where) == key for item in term.items):
+        return key, where
+    return None
+
+
+def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bindings]]]:
+    """Keys, and what stands under them."""
+    if type(term) is Constant:
+        for known, item in iterate(term.value):
+            yield Constant(known), (Constant(item), where)
+    elif type(term) is Array:
+        for index, each in enumerate(term.items):
+            yield Constant(index), apply(each, where)
+    elif type(term) is Object:
+        for key, value in term.items:
+            yield key, apply(value, where)
+    elif type(term) is Set:
+        for each in term.items:
+            yield each, apply(each, where)
+
+
+def _pattern(term: Term) -> Iterator[str]:
+    """Variables of `term` outside of closures and heads of references."""
+    match term:
+        case Var(name):
+            yield name
+        case Ref(items):
+            for item in items[1:]:
+                yield from _pattern(item)
+        case Array(items) | Set(items):
+            for item in items:
+                yield from _pattern(item)
+        case Object(pairs):
+            for key, value in pairs:
+                yield from _pattern(key)
+                yield from _pattern(value)

@@ -1,0 +1,320 @@
+"""What the evaluator changes while it works: bindings, what is unknown, what was saved.
+
+Everything is undone in reverse order as the search goes back, so one state serves the whole search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from doorward.rego.partial.core import (
+    Body,
+    Comprehension,
+    Constant,
+    Expr,
+    Ref,
+    Term,
+    Var,
+    equation,
+    map_parts,
+    parts,
+)
+from doorward.rego.values import Value
+
+__all__ = ["Bindings", "Disabled", "Names", "Saved", "Unknowns", "apply", "plug"]
+
+ROOTS: Final = frozenset({"input", "data"})
+
+
+class Bindings:
+    """The variables of one body: what they stand for, and in which bindings that is to be read."""
+
+    __slots__ = ("number", "unknown", "values")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.values: dict[str, tuple[Term, Bindings]] = {}
+        self.unknown: dict[str, int] = {}
+        """How often each variable was marked as unknown."""
+
+
+def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
+    """What `term` stands for: itself, or what a variable is bound to in the end."""
+    while type(term) is Var:
+        bound = bindings.values.get(term.name)
+        if bound is None:
+            break
+        term, bindings = bound
+    return term, bindings
+
+
+def plug(term: Term, bindings: Bindings) -> Term:
+    """`term` with its bound variables replaced; closures stay as they are."""
+    kind = type(term)
+    if kind is Constant or kind is Comprehension:
+        return term
+    if kind is Var:
+        target, where = apply(term, bindings)
+        return target if type(target) is Var else plug(target, where)
+    return map_parts(term, lambda part: plug(part, bindings))
+
+
+class Names:
+    """Variables of the residual: each variable of each body gets a name of its own."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, int], str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, name: str, bindings: Bindings) -> str:
+        """`x` of body 3 is `x3`; variables of the query keep their names."""
+        if name in ROOTS:
+            return name
+        key = name, bindings.number
+        target = self._names.get(key)
+        if target is None:
+            target = f"{name}{bindings.number}" if bindings.number else name
+            while target in self._taken:
+                target += "_"
+            self._names[key] = target
+            self._taken.add(target)
+        return target
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Names of the query's variables: no other may have them."""
+        for name in names:
+            self._names[name, 0] = name
+            self._taken.add(name)
+
+    def plug(self, term: Term, bindings: Bindings) -> Term:
+        """`term` as it stands in the residual."""
+        kind = type(term)
+        if kind is Constant or kind is Comprehension:
+            return term
+        if kind is Var:
+            target, where = apply(term, bindings)
+            if type(target) is Var:
+                return Var(self.of(target.name, where))
+            return self.plug(target, where)
+        return map_parts(term, lambda part: self.plug(part, bindings))
+
+    def close(self, term: Term, bindings: Bindings) -> Term:
+        """`term` with its closures made whole: they bring what their variables are bound to."""
+        if type(term) is Comprehension:
+            names = dict.fromkeys(_free(term))
+            bound = [name for name in bindings.values if name in names]
+            equations = [
+                equation(Var(self.of(name, bindings)), self.plug(Var(name), bindings))
+                for name in bound
+            ]
+            named = self._named(term, bindings)
+            assert isinstance(named, Comprehension)
+            return replace(named, body=(*named.body, *equations))
+        return term
+
+    def _named(self, term: Term, bindings: Bindings) -> Term:
+        """`term` with all its variables under their residual names, bound or not."""
+        if type(term) is Var:
+            return Var(self.of(term.name, bindings))
+        if type(term) is Comprehension:
+            key = None if term.key is None else self._named(term.key, bindings)
+            body = tuple([self._named_expr(expr, bindings) for expr in term.body])
+            return replace(term, key=key, term=self._named(term.term, bindings), body=body)
+        if type(term) is Constant:
+            return term
+        return map_parts(term, lambda part: self._named(part, bindings))
+
+    def _named_expr(self, expr: Expr, bindings: Bindings) -> Expr:
+        def change(term: Term) -> Term:
+            return self._named(term, bindings)
+
+        return map_expr(expr, change)
+
+    def closed_expr(self, expr: Expr, bindings: Bindings) -> Expr:
+        """An expression with `every` as it stands in the residual."""
+
+        def change(term: Term) -> Term:
+            if type(term) is Comprehension:
+                return self.close(term, bindings)
+            if type(term) in (Constant, Var):
+                return self.plug(term, bindings)
+            return map_parts(term, change)
+
+        return map_expr(expr, change)
+
+
+def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
+    """`expr` with `change` applied to its terms, those of the body of `every` included."""
+    every = expr.every
+    if every is not None:
+        body = tuple([map_expr(inner, change) for inner in every.body])
+        domain = change(every.domain)
+        key, value = change(every.key), change(every.value)
+        every = replace(every, key=key, value=value, domain=domain, body=body)
+    withs = tuple([replace(item, value=change(item.value)) for item in expr.withs])
+    return replace(expr, args=tuple([change(arg) for arg in expr.args]), withs=withs, every=every)
+
+
+def _free(term: Term) -> Iterator[str]:
+    if type(term) is Var:
+        yield term.name
+    elif type(term) is Comprehension:
+        yield from _free(term.term)
+        if term.key is not None:
+            yield from _free(term.key)
+        for expr in term.body:
+            yield from _free_of(expr)
+    else:
+        for part in parts(term):
+            yield from _free(part)
+
+
+def _free_of(expr: Expr) -> Iterator[str]:
+    for arg in expr.args:
+        yield from _free(arg)
+    for item in expr.withs:
+        yield from _free(item.value)
+    if expr.every is not None:
+        yield from _free(expr.every.domain)
+        for inner in expr.every.body:
+            yield from _free_of(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """An expression of the residual; its terms are read in these bindings. None: they are plain.
+
+    The two sides of an equation may belong to different bodies.
+    """
+
+    expr: Expr
+    left: Bindings | None
+    right: Bindings | None
+
+    def plug(self, names: Names) -> Expr:
+        """The expression as it stands in the residual."""
+        left, right = self.left, self.right
+        if left is None:
+            return self.expr
+        expr = self.expr
+        withs = tuple([replace(w, value=names.plug(w.value, left)) for w in expr.withs])
+        if expr.every is not None:
+            return replace(names.closed_expr(expr, left), withs=withs)
+        if expr.is_equation and right is not None:
+            one, other = expr.args
+            args: tuple[Term, ...] = names.plug(one, left), names.plug(other, right)
+        else:
+            args = tuple([names.plug(arg, left) for arg in expr.args])
+        return replace(expr, args=args, withs=withs)
+
+
+Path: TypeAlias = tuple[Term, ...]
+
+
+class Unknowns:
+    """What is unknown: documents from the start, and variables on the way."""
+
+    def __init__(self, documents: Sequence[Path]) -> None:
+        self.documents = tuple(documents)
+        self.variables: list[tuple[Var, Bindings]] = []
+
+    def mark(self, var: Var, bindings: Bindings) -> None:
+        self.variables.append((var, bindings))
+        bindings.unknown[var.name] = bindings.unknown.get(var.name, 0) + 1
+
+    def unmark(self, count: int) -> None:
+        """Forget the last `count` variables."""
+        for _ in range(count):
+            var, bindings = self.variables.pop()
+            left = bindings.unknown[var.name] - 1
+            if left:
+                bindings.unknown[var.name] = left
+            else:
+                del bindings.unknown[var.name]
+
+    def has(self, term: Term, bindings: Bindings) -> bool:
+        """Whether `term` is an unknown variable, or reaches into an unknown document."""
+        if type(term) is Var:
+            return term.name in bindings.unknown
+        if type(term) is Ref:
+            head = term.parts[0]
+            if type(head) is Var and head.name in bindings.unknown:
+                return True
+            return self.reaches(term.parts, bindings)
+        return False
+
+    def reaches(self, path: Path, bindings: Bindings | None) -> bool:
+        """Whether a document at `path`, around or below it, is unknown.
+
+        An operand that is not known may be any key: `input[x]` reaches all of `input`.
+        """
+        head = path[0]
+        for document in self.documents:
+            if head != document[0]:
+                continue
+            for own, part in zip(document[1:], path[1:], strict=False):
+                if bindings is not None and type(part) is Var:
+                    part = apply(part, bindings)[0]
+                if type(part) is Constant and type(own) is Constant and part != own:
+                    break
+            else:
+                return True
+        return False
+
+    def inside(self, term: Term, bindings: Bindings) -> bool:
+        """Whether a variable of `term` is unknown, or bound to what has one."""
+        if type(term) is Constant:
+            return False
+        for name in _free(term):
+            target, where = apply(Var(name), bindings)
+            if type(target) is Var:
+                if target.name in where.unknown:
+                    return True
+            elif self.inside(target, where):
+                return True
+        return False
+
+
+class Disabled:
+    """Documents that are not to be put in place of what refers to them.
+
+    `always` come from the caller; `with` adds more for a while.
+    """
+
+    def __init__(self, always: Sequence[Path]) -> None:
+        self.always = tuple(always)
+        self._passing: list[tuple[Path, ...]] = []
+
+    def push(self, more: tuple[Path, ...]) -> None:
+        self._passing.append(more)
+
+    def pop(self) -> None:
+        self._passing.pop()
+
+    def from_caller(self, path: Path) -> bool:
+        return any(_overlap(path, other) for other in self.always)
+
+    def has(self, path: Path) -> bool:
+        if self.always and self.from_caller(path):
+            return True
+        return any(_overlap(path, other) for frame in self._passing for other in frame)
+
+
+def _overlap(path: Path, other: Path) -> bool:
+    """Whether one is the beginning of the other."""
+    return all(a == b for a, b in zip(path, other, strict=False))
+
+
+def body_of(saved: Sequence[Saved], names: Names) -> Body:
+    """The residual that `saved` are; `true` if nothing was saved."""
+    if not saved:
+        return (Expr((Constant(True),)),)
+    return tuple([item.plug(names) for item in saved])
+
+
+def as_value(term: Term) -> Value:
+    """The value of a ground term."""
+    assert type(term) is Constant
+    return term.value

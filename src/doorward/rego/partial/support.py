@@ -1,0 +1,130 @@
+"""Rules that the residual refers to: what could not be put in place of a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from doorward.rego.partial.core import (
+    DATA,
+    TRUE,
+    Body,
+    Constant,
+    Expr,
+    Rule,
+    Term,
+    Var,
+    equation,
+    variables,
+)
+from doorward.rego.partial.propagation import Propagation
+from doorward.rego.partial.state import Bindings, Saved, body_of
+from doorward.rego.values import operand_text
+
+if TYPE_CHECKING:
+    from doorward.rego.partial.search import Search
+
+__all__ = ["Support"]
+
+Path = tuple[Term, ...]
+_ROOTS: Final = frozenset({"input", "data"})
+
+
+class Support:
+    """Rules by package."""
+
+    def __init__(self, namespace: str | None) -> None:
+        self._namespace = namespace
+        self.packages: dict[Path, list[Rule]] = {}
+
+    def namespaced(self, path: Path) -> Path:
+        """Where the support has what the policies have at `path`."""
+        if self._namespace is None:
+            return path
+        return (path[0], Constant(self._namespace), *path[1:])
+
+    def has(self, location: Path) -> bool:
+        return any(
+            rule.path[: len(location)] == location
+            for rules in self.packages.values()
+            for rule in rules
+        )
+
+    def add(self, rule: Rule) -> None:
+        package = rule.path[: rule.package]
+        self.packages.setdefault(package, []).append(rule)
+
+    def add_complete(
+        self, search: Search, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
+    ) -> None:
+        """What is left of one way through a complete rule."""
+        body = body_of(saved, search.names)
+        if not search.holds_types(body):
+            return
+        assert rule.value is not None
+        value = search.names.plug(rule.value, own)
+        body = _simple(search, body, [value])
+        if rule.default:
+            value, body = _value_of_default(value, body)
+        package = rule.package + len(self.namespaced((DATA,))) - 1
+        self.add(Rule(self.namespaced(path), None, None, value, body, package, rule.default))
+
+    def add_partial(
+        self, search: Search, rule: Rule, own: Bindings, saved: Sequence[Saved]
+    ) -> None:
+        """What is left of one way through a rule for a member of a set or an object."""
+        body = body_of(saved, search.names)
+        if not search.holds_types(body):
+            return
+        names = search.names
+        path = self.namespaced(rule.path)
+        location = (path[0], *[names.plug(part, own) for part in path[1:]])
+        if rule.is_set and not rule.is_ground and all(type(p) is Constant for p in location[1:]):
+            # `p.a contains x` is a set from the start, `p[a] contains x` with its first member.
+            key = Var(f"__key{own.number}__")
+            body = (equation(key, location[-1]), *body)
+            location = (*location[:-1], key)
+        key_ = None if rule.key is None else names.plug(rule.key, own)
+        value = None if rule.value is None else names.plug(rule.value, own)
+        live = [*location, *([] if key_ is None else [key_]), *([] if value is None else [value])]
+        body = _simple(search, body, live)
+        self.add(Rule(location, None, key_, value, body, _package_of(location), rule.default))
+
+    def add_function(
+        self, search: Search, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
+    ) -> None:
+        """What is left of one way through a function whose arguments are unknown."""
+        body = body_of(saved, search.names)
+        if search.holds_types(body):
+            assert rule.value is not None
+            value = search.names.plug(rule.value, own)
+            args = tuple([search.names.plug(arg, own) for arg in rule.args or ()])
+            package = rule.package + len(location) - len(rule.path)
+            self.add(Rule(location, args, None, value, body, package, rule.default))
+
+
+def _package_of(path: Path) -> int:
+    """Where the package of an open reference ends: before the last of the names that begin it."""
+    end = 2
+    for location in range(2, len(path)):
+        part = path[location]
+        if type(part) is not Constant or not isinstance(part.value, str):
+            break
+        if not operand_text(part.value).startswith("."):
+            break
+        end = location
+    return end
+
+
+def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
+    """A default value without a body, which Rego has not: a closure stands in the value."""
+    if len(body) == 1 and body[0].is_equation and body[0].args[0] == value:
+        return body[0].args[1], (Expr((TRUE,)),)
+    return value, body
+
+
+def _simple(search: Search, body: Body, head: Sequence[Term]) -> Body:
+    if search.settings.shallow:
+        return body
+    live = {name for term in head for name in variables(term)} - _ROOTS
+    return Propagation(search.program, live, whole=True).apply(body)

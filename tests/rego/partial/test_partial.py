@@ -1,0 +1,79 @@
+"""Partial evaluation as a caller sees it: residual, support, bounds and refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from doorward.rego import Engine, EvalError
+
+ROLES = """package authz
+
+allow if input.user.admin
+
+allow if {
+	some role in data.roles[input.user.name]
+	some grant in data.grants[role]
+	grant.action == input.action
+	grant.kind == input.resource.kind
+	input.resource.owner == input.user.name
+}
+"""
+DATA = {
+    "roles": {"ann": ["editor"]},
+    "grants": {"editor": [{"action": "read", "kind": "doc"}, {"action": "write", "kind": "doc"}]},
+}
+INPUT = {"user": {"name": "ann", "admin": False}, "action": "read"}
+
+
+def test_what_is_known_is_evaluated_away() -> None:
+    engine = Engine({"authz.rego": ROLES}, data=DATA)
+    partial = engine.partial("data.authz.allow", ["input.resource"], INPUT)
+    assert partial.query_texts == ('"doc" = input.resource.kind; "ann" = input.resource.owner',)
+    assert partial.support_texts == ()
+
+
+def test_no_query_is_never_true_and_an_empty_one_always() -> None:
+    engine = Engine({"authz.rego": ROLES}, data=DATA)
+    nobody = {"user": {"name": "eve", "admin": False}, "action": "read"}
+    assert engine.partial("data.authz.allow", ["input.resource"], nobody).queries == ()
+    admin = {"user": {"name": "eve", "admin": True}, "action": "read"}
+    assert engine.partial("data.authz.allow", ["input.resource"], admin).query_texts == ("",)
+
+
+def test_defaults_need_support() -> None:
+    engine = Engine({"a.rego": "package a\n\ndefault p := false\n\np if input.x == 1\n"})
+    partial = engine.partial("data.a.p = x")
+    assert partial.query_texts == ("data.partial.a.p = x",)
+    assert partial.support_texts == (
+        "package partial.a\n\np := true if { input.x = 1 }\ndefault p := false\n",
+    )
+
+
+def test_a_negated_reference_stays_asked_for() -> None:
+    # OPA leaves `not input.x = 1`, which holds where input.x is undefined.
+    engine = Engine({"a.rego": "package a\n\np if { x = input.x; not q[x] }\n\nq contains 1\n"})
+    (text,) = engine.partial("data.a.p").query_texts
+    assert "= input.x" in text.replace("not input.x = 1", "")
+
+
+@pytest.mark.parametrize("path", ["inputs", "input[x]", "1", "input.", "x.y", "input; data", ""])
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match=r"path below input or data|cannot be parsed"):
+        Engine().partial("input.x", [path])
+
+
+def test_size_and_time_are_bounded() -> None:
+    rules = "".join(f"p if input.a{n} == 1\n" for n in range(8))
+    body = "; ".join("p" for _ in range(12))
+    engine = Engine({"a.rego": f"package a\n\n{rules}\nall if {{ {body} }}\n"})
+    with pytest.raises(EvalError, match="too many expressions"):
+        engine.partial("data.a.all", max_size=10_000)
+    with pytest.raises(EvalError, match="cancelled"):
+        engine.partial("data.a.all", deadline=0.2, max_size=10**9)
+
+
+def test_deep_recursion_is_an_error() -> None:
+    chain = "".join(f"p{n} if p{n + 1}\n" for n in range(400))
+    engine = Engine({"a.rego": f"package a\n\n{chain}p400 if input.x\n"})
+    with pytest.raises(EvalError, match="too deeply"):
+        engine.partial("data.a.p0")
