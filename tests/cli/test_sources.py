@@ -212,7 +212,9 @@ def test_the_generated_python_of_a_query_is_shown(
 ) -> None:
     (tmp_path / "p.rego").write_text("package p\n\nallow if input.x == 1\n")
     assert run(["emit", "-q", "data.p.allow", "p.rego"]) == 0
-    assert capsys.readouterr().out.startswith("# data.p.allow\ndef query.value(")
+    shown = capsys.readouterr().out
+    assert shown.startswith("# data.p.allow\n# Generated from Rego, for reading only.\n")
+    assert "\ndef query.value(" in shown
     assert run(["emit", "-q", "1 +"]) == 1
     assert run(["emit"]) == 1
 

@@ -8,7 +8,7 @@ from doorward.pdp.loader import Loaded
 from doorward.testing import Result, Suite
 from doorward.testing.bench import Measured, bench_gobench, bench_json, bench_pretty, measure
 
-TESTS = "package t\n\ntest_good if count(numbers.range(1, 50)) == 50\n\ntest_bad if false\n"
+TESTS = "package t\n\ntest_good if count(numbers.range(1, 5000)) == 5000\n\ntest_bad if false\n"
 
 
 def measured() -> list[Measured | Result]:
@@ -20,7 +20,7 @@ def test_what_passes_is_measured_and_what_fails_is_said() -> None:
     good, bad = measured()
     assert isinstance(good, Measured)
     assert good.rounds >= 10
-    # It is computed each time and not looked up: counting to 50 takes microseconds.
+    # It is computed each time and not looked up: counting to 5,000 takes many microseconds.
     assert good.ns_per_round > 2000
     assert isinstance(bad, Result)
     assert bad.outcome == "FAIL"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from sys import gettrace, settrace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from weakref import WeakKeyDictionary
@@ -512,6 +513,11 @@ class Query:
         """
         if input is not UNDEFINED:
             check_value(input, "input")
+        if (tracer := gettrace()) is not None:
+            # A debugger is to stop in a rule, not where its code is generated.
+            settrace(None)
+            self.warm()
+            settrace(tracer)
         return self.answer(input, now_ns=now_ns)
 
     def answer(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> Any:

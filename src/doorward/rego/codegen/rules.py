@@ -204,8 +204,11 @@ def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()
 
 
 def _in_order(definition: Definition, plan: Plan) -> Definition:
-    """`definition`, taken apart where it may fail: then the order of its steps is OPA's."""
-    if plan.exact or not plan.failures.rule(definition.rule):
+    """`definition`, taken apart where it may fail: then the order of its steps is OPA's.
+
+    Traced code reports the expressions that the author wrote; an error in it is evaluated again.
+    """
+    if plan.exact or plan.traced or not plan.failures.rule(definition.rule):
         return definition
     return definition_in_steps(definition, plan.callees.arity)
 
