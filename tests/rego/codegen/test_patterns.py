@@ -81,6 +81,11 @@ def test_a_loop_assigns_a_new_variable_itself() -> None:
             Operand(load("y")),
             "x == y if rt.type(x) is rt.str else rt.equal(x, y)",
         ),
+        (
+            Operand(load("x")),
+            Operand(load("y"), is_tree=True),
+            "x == y and (rt.type(x) is rt.str or rt.equal(x, y))",
+        ),
     ],
 )
 def test_equality_is_pythons_where_that_is_exact(a: Operand, b: Operand, test: str) -> None:

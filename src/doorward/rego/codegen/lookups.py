@@ -79,7 +79,7 @@ def lookup_names(
     if known is None:
         known = read(state, code, names, lookup)
         state.reads.remember(key, known)
-    return Operand(known)
+    return Operand(known, is_tree=base.is_tree)
 
 
 def read(
@@ -123,7 +123,7 @@ def _step(state: FunctionState, base: Operand, operand: Term, lookup: str) -> Op
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(temp.id)
     state.code.test_defined(temp)
-    return Operand(temp, base.of)
+    return Operand(temp, base.of, is_tree=base.is_tree)
 
 
 def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
@@ -131,14 +131,14 @@ def _loop(state: FunctionState, base: Operand, operand: Term) -> Operand:
     value = state.temps.holding("item")
     if isinstance(operand, Var) and operand.is_wildcard:
         loop_over(state, store(value), base)
-        return Operand(load(value), base.of)
+        return Operand(load(value), base.of, is_tree=base.is_tree)
     key = loop_target(state, operand)
     target = ast.Tuple(elts=[key, store(value)], ctx=ast.Store())
     if state.reads.is_of_data(base.code):
         state.reads.mark_data(value)
     state.loop(target, method("items", base.code))
     match_target(state, operand, key)
-    return Operand(load(value))
+    return Operand(load(value), is_tree=base.is_tree)
 
 
 def loop_over(state: FunctionState, target: ast.Name, collection: Operand) -> None:

@@ -115,8 +115,13 @@ def equality(a: Operand, b: Operand) -> ast.expr:
         return plain
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
-        # Python goes through collections without a look at the clock, and `1 == True`.
-        return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
+        if not (a.is_tree or b.is_tree):
+            # Python goes through collections without a look at the clock.
+            return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
+        # Values that differ for Python differ for Rego; those that do not are compared again,
+        # since `1 == True`.
+        exact = ast.BoolOp(op=ast.Or(), values=[is_class(a.code, "str"), general])
+        return ast.BoolOp(op=ast.And(), values=[plain, exact])
     return general
 
 

@@ -82,7 +82,7 @@ def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
 
 def _document_path(state: FunctionState, document: str, operands: Sequence[Term]) -> Operand:
     """A path below `input` or base data; one that was read before is not read again."""
-    base = Operand(state.of_evaluation(document))
+    base = Operand(state.of_evaluation(document), is_tree=True)
     return lookup_path(state, base, operands, lookup_in(document))
 
 
