@@ -24,8 +24,8 @@ class Operand:
     """A Python expression for a defined Rego value, with what is known of it.
 
     `kind`: OPA's name of its type, or "" when unknown. `value`: the value, when constant.
-    `of`: the kind of each of its items, or "". `is_tree`: it is a part of the input or of base data,
-    which share no parts, so that to go through it takes no longer than it is.
+    `of`: the kind of each of its items, or "". `is_tree`: it is a part of the input or of base
+    data, which share no parts, so that to go through it takes no longer than it is.
     """
 
     code: ast.expr
