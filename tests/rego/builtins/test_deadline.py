@@ -6,12 +6,14 @@ Each case is work for seconds or more where nothing bounds it. What stops each k
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -436,3 +438,15 @@ def test_what_is_watched_ends_at_the_deadline_and_is_not_watched_on() -> None:
     with pytest.raises(EvaluationAborted, match="cancelled"), context.enforce_deadline(len(text)):
         parse_module(Source("a.rego", text))
     assert len(parse_module(Source("a.rego", text)).rules) == 1000
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_import_is_not_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = "def f():\n    pass\n\nfor _ in range(10_000):\n    f()\n\nDONE = True\n"
+    (tmp_path / "slow_to_import.py").write_text(loop, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    context = Context(Environment())
+    context.deadline = time.monotonic()
+    with pytest.raises(EvaluationAborted), context.enforce_deadline(LONG):
+        importlib.import_module("slow_to_import")
+    assert sys.modules["slow_to_import"].DONE

@@ -45,7 +45,7 @@ class _Tree(dict[Key, "_Tree | None"]):
 
 def _tree(paths: Iterable[Value]) -> _Tree:
     root = _Tree()
-    for path in [read_path(item) for item in paths]:
+    for path in map(read_path, paths):
         node: _Tree | None = root
         for step in path[:-1]:
             if node is not None:  # None: a shorter path ends here and takes everything below

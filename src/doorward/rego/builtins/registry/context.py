@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import field
 from itertools import repeat
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from doorward.records import record
@@ -74,6 +75,14 @@ class Environment:
     """Receives the names of each case that a test tells by `internal.test_case`."""
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Context:
     """One decision's view of the world.
 
@@ -131,12 +140,14 @@ class Context:
             return
         calls = repeat(None, _CALLS)
 
-        def check(*_event: object) -> None:  # pragma: no cover - a profiler's lines are not seen
+        def check(frame: FrameType, *_event: object) -> None:  # pragma: no cover - not seen
             nonlocal calls
             for _ in calls:
                 return
             calls = repeat(None, _CALLS)
-            self.check_deadline()
+            # An import that is broken off leaves modules behind that lack names.
+            if not _is_importing(frame):
+                self.check_deadline()
 
         sys.setprofile(check)
         try:
