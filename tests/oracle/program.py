@@ -220,7 +220,7 @@ class Program:
         node = self.find(name)
         if node is None or not node.is_function:
             raise LookupError(f"undefined function {name}")
-        return len(node.chains[0].head.args)
+        return len(node.chains[0].head.args or ())
 
     # Queries
 
