@@ -152,7 +152,7 @@ def _text(field: int, value: bytes) -> bytes:
 
 
 def _fields(message: bytes) -> dict[int, int]:
-    """The numbers in a message, by field; what is no number is left out."""
+    """The numbers in a message, by field; what is not a number is left out."""
     numbers, at = {}, 0
 
     def read() -> int:

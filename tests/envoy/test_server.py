@@ -223,7 +223,7 @@ def test_a_socket_in_use_is_not_taken(tmp_path: Path) -> None:
 def test_a_file_that_is_no_socket_is_not_removed(tmp_path: Path) -> None:
     file = tmp_path / "check.sock"
     file.write_text("data")
-    with pytest.raises(StartError, match="no socket"):
+    with pytest.raises(StartError, match="not a socket"):
         make_server(Fixed(True), Options(addr=f"unix://{file}")).start()
     assert file.read_text() == "data"
 

@@ -139,7 +139,7 @@ def test_a_socket_that_a_dead_server_left_is_replaced_and_a_live_one_is_not(
 
 def test_a_file_that_is_no_socket_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("precious")
-    with pytest.raises(BindError, match="no socket"):
+    with pytest.raises(BindError, match="not a socket"):
         bind(f"unix://{tmp_path}/s")
     assert (tmp_path / "s").read_text() == "precious"
 

@@ -70,7 +70,7 @@ NO_TOKEN: Final = _group(
         name="CONNECT", method="CONNECT", target="people:80", status=404,
         why="Envoy has no route that opens tunnels, so there is nothing to decide",
     ),
-    Row(name="OPTIONS *", method="OPTIONS", target="*", status=404, why="`*` is no path to route"),
+    Row(name="OPTIONS *", method="OPTIONS", target="*", status=404, why="`*` is not a path"),
 )  # fmt: skip
 
 HEADER: Final = _group(
@@ -240,7 +240,7 @@ ROLES: Final = _group(
         for (name, why), method in product(
             {
                 "role_capital": "`Admin` is not `admin`",
-                "role_list": "a list that holds a role is no role",
+                "role_list": "a list that holds a role is not a role",
                 "role_missing": "no role, no rule",
                 "role_unknown": "no rule knows the role",
             }.items(),
@@ -255,7 +255,7 @@ ROLES: Final = _group(
         for name, why in {
             "sub_missing": "the first name cannot be compared with nothing",
             "sub_no_base64": "a sub that cannot be decoded compares with nothing",
-            "sub_number": "a number is no base64url",
+            "sub_number": "a number is not base64url",
         }.items()
     ),
     _read(

@@ -56,7 +56,7 @@ def _document(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
 
 
 def warn(notes: Sequence[str]) -> None:
-    """Say on standard error what is no error, and should be known."""
+    """Say on standard error what is not an error, and should be known."""
     for note in notes:
         click.echo(f"warning: {note}", err=True)
 

@@ -80,7 +80,7 @@ Examples:
 @click.option("--timeout", default="0s", metavar="DURATION", help="For each test; default 5s.")
 @click.option("--fail-on-empty", is_flag=True, help="End with 1 if there are no tests.")
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
-@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are no failure.")
+@click.option("-z", "--exit-zero-on-skipped", is_flag=True, help="Skipped tests are not a failure.")
 @click.option(
     "--explain",
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),

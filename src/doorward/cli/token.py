@@ -96,7 +96,7 @@ def _time(name: str, text: str, now: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise click.UsageError(f"--{name}: `{text}` is no number of seconds") from None
+        raise click.UsageError(f"--{name}: `{text}` is not a number of seconds") from None
     return now + value if text[0] in "+-" else value
 
 

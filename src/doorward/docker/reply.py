@@ -57,7 +57,7 @@ def to_verdict(result: Value | Undefined) -> Verdict:
     if allow is UNDEFINED:
         return Verdict(False, "policy decision has no `allow`", "doorward:result")
     if type(allow) is not bool:
-        return Verdict(False, "`allow` of the policy decision is no boolean", "doorward:result")
+        return Verdict(False, "`allow` of the policy decision is not a boolean", "doorward:result")
     rule = result.get("rule")
     name = clean(rule)[:200] if type(rule) is str else ""
     if allow:

@@ -235,7 +235,7 @@ def bind(options: ServiceOptions) -> tuple[socket.socket, bool]:
     """The listening socket, and whether its file is this process's to remove."""
     given = inherited()
     if given is not None:
-        # What a watchdog left behind is its successor's, who is no watched process.
+        # What a watchdog left behind is its successor's, who is not a watched process.
         return given, LISTEN_FD in os.environ and NOTIFY_FD not in os.environ
     if options.listen:
         return bind_tcp(options.listen), False

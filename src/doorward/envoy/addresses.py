@@ -105,7 +105,7 @@ def check_folder(path: Path) -> None:
 
 def clear_stale_socket(path: Path) -> None:
     """Remove the socket that a server left behind; AddressError when it still listens on it, or
-    when the file is no socket."""
+    when the file is not a socket."""
     check_folder(path)
     try:
         clear_stale(path)

@@ -190,7 +190,7 @@ class _Checker:
     def _fail(
         self, decision: Decision, input_doc: Input, reason: str, started: int, code: str = "UNKNOWN"
     ) -> bytes:
-        """A policy that failed, is undefined, or returned what is no answer."""
+        """A policy that failed, is undefined, or returned what is not an answer."""
         self._count(reason)
         # An answer that cannot be sent is, to OPA-Envoy, a decision that was made.
         logged = decision._replace(error=None) if code == "INTERNAL" else decision

@@ -43,7 +43,7 @@ MAX_SYMBOLS: Final = 1_000
 """Symbols that one search in the workspace returns."""
 
 NEAR_NAME: Final = "doorward_near_name"
-"""The code of the one finding that is no error: a path that leads nowhere, and almost to a rule."""
+"""The code of the one finding that is not an error: a path that almost leads to a rule."""
 
 _DOTTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _BEFORE: Final = re.compile(r"(?<![A-Za-z0-9_.])[A-Za-z0-9_.]*+\Z")

@@ -89,7 +89,7 @@ class Edit:
         """The containers made here, by identity; that keeps identities from being used again."""
 
     def read(self, path: Path) -> Value | Undefined:
-        """What stands at `path`, or UNDEFINED. PathNotFoundError for what is no index."""
+        """What stands at `path`, or UNDEFINED. PathNotFoundError for what is not an index."""
         here: Any = self.document
         for name in path:
             if isinstance(here, dict):

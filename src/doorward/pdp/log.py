@@ -97,7 +97,7 @@ def _json_line(fields: Mapping[str, Any]) -> bytes:
             fields, default=_other, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
         )
     except (TypeError, RecursionError):
-        # Integers past 64 bits, keys that are no strings, lone surrogates: rare, and slower.
+        # Integers past 64 bits, keys that are not strings, lone surrogates: rare, and slower.
         return _slow_json(fields).encode() + b"\n"
 
 

@@ -227,7 +227,7 @@ def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
     if not query.variables:
         result: Value | Undefined = query.answer(input)
         return result
-    # As in OPA, `false` is no solution where variables are asked for.
+    # As in OPA, `false` is not a solution where variables are asked for.
     values = [row[-1] for row in query.rows_of(query.evaluation(input)) if row[-1] is not False]
     if len(values) > 1:
         raise DecisionError("multiple evaluation results")

@@ -47,14 +47,14 @@ def bind_unix(path: str | Path, *, mode: int, backlog: int) -> socket.socket:
 def clear_stale(path: str | Path) -> None:
     """Remove the socket that a server left behind.
 
-    PathTakenError when one still listens on it, or when the file is no socket.
+    PathTakenError when one still listens on it, or when the file is not a socket.
     """
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise PathTakenError("there is something that is no socket")
+        raise PathTakenError("there is something that is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT)
         try:

@@ -49,7 +49,7 @@ class Block:
         return where + (f"{self.path}.{key}" if self.path else key)
 
     def block(self, key: str) -> Block:
-        """The mapping at `key`; empty where there is none. ConfigError where it is no mapping."""
+        """The mapping at `key`; empty where there is none. ConfigError for other values."""
         value = self.values.get(key)
         if value is None:
             return Block(file=self.file, path=f"{self.path}.{key}" if self.path else key)

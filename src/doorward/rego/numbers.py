@@ -442,7 +442,7 @@ def _reads_back(digits: int, scale: int, form: Binary) -> bool:
 
 
 def _laid_out(text: str) -> str:
-    """The text of a float that is no integer in the layout of `_shortest`."""
+    """The text of a float that is not an integer in the layout of `_shortest`."""
     mantissa, _, power = text.lstrip("-").partition("e")
     whole, _, rest = mantissa.partition(".")
     digits = (whole + rest).lstrip("0")

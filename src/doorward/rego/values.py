@@ -637,7 +637,7 @@ def json_key(key: Key) -> str:
 _ESCAPED_IN_KEYS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-# A lone surrogate in a string stands for a byte that is no UTF-8 (`builtins.octets`), so none may
+# A lone surrogate in a string stands for a byte that is not UTF-8 (`builtins.octets`), so none may
 # come in by its escape, and none goes out.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 

@@ -314,10 +314,10 @@ CALLS = [
     (b"", "call is not one JSON value"),
     (b"[]", "call is not a JSON object"),
     (b"{}", "call names no method and target"),
-    (b'{"RequestMethod":1,"RequestUri":"/"}', "a RequestMethod that is no text"),
+    (b'{"RequestMethod":1,"RequestUri":"/"}', "a RequestMethod that is not text"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestBody":"%"}', "not base64"),
     (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":[]}', ""),
-    (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":{"a":1}}', "no texts"),
+    (b'{"RequestMethod":"GET","RequestUri":"/","RequestHeaders":{"a":1}}', "not texts"),
     (b'{"RequestMethod":"GET","RequestMethod":"POST","RequestUri":"/"}', "not one JSON value"),
 ]
 

@@ -1,4 +1,4 @@
-"""Digests, against the published test vectors and on bytes that are no text."""
+"""Digests, against the published test vectors and on bytes that are not text."""
 
 from __future__ import annotations
 

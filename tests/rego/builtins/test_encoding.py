@@ -1,4 +1,4 @@
-"""Encodings, where the recorded answers are silent: bytes that are no text, bounds, odd keys."""
+"""Encodings, where the recorded answers are silent: bytes that are not text, bounds, odd keys."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ConfigFile:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Its keys in their order; an absent file has none. DaemonError for what is no object."""
+        """Its keys in their order; an absent file has none. DaemonError for another value."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -72,7 +72,7 @@ class ConfigFile:
             raise DaemonError(f"{self.path} holds no JSON object")
         plugins = document.get(KEY, [])
         if not isinstance(plugins, list) or not all(isinstance(each, str) for each in plugins):
-            raise DaemonError(f"{self.path}: {KEY} is no list of names")
+            raise DaemonError(f"{self.path}: {KEY} is not a list of names")
         return document
 
     def plugins(self) -> list[str]:

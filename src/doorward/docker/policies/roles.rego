@@ -21,7 +21,7 @@ developer_actions := viewer_actions | {
 	"volume.create", "volume.delete",
 }
 
-# Building is a role of its own, beside others. `build.files` is no action but the permission for what
+# Building is a role of its own, beside others. `build.files` is not an action but the permission for what
 # no request shows: the images that a Dockerfile starts from, and the URLs that it adds, which the
 # daemon fetches from the network of the host.
 builder_actions := {"build.cancel", "build.files", "build.session", "image.build"}

@@ -67,7 +67,7 @@ def parse_request(content: bytes) -> AuthzRequest:
         raise MalformedRequestError("call names no method and target")
     headers = document.get("RequestHeaders") or {}
     if type(headers) is not dict or not all(type(v) is str for v in headers.values()):
-        raise MalformedRequestError("call has headers that are no texts")
+        raise MalformedRequestError("call has headers that are not texts")
     status = document.get("ResponseStatusCode")
     return AuthzRequest(
         method,
@@ -83,7 +83,7 @@ def parse_request(content: bytes) -> AuthzRequest:
 def _text(document: dict[Any, Any], name: str) -> str:
     value = document.get(name, "")
     if type(value) is not str:
-        raise MalformedRequestError(f"call has a {name} that is no text")
+        raise MalformedRequestError(f"call has a {name} that is not text")
     return value
 
 

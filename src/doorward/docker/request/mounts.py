@@ -138,7 +138,7 @@ def create_mounts(
 
 
 def _bind(text: str, driver: str, resolve: Resolve) -> Mount:
-    """`source:target[:mode]`; a source that is no path is the name of a volume."""
+    """`source:target[:mode]`; a source that is not a path is the name of a volume."""
     parts = text.split(":")
     if len(parts) == 1:
         return _mount("Binds", "volume", "", text, driver=driver or "local")

@@ -127,7 +127,7 @@ def parse_json(body: bytes) -> Value:
     try:
         value = from_json(body, unique_keys=True)
         if _SURROGATE.search(body):
-            # A lone surrogate is no character: Go puts a mark in its place, others fail.
+            # A lone surrogate is not a character: Go puts a mark in its place, others fail.
             json.dumps(json.loads(body), ensure_ascii=False).encode()
         return value
     except UnicodeError:

@@ -71,7 +71,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-validate-mutations": _warning("a decision could inject headers that are not valid"),
     "envoy-google-grpc": _warning("google_grpc costs twice as much, and has no circuit breakers"),
     "envoy-check-timeout": _warning("the default of 200 ms denies when the machine is busy"),
-    "envoy-pack-as-bytes": _warning("a body that is no UTF-8 fails the check"),
+    "envoy-pack-as-bytes": _warning("a body that is not UTF-8 fails the check"),
     "envoy-api-version": _error("the decision point speaks V3"),
     "envoy-timeouts": _warning("slow clients hold connections for as long as they like"),
     "envoy-header-limits": _warning("large or many headers cost memory in every part"),

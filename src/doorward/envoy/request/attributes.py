@@ -34,7 +34,7 @@ _to_tls_session: Final = attribute_context_pb2.AttributeContext.TLSSession.FromS
 def to_attributes(attributes: Any) -> Object:
     """The object for the attributes of `messages.parse_check`; `request.http` included.
 
-    google.protobuf's DecodeError when what was left as bytes is no message.
+    google.protobuf's DecodeError when what was left as bytes is not a message.
     """
     out: Object = {}
     has = attributes.HasField

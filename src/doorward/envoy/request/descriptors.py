@@ -75,7 +75,7 @@ class Services:
 def load_services(source: str) -> Services:
     """The services of the descriptor set in the file `source`, or after `base64:` in the text.
 
-    OSError when there is no such file, ValueError when it is no descriptor set.
+    OSError when there is no such file, ValueError when it is not a descriptor set.
     """
     try:
         if source.startswith(_INLINE):

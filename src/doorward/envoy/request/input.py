@@ -1,8 +1,8 @@
 """CheckRequest bytes become the policy's `input`, as opa-envoy-plugin builds it.
 
-Pure: no socket, no policy, no clock. Bytes that are no CheckRequest are a `MalformedRequestError`,
-a path, query or body that cannot be read a `RequestParseError`, and in strict mode what could be
-read in two ways an `AmbiguousRequestError`; the answer to each is `responses`' business.
+Pure: no socket, no policy, no clock. Bytes that are not a CheckRequest raise MalformedRequestError,
+a path, query or body that cannot be read RequestParseError, and in strict mode what could be read
+in two ways AmbiguousRequestError; the answer to each is up to `envoy.response`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _from_v2: Final = auth_v2.CheckRequest.FromString
 
 
 class MalformedRequestError(RequestError):
-    """The bytes are no CheckRequest; the texts are grpc-go's."""
+    """The bytes are not a CheckRequest; the texts are grpc-go's."""
 
     code = "request_malformed"
 

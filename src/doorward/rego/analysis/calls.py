@@ -59,7 +59,7 @@ class Callees:
         return Callee(node=node)
 
     def operands(self, call: Call) -> int | None:
-        """Declared operands of what is called; a rule that is no function has none."""
+        """Declared operands of what is called; a rule that is not a function has none."""
         callee = self.find(call)
         return None if callee is None else callee.arity
 

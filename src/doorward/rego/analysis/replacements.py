@@ -1,4 +1,4 @@
-"""What a `with` may replace: `input`, data that is no rule's inside, functions, built-ins."""
+"""What a `with` may replace: `input`, data that is not a rule's inside, functions, built-ins."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def _item(array: ArrayType, index: int) -> Type | None:
 
 
 def _objects(a: ObjectType, b: ObjectType) -> bool:
-    # What is known of an open object (a document, to which base data may add) is no promise.
+    # What is known of an open object (a document, to which base data may add) is not a promise.
     closed = a.rest is None and b.rest is None
     for name, _ in (*a.fields, *b.fields):
         value = from_key(name)  # type: ignore[arg-type]  # fields are in key form

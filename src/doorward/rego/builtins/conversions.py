@@ -89,7 +89,7 @@ def _check_length(text: str) -> None:
 
 
 def _as_json(text: str) -> str:
-    """The same number as JSON spells it; what was no integer text stays none."""
+    """The same number as JSON spells it; what was not an integer text stays none."""
     plain = text.replace("_", "").lstrip("+")
     sign = "-" if plain.startswith("-") else ""
     mantissa, mark, exponent = plain.lstrip("-").partition("e" if "e" in plain else "E")

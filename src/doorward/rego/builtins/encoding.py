@@ -107,7 +107,7 @@ def hex_decode(x: str) -> str:
 
 @builtin("json.marshal", any_, returns=string, checks_deadline=True)
 def json_marshal(x: Value) -> str:
-    """The compact JSON text of `x`; sets become arrays, keys that are no strings their text."""
+    """The compact JSON text of `x`; sets become arrays, keys that are not strings their text."""
     return go_json.marshal(x)
 
 

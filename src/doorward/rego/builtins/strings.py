@@ -184,7 +184,7 @@ def _replace_each(context: Context, value: str, replacements: dict[str, str]) ->
 
 def _replace_everywhere(context: Context, value: str, replacements: dict[str, str]) -> str:
     """`value` with replacements, one of them for the empty string."""
-    # Go goes byte by byte here, and so cuts characters outside ASCII into what is no UTF-8.
+    # Go goes byte by byte here, and so cuts characters outside ASCII into what is not UTF-8.
     empty = to_bytes(replacements[""])
     rest = {to_bytes(old): to_bytes(new) for old, new in replacements.items() if old}
     lengths = sorted(set(map(len, rest)))
@@ -396,7 +396,7 @@ def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
 
 
 def _argument(value: Any) -> Argument:
-    """The value as Go gets it: numbers by their text, what is no string as Rego text."""
+    """The value as Go gets it: numbers by their text, what is not a string as Rego text."""
     if type(value) in {int, str}:
         return value  # type: ignore[no-any-return] # checked on the line above
     if type(value) is Number or type(value) is float:

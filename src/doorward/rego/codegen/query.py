@@ -42,7 +42,7 @@ def query_bindings(
         out = state.temps.fresh("out")
         code.assign(out, ast.List(elts=[], ctx=ast.Load()))
         with state.scope(), code.leaving(lambda: load(out)):
-            # Steps that were added to the query are no part of its rows.
+            # Steps that were added to the query are not part of its rows.
             valued = [(expr, _value(state, expr)) for expr in body]
             values = [value for expr, value in valued if not is_step(expr)]
             bound = [

@@ -1,6 +1,6 @@
 """Strings as the bytes they are in Go, and back.
 
-A Go string is any bytes at all, a Python `str` is not. Bytes that are no UTF-8 live in a `str` as
+A Go string is any bytes at all, a Python `str` is not. Bytes that are not UTF-8 live in a `str` as
 lone surrogates (PEP 383), one for each byte, so that `base64.encode(base64.decode(x))` gives `x`
 back. Wherever text leaves the engine such a character is U+FFFD, as it is for Go.
 """
@@ -30,7 +30,7 @@ def from_bytes(octets: bytes) -> str:
 
 
 def scrub(text: str) -> str:
-    """`text` as it leaves the engine: U+FFFD for each byte that is no UTF-8."""
+    """`text` as it leaves the engine: U+FFFD for each byte that is not UTF-8."""
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 

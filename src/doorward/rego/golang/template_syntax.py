@@ -212,7 +212,7 @@ def _action(source: str, at: int) -> tuple[list[_Token], int, bool]:
 
 
 def parse_template(source: str) -> Template:
-    """The tree of `source`; BuiltinError where it is no template."""
+    """The tree of `source`; BuiltinError where it is not a template."""
     if len(source) > MAX_SOURCE:
         raise LimitError(f"template is longer than {MAX_SOURCE} characters")
     parser = _Parser(_lex(source))

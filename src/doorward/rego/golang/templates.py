@@ -75,7 +75,7 @@ def _from_rego(value: Any) -> Any:
         count_step()
         for key in value:
             if type(key) is not str:
-                raise _fail("object key is no string")
+                raise _fail("object key is not a string")
         return {key: _from_rego(value[key]) for key in sorted(value)}
     if isinstance(value, frozenset):
         value = sorted_values(value)

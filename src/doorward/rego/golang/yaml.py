@@ -164,7 +164,7 @@ def _float_key(key: float) -> str:
 def _scalar(node: Node) -> object:
     """A string, bool, int, float or None."""
     text: str = node.value
-    if SURROGATES.search(text):  # the reader lets none through that is no escape
+    if SURROGATES.search(text):  # the reader lets none through that is not an escape
         raise _bad_escape()
     tag = node.tag
     if tag == "!!binary":

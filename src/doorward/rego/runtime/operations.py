@@ -62,7 +62,7 @@ NOTHING: Final[dict[Key, Any]] = {}
 """What is looked into where the way to something ends early."""
 
 LOOKUP_ERRORS: Final = (KeyError, TypeError, AttributeError)
-"""What Python raises for `value["a"].get("b")` where a value is no object, or has no such key.
+"""What Python raises for `value["a"].get("b")` where a value is not an object, or has no such key.
 
 For `value["a"]["b"]` a KeyError tells that all are objects, and that the key is not there.
 """

@@ -78,7 +78,7 @@ def expr_vars(expr: Expr, *, closures: bool = False) -> Iterator[Var]:
         if isinstance(item.target, Ref):
             for arg in item.target.args:
                 yield from term_vars(arg, closures=closures, read_body=_body_vars)
-        # The value may be the name of a function, which is no variable.
+        # The value may be the name of a function, which is not a variable.
         parts = item.value.args if isinstance(item.value, Ref) else (item.value,)
         for part in parts:
             yield from term_vars(part, closures=closures, read_body=_body_vars)

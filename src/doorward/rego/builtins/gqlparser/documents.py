@@ -306,7 +306,7 @@ def _word(node: Value, name: str) -> str:
     """A name: nothing that could be more than one token."""
     text = _string(node, name)
     if text and not (text.isascii() and text.replace("_", "a").isalnum()):
-        raise BuiltinError(f"GraphQL AST: {name} is no name")
+        raise BuiltinError(f"GraphQL AST: {name} is not a name")
     return text
 
 
@@ -396,7 +396,7 @@ def _value_text(node: Value) -> str:
         names = [_word(item, "Name") for item in items]
         return "{" + ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True)) + "}"
     if not all(c.isascii() and (c.isalnum() or c in "_+-.") for c in raw):
-        raise BuiltinError("GraphQL AST: Raw is no value")
+        raise BuiltinError("GraphQL AST: Raw is not a value")
     return raw
 
 
@@ -425,7 +425,7 @@ def _schema_text(node: Value, word: str) -> str:
 def _directive_definition_text(node: Value) -> str:
     locations = [location for location in _items(node, "Locations") if isinstance(location, str)]
     if not all(location.replace("_", "A").isalpha() for location in locations):
-        raise BuiltinError("GraphQL AST: Locations are no names")
+        raise BuiltinError("GraphQL AST: Locations are not names")
     repeatable = " repeatable" if _get(node, "IsRepeatable") is True else ""
     head = f"{_described(node)}directive @{_word(node, 'Name')}{_parameters_text(node)}"
     return f"{head}{repeatable} on {' | '.join(locations)}"

@@ -1,6 +1,6 @@
 """JSON Web Signatures: the algorithms of RFC 7518, each verifying and signing with its own keys.
 
-INVARIANT: an algorithm never works with another one's kind of key. A public key is no HMAC
+INVARIANT: an algorithm never works with another one's kind of key. A public key is not an HMAC
 secret and a secret no public key, whatever a token's header says; `none` does not exist.
 """
 

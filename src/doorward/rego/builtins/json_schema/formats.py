@@ -1,6 +1,6 @@
 """The formats of JSON Schema, each a function that says whether a string has it.
 
-Formats not named here are not checked, and neither are values that are no strings.
+Formats not named here are not checked, and neither are values that are not strings.
 """
 
 from __future__ import annotations

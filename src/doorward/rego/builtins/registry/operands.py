@@ -73,7 +73,7 @@ def exact_operand(value: AnyNumber) -> int | Fraction:
 
 
 def integer_operand(position: int, value: Value, wanted: str = "integer") -> int:
-    """Operand `position` as an integer: `2.0` is one, `2.5` and what is no number are not."""
+    """Operand `position` as an integer: `2.0` is one, `2.5` and what is not a number are not."""
     if type(value) is int:
         return value
     if not is_number(value):

@@ -1,7 +1,7 @@
 """DER, read only: bytes become elements that keep their own bytes.
 
 Lengths must be definite and fit; nothing is decoded that is not asked for. ValueError for what
-is no DER.
+is not DER.
 """
 
 from __future__ import annotations
