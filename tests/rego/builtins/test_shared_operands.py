@@ -109,8 +109,8 @@ def small(type_: Type) -> Any:
         case SetType(of):
             return make_set([small(of)])
         case ObjectType(fields, rest):
-            made = {key: small(of) for key, of in fields}
-            return made if rest is None or made else {to_key(small(rest[0])): small(rest[1])}
+            known = {key: small(of) for key, of in fields}
+            return known if rest is None or known else {to_key(small(rest[0])): small(rest[1])}
         case AnyOf(options):
             return small(options[0]) if options else "a"
     raise AssertionError(type_)
