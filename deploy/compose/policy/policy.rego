@@ -31,7 +31,7 @@ action_allowed if {
 	glob.match("/people*", [], http.path)
 }
 
-# A body that is no JSON object with a text `firstname`, or a `sub` that is no base64url, makes the
+# A body that is not a JSON object with a text `firstname`, or a `sub` that is not base64url, makes the
 # comparison undefined, and undefined is not allowed.
 action_allowed if {
 	http.method == "POST"
