@@ -35,6 +35,7 @@ TITLES: Final = {
     "builtin_queries": "Built-ins in queries",
     "format": "Formatting",
     "partial": "Partial evaluation",
+    "cli_partial": "Partial evaluation on the command line",
     "cli": "Commands",
     "rest": "HTTP API",
     "envoy": "Envoy's external authorization",
@@ -70,6 +71,7 @@ def sections() -> Iterable[tuple[str, list[Row]]]:
         "builtin_queries",
         "format",
         "partial",
+        "cli_partial",
     ):
         yield TITLES[name], of_file(FOLDER / f"{name}.toml")
     for name in ("cli", "rest", "envoy"):

@@ -27,6 +27,7 @@ from doorward.rego import (
     UNDEFINED,
     Capabilities,
     CompileError,
+    Engine,
     Environment,
     EvalError,
     Options,
@@ -43,7 +44,8 @@ from doorward.rego import (
 from doorward.rego.golang import indent, object_text
 
 if TYPE_CHECKING:
-    from doorward.rego import Entry, Explanation
+    from doorward.cli.partial import Residual
+    from doorward.rego import Entry, Explanation, Partial
 
 __all__ = ["command"]
 
@@ -71,6 +73,8 @@ class _Request:
     metrics: bool
     capabilities: Capabilities | None
     builtins: Sequence[str]
+    residual: Residual | None
+    """What to evaluate partially for; None: evaluate."""
 
 
 @record(frozen=True)
@@ -86,6 +90,7 @@ class _Answer:
     """One for each time that it was evaluated."""
     is_stopped: bool = False
     """Whether `error` ended it, and is not only shown."""
+    partial: Partial | None = None
 
 
 @click.command(
@@ -147,6 +152,29 @@ Examples:
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, hidden=True)
+@click.option("-p", "--partial", "partially", is_flag=True, help="Show what is left to ask.")
+@click.option(
+    "-u",
+    "--unknowns",
+    multiple=True,
+    metavar="PATH",
+    help="With --partial: what is unknown; repeatable. Without it: input.",
+)
+@click.option(
+    "--disable-inlining",
+    multiple=True,
+    metavar="PATH",
+    help="With --partial: rules that are referred to; repeatable.",
+)
+@click.option("--shallow-inlining", is_flag=True, help="With --partial: refer to all rules.")
+@click.option(
+    "--nondeterministic-builtins",
+    "--nondeterminstic-builtins",  # as OPA writes it
+    is_flag=True,
+    help="With --partial: call built-ins that ask the world, such as the clock.",
+)
+@click.option("-O", "--optimize", default=0, hidden=True)  # it would answer the same, later
+@click.option("-e", "--entrypoint", multiple=True, hidden=True)
 @click.option("--count", type=click.IntRange(1), default=1, help="Evaluate so many times.")
 @click.option("--disable-early-exit", is_flag=True, hidden=True)  # ways of OPA's to be slower
 @click.option("--disable-indexing", is_flag=True, hidden=True)
@@ -158,8 +186,12 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     """
     if options["fail"] and options["fail_defined"]:
         raise click.UsageError("specify --fail or --fail-defined but not both")
-    if options["style"] == "source":
+    residual = _residual(options) if options["partially"] else None
+    if residual is None and options["style"] == "source":
         raise click.UsageError("invalid output format for evaluation")
+    if options["optimize"] > 0 and not options["entrypoint"]:
+        click.echo("bundle optimizations require at least one entrypoint", err=True)
+        return 2
     text = _query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
     try:
         input = read_input(
@@ -191,7 +223,11 @@ def command(query: tuple[str, ...], **options: Any) -> int:
         coverage=options["coverage"],
         profile=options["profile"] or bool(options["profile_sort"]),
         metrics=any(options[name] for name in ("metrics", "instrument", "profile", "profile_sort")),
+        residual=residual,
     )
+    traced = request.explain != "off" or request.coverage or request.profile
+    if residual is not None and (traced or options["why"]):
+        raise click.UsageError("--partial is not explained, covered or profiled")
     if request.profile and (request.explain != "off" or request.coverage):
         raise click.UsageError("--profile stands by itself: other reports would be measured too")
     if request.profile and options["count"] > 1:
@@ -199,6 +235,19 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     if options["why"]:
         return _why(request, as_json=_is_given("style") and options["style"] == "json")
     return _evaluate(request, options["style"], options["pretty_limit"], options)
+
+
+def _residual(options: dict[str, Any]) -> Residual:
+    from doorward.cli.partial import Residual, check  # few calls ask for it
+
+    residual = Residual(
+        unknowns=options["unknowns"] or ("input",),
+        disable_inlining=options["disable_inlining"],
+        shallow=options["shallow_inlining"],
+        nondeterministic=options["nondeterministic_builtins"],
+    )
+    check(residual, options["style"])
+    return residual
 
 
 def _is_given(option: str) -> bool:
@@ -215,9 +264,10 @@ def _evaluate(request: _Request, style: str, limit: int, options: dict[str, Any]
     _show(answer, request, style, limit)
     if answer.is_stopped:
         return 2
-    if options["fail"] and not answer.results:
+    defined = answer.results if answer.partial is None else answer.partial.queries
+    if options["fail"] and not defined:
         return 1
-    return 1 if options["fail_defined"] and answer.results else 0
+    return 1 if options["fail_defined"] and defined else 0
 
 
 def _why(request: _Request, *, as_json: bool) -> int:
@@ -249,6 +299,8 @@ def _query(query: tuple[str, ...], *, stdin: bool, stdin_input: bool) -> str:
 
 def _answer(request: _Request) -> _Answer:
     timers = Timers()
+    if request.residual is not None:
+        return _partial(request, request.residual, timers)
     traced = request.explain != "off" or request.coverage or request.profile
     try:
         query = _prepared(request, timers, traced=traced)
@@ -261,7 +313,28 @@ def _answer(request: _Request) -> _Answer:
     return replace(answer, metrics=[timers.document()] if request.metrics else [])
 
 
-def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
+def _partial(request: _Request, residual: Residual, timers: Timers) -> _Answer:
+    from doorward.cli.partial import evaluate
+
+    try:
+        engine = _engine(request, timers, traced=False)
+        with timers.measure("rego_partial_eval"):
+            left = evaluate(
+                engine,
+                residual,
+                request.query,
+                request.input,
+                deadline=request.deadline,
+                package=request.package,
+                imports=request.imports,
+                strict_builtin_errors=request.strict_builtin_errors,
+            )
+    except (LoadError, RegoError) as error:
+        return _Answer(error=_in_words(error), is_stopped=True)
+    return _Answer(partial=left, metrics=[timers.document()] if request.metrics else [])
+
+
+def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
     if not request.query.strip():
         raise LoadError(["cannot evaluate empty query"])
     loaded = request.sources.load(timers)
@@ -280,7 +353,11 @@ def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
     with gc_paused():
         engine = compile(loaded.modules, options).bind(loaded.data)
         engine.check_data()
-    return engine.prepare(
+    return engine
+
+
+def _prepared(request: _Request, timers: Timers, *, traced: bool) -> Query:
+    return _engine(request, timers, traced=traced).prepare(
         request.query,
         strict_builtin_errors=request.strict_builtin_errors,
         deadline=request.deadline,
@@ -358,7 +435,12 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
     if answer.error is not None:
         click.echo(for_people(answer.error), err=True)
         return
-    click.echo(FORMATS[style](answer.results, limit), nl=False)
+    if answer.partial is not None:
+        from doorward.cli.partial import shown
+
+        click.echo(shown(answer.partial, style), nl=False)
+    else:
+        click.echo(FORMATS[style](answer.results, limit), nl=False)
     if answer.coverage and style == "pretty":
         percent = json.loads(answer.coverage)["coverage"]
         click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
@@ -378,6 +460,10 @@ def _as_json(answer: _Answer, request: _Request, *, discard: bool) -> str:
     fields: dict[str, str] = {}
     if answer.error is not None:
         fields["errors"] = documents_text(answer.error, sort_keys=discard)
+    if answer.partial is not None:
+        from doorward.cli.partial import document
+
+        fields["partial"] = document(answer.partial)
     if answer.results and discard:
         fields["result"] = '"discarded"'
     elif answer.results:

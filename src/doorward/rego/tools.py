@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.registry.signature import signature_text, type_text
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
     from doorward.rego.survey import find_errors
-    from doorward.rego.syntax.format import Target, format_source
+    from doorward.rego.syntax.format import Target, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
@@ -62,7 +62,7 @@ else:
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
             "survey": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
-            "syntax.format": "Target format_source",
+            "syntax.format": "Target format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
                 "Array ArrayComprehension Body Call Expr Head Import Module Not Object "
@@ -121,6 +121,7 @@ __all__ = [
     "children",
     "find_errors",
     "format_source",
+    "format_tree",
     "future_keywords",
     "head_key",
     "import_name",

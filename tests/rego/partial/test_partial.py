@@ -45,7 +45,7 @@ def test_defaults_need_support() -> None:
     partial = engine.partial("data.a.p = x")
     assert partial.query_texts == ("data.partial.a.p = x",)
     assert partial.support_texts == (
-        "package partial.a\n\np := true if { input.x = 1 }\ndefault p := false\n",
+        "package partial.a\n\ndefault p := false\np := true if { input.x = 1 }\n",
     )
 
 

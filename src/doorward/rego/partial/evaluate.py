@@ -39,6 +39,7 @@ from doorward.rego.partial.residual import (
     body_to_nodes,
     module_to_json,
     module_to_nodes,
+    sorted_rules,
 )
 from doorward.rego.partial.search import Search
 from doorward.rego.partial.text import body_text, module_text
@@ -92,7 +93,8 @@ class Lowered:
             residual = tuple(left)
             if self._holds_types(residual):
                 queries.append(residual if settings.shallow else propagation.apply(residual))
-        support = [(package, tuple(rules)) for package, rules in search.support.packages.items()]
+        packages = search.support.packages
+        support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
         return Partial(
             tuple([body_to_nodes(each) for each in queries]),
             tuple([module_to_nodes(package, rules) for package, rules in support]),

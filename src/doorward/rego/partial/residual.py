@@ -17,6 +17,7 @@ __all__ = [
     "module_to_json",
     "module_to_nodes",
     "plain_name",
+    "sorted_rules",
     "uses",
 ]
 
@@ -34,6 +35,32 @@ def module_to_nodes(package: Path, rules: Sequence[core.Rule]) -> nodes.Module:
     """The module of a package with its rules."""
     names = tuple([str(part.value) for part in package[1:] if isinstance(part, core.Constant)])
     return nodes.Module(nodes.Package(names), (), tuple([_rule(rule) for rule in rules]))
+
+
+def sorted_rules(rules: Sequence[core.Rule]) -> list[core.Rule]:
+    """Rules in the order that OPA gives those of a support module."""
+    return sorted(rules, key=lambda rule: _rule_rank(_rule(rule)))
+
+
+def _rule_rank(rule: nodes.Rule) -> tuple[Any, ...]:
+    head = rule.head
+    args = tuple(map(rank, head.args or ()))
+    key = () if head.key is None else (rank(head.key),)
+    value = () if head.value is None else (rank(head.value),)
+    body = tuple(map(_expr_rank, rule.body or (nodes.Expr(nodes.Scalar(True)),)))
+    return (args, rank(head.ref), key, value, rule.default, body)
+
+
+def _expr_rank(expr: nodes.Expr) -> tuple[Any, ...]:
+    """A term comes before a call, that before `every`."""
+    withs = tuple([(rank(item.target), rank(item.value)) for item in expr.withs])
+    match expr.term:
+        case nodes.Call(operator=operator, args=args):
+            return (2, expr.negated, (rank(operator), *map(rank, args)), withs)
+        case nodes.Every(value=value, domain=domain, body=body):
+            inner = (rank(value), rank(domain), *map(_expr_rank, body))
+            return (3, expr.negated, inner, withs)
+    return (1, expr.negated, (rank(expr.term),), withs)  # type: ignore[arg-type]  # no `some` is left
 
 
 def _rule(rule: core.Rule) -> nodes.Rule:
@@ -95,7 +122,7 @@ def _operator(operator: core.Operator) -> nodes.Ref:
 
 def plain_name(name: str) -> str:
     """`$1` as `_1`: a wildcard that stands twice is one variable, so it needs a name."""
-    return f"_{name[1:]}" if name.startswith("$") else name
+    return f"_{name[1:].removeprefix('_')}" if name.startswith("$") else name
 
 
 def _term(term: core.Term) -> nodes.Term:

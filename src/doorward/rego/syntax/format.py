@@ -16,12 +16,12 @@ from doorward.rego.errors import PARSE_ERROR, Diagnostic, InternalError, ParseEr
 from doorward.rego.source import Source
 from doorward.rego.syntax.format_module import ModuleWriter, Style, Target, needed_imports
 from doorward.rego.syntax.layout import UnexpectedComment, last_row
-from doorward.rego.syntax.nodes import Module
+from doorward.rego.syntax.nodes import Body, Module, Package
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.sameness import is_same
 from doorward.rego.syntax.v1 import check_is_v1
 
-__all__ = ["Target", "format_module", "format_source"]
+__all__ = ["Target", "format_module", "format_source", "format_tree"]
 
 MAX_ROUNDS: Final = 5
 """How often a text is formatted again: a comment that moved may move other rows."""
@@ -75,6 +75,17 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
     text = layout.text(module, styles)
     assert text is not None, "a style that holds for its rule can be written"
     return text
+
+
+def format_tree(tree: Module | Body) -> str:
+    """The text of what was never read from a text, such as a residual; "" for an empty body."""
+    if isinstance(tree, Module):
+        return ModuleWriter(tree, "v1", {}).module(())
+    if not tree:
+        return ""
+    writer = ModuleWriter(Module(Package(()), (), ()), "v1", {})
+    writer.body(tree)
+    return writer.text()
 
 
 class _Layout:

@@ -1,0 +1,110 @@
+"""`doorward eval --partial`: what is left of a query, in the formats of `opa eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from doorward.pdp.loader import LoadError
+from doorward.records import record
+from doorward.rego import Engine, Undefined, Value
+from doorward.rego.golang import ordered_text
+
+if TYPE_CHECKING:
+    from doorward.rego import Partial
+
+__all__ = ["FORMATS", "Residual", "check", "document", "evaluate", "shown"]
+
+FORMATS: Final = ("json", "pretty", "source")
+
+
+@record(frozen=True)
+class Residual:
+    """What the flags of partial evaluation ask for."""
+
+    unknowns: Sequence[str]
+    disable_inlining: Sequence[str]
+    shallow: bool
+    nondeterministic: bool
+
+
+def check(residual: Residual, style: str) -> None:
+    """UsageError for flags that do not go together, in OPA's words."""
+    if style not in FORMATS:
+        raise click.UsageError("invalid output format for partial evaluation")
+    if not all(path.startswith(("input", "data")) for path in residual.unknowns):
+        raise click.UsageError(
+            "illegal argument with --unknowns, specify string with one or more --unknowns"
+        )
+
+
+def evaluate(
+    engine: Engine,
+    residual: Residual,
+    query: str,
+    input: Value | Undefined,
+    *,
+    deadline: float | None,
+    package: str,
+    imports: Sequence[str],
+    strict_builtin_errors: bool,
+) -> Partial:
+    """What is left of the query; LoadError for a path that is none."""
+    try:
+        return engine.partial(
+            query,
+            residual.unknowns,
+            input,
+            disable_inlining=residual.disable_inlining,
+            shallow=residual.shallow,
+            nondeterministic=residual.nondeterministic,
+            package=package,
+            imports=imports,
+            strict_builtin_errors=strict_builtin_errors,
+            deadline=deadline,
+        )
+    except ValueError as error:
+        raise LoadError([f"failed to parse ref: {error}"]) from None
+
+
+def document(partial: Partial) -> str:
+    """The residual as JSON on one line; what is empty is left out."""
+    fields: dict[str, Any] = {"queries": partial.ast["queries"], "modules": partial.ast["support"]}
+    return ordered_text({name: part for name, part in fields.items() if part})
+
+
+def shown(partial: Partial, style: str) -> str:
+    """The residual as Rego, `pretty` in a table, `source` as it is."""
+    from doorward.rego.tools import format_tree  # nothing else of `eval` formats
+
+    queries = [format_tree(query) for query in partial.queries]
+    support = [format_tree(module) for module in partial.support]
+    if style == "source":
+        return _source(queries, support)
+    if not queries:
+        return "undefined\n"
+    return _table(
+        [(f"Query {number}", text) for number, text in enumerate(queries, 1)]
+        + [(f"Support {number}", text) for number, text in enumerate(support, 1)]
+    )
+
+
+def _source(queries: Sequence[str], support: Sequence[str]) -> str:
+    parts = [f"# Query {number}\n{text or chr(10)}\n" for number, text in enumerate(queries, 1)]
+    parts += [f"# Module {number}\n{text}" for number, text in enumerate(support, 1)]
+    return "".join(parts)
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> str:
+    cells = [(name, text.replace("\t", "  ").strip("\n").split("\n")) for name, text in rows]
+    widths = max(len(name) for name, _ in cells), max(len(line) for _, t in cells for line in t)
+    rule = "+" + "+".join(["-" * (width + 2) for width in widths]) + "+\n"
+    lines = [rule]
+    for name, text in cells:
+        for number, line in enumerate(text):
+            first = "" if number else name
+            lines.append(f"| {first.ljust(widths[0])} | {line.ljust(widths[1])} |\n")
+        lines.append(rule)
+    return "".join(lines)
