@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "kit": "Make and check the deployment of a sidecar.",
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
+    "replay": "Decide a decision log again by other policies.",
     "run": "Start the policy decision point.",
     "sign": "Sign a bundle.",
     "test": "Run tests written in Rego.",

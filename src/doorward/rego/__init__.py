@@ -56,7 +56,16 @@ if TYPE_CHECKING:
         render,
         render_all,
     )
-    from doorward.rego.explanation import Explanation, Mask, Recorder, explain
+    from doorward.rego.explanation import (
+        Explanation,
+        Location,
+        Mask,
+        Recorder,
+        Trail,
+        definition_text,
+        explain,
+        trail_of,
+    )
     from doorward.rego.explanation.profile import Entry, Profile
     from doorward.rego.json_text import MUCH, from_json
     from doorward.rego.modules import parse_modules
@@ -102,7 +111,9 @@ else:
                 "BuiltinError CompileError Diagnostic EvalError Fix EvaluationAborted InputError "
                 "InternalError OperandError ParseError RegoError render render_all"
             ),
-            "explanation": "Explanation Mask Recorder explain",
+            "explanation": (
+                "Explanation Location Mask Recorder Trail definition_text explain trail_of"
+            ),
             "explanation.profile": "Entry Profile",
             "json_text": "MUCH from_json",
             "modules": "parse_modules",
@@ -151,6 +162,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "Key",
+    "Location",
     "Mask",
     "Number",
     "OperandError",
@@ -168,12 +180,14 @@ __all__ = [
     "Span",
     "Timers",
     "Tracer",
+    "Trail",
     "Undefined",
     "Value",
     "VerifiedTokens",
     "builtin",
     "check_value",
     "compile",
+    "definition_text",
     "explain",
     "foreign_code",
     "from_fraction",
@@ -199,6 +213,7 @@ __all__ = [
     "to_python",
     "to_rego",
     "tools",
+    "trail_of",
     "types",
     "within",
 ]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from weakref import WeakKeyDictionary
 
 from doorward.rego.analysis.dependencies import nodes_read
-from doorward.rego.analysis.documents import Documents, read_documents
+from doorward.rego.analysis.documents import Documents, Path, input_paths, read_documents
 from doorward.rego.analysis.evaluation_order import query_in_steps
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query, report
 from doorward.rego.analysis.resolve import resolve_query
@@ -493,6 +493,11 @@ class Query:
     def documents(self) -> Documents:
         """What the query may read: the input and data it reads, and the rules it asks."""
         return read_documents(self.body, self.engine.policies.program.callees)
+
+    @property
+    def input_paths(self) -> list[Path]:
+        """Where the query may read the input: `("user", "name")`; `()` for all of it."""
+        return input_paths(self.body, self.engine.policies.program.callees)
 
     @property
     def near_misses(self) -> dict[str, str]:

@@ -54,3 +54,17 @@ def test_documents_are_those_that_references_name(
 def test_what_is_replaced_counts_as_read() -> None:
     actual = Engine({"a.rego": POLICY}).documents("data.a.other")
     assert ("data", "config", "on") in actual.base
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("data.a.p", [("n", 0), ("user",)]),
+        ("input.a.b; input.a; input.c[x]", [("a",), ("c",)]),
+        ("count(input)", [()]),
+        ("x := input[_]; input.a", [()]),
+        ("data.a.q with input as 1", []),
+    ],
+)
+def test_the_input_that_is_read_is_known_by_its_paths(query: str, paths: list[object]) -> None:
+    assert Engine({"a.rego": POLICY}).prepare(query).input_paths == paths

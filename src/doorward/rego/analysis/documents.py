@@ -16,7 +16,7 @@ from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.syntax.nodes import Body, Ref, Scalar, Var
 from doorward.rego.values import Key, compare, from_key, to_key
 
-__all__ = ["Documents", "Path", "read_documents"]
+__all__ = ["Documents", "Path", "input_paths", "read_documents"]
 
 Path: TypeAlias = tuple[Key, ...]
 """`("input", "user")`, `("data", "roles")`, in key form."""
@@ -33,16 +33,38 @@ def read_documents(body: Body, callees: Callees) -> Documents:
     """The documents that `body` reads, and those that the rules it asks read in their turn."""
     base: set[Path] = set()
     read: dict[int, RuleNode] = {}
+    for part in _parts(body, callees, read):
+        base.update(_base(part, callees))
+    virtual: list[Path] = [("data", *node.path) for node in read.values()]
+    return Documents(_ordered(_outer(base)), _ordered(virtual))
+
+
+def input_paths(body: Body, callees: Callees) -> list[Path]:
+    """Where `body`, and the rules that it asks, may read the input: `("user",)`; `()` is all of it.
+
+    Of two paths, one in the other, only the outer.
+    """
+    paths: set[Path] = set()
+    for part in _parts(body, callees, {}):
+        if isinstance(part, Var) and part.name == "input":
+            paths.add(())
+        elif isinstance(part, Ref) and isinstance(part.head, Var) and part.head.name == "input":
+            names = [each.value if isinstance(each, Scalar) else None for each in part.args]
+            known = names.index(None) if None in names else len(names)
+            paths.add(tuple([to_key(name) for name in names[:known]]))
+    return [()] if () in paths else _ordered(_outer(paths))
+
+
+def _parts(body: Body, callees: Callees, read: dict[int, RuleNode]) -> Iterator[object]:
+    """Every part of `body` and of the rules that it asks, which are put into `read`."""
     waiting: list[object] = [part for expr in body for part in parts_below(expr)]
     while waiting:
         part = waiting.pop()
-        base.update(_base(part, callees))
+        yield part
         for node in targets(part, callees):
             if id(node) not in read:
                 read[id(node)] = node
                 waiting += [p for d in node.definitions for p in parts_of(d.rule)]
-    virtual: list[Path] = [("data", *node.path) for node in read.values()]
-    return Documents(_ordered(_outer(base)), _ordered(virtual))
 
 
 def _base(part: object, callees: Callees) -> Iterator[Path]:

@@ -11,5 +11,18 @@ from __future__ import annotations
 from doorward.rego.explanation.explain import Explanation, explain
 from doorward.rego.explanation.recorder import Attempt, Recorder, Step, Tried
 from doorward.rego.explanation.secrets import Mask
+from doorward.rego.explanation.trail import Location, Trail, definition_text, trail_of
 
-__all__ = ["Attempt", "Explanation", "Mask", "Recorder", "Step", "Tried", "explain"]
+__all__ = [
+    "Attempt",
+    "Explanation",
+    "Location",
+    "Mask",
+    "Recorder",
+    "Step",
+    "Trail",
+    "Tried",
+    "definition_text",
+    "explain",
+    "trail_of",
+]

@@ -12,7 +12,7 @@ from doorward.rego.explanation.secrets import without_secrets
 from doorward.rego.syntax.nodes import Call, Every
 from doorward.rego.values import UNDEFINED
 
-__all__ = ["to_text"]
+__all__ = ["is_refusal", "to_text"]
 
 MAX_TRIED: Final = 8
 """Definitions of one rule that are shown, unless everything is."""
@@ -104,7 +104,7 @@ class _Tree:
 
     def _below(self, attempts: Sequence[Attempt], depth: int, *, every: bool) -> Iterator[str]:
         for attempt in attempts:
-            if every or _is_refusal(attempt.answer):
+            if every or is_refusal(attempt.answer):
                 yield from self.attempt(attempt, depth)
 
 
@@ -129,7 +129,7 @@ def _is_refused(step: Step, value: Any) -> bool:
     return value is False and isinstance(step.expr.term, Call)
 
 
-def _is_refusal(answer: Any) -> bool:
+def is_refusal(answer: Any) -> bool:
     """Whether somebody who asks "why not?" wants to know more of this answer."""
     if isinstance(answer, dict):
         return answer.get("allowed", answer.get("allow")) is False or not answer
@@ -138,4 +138,4 @@ def _is_refusal(answer: Any) -> bool:
 
 def _is_document(answer: Any) -> bool:
     """Whether an answer is something that was read from, and not a verdict."""
-    return not _is_refusal(answer) and not isinstance(answer, (bool, frozenset))
+    return not is_refusal(answer) and not isinstance(answer, (bool, frozenset))

@@ -1,0 +1,107 @@
+"""A recording in two lines: which definitions answered, and the conditions that failed last.
+
+    answered: data.authz.allow policy.rego:12, data.authz.is_owner policy.rego:20
+    failed:   data.authz.allow policy.rego:13 `input.method == "GET"`
+
+A definition that others asked and that held stands after the one that asked it. Of the definitions
+that did not hold those that got furthest are followed, down to the rules that refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from doorward.rego.explanation.recorder import Attempt, Recorder
+from doorward.rego.explanation.secrets import Mask, without_secrets
+from doorward.rego.explanation.text import is_refusal
+from doorward.rego.source import Span
+from doorward.rego.syntax.nodes import Rule
+
+__all__ = ["Location", "Trail", "definition_text", "trail_of"]
+
+MAX_LOCATIONS: Final = 64
+"""Definitions of one trail; what comes later is left out."""
+
+MAX_WIDTH: Final = 200
+"""Characters of the text of a location."""
+
+_PLAIN: Final = Mask()
+
+
+class Location(NamedTuple):
+    """A definition, or a condition in its body, with its text on one line."""
+
+    rule: str
+    file: str
+    row: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.row} {self.rule}"
+
+
+class Trail(NamedTuple):
+    """What decided: definitions that held, and for a refusal the conditions that did not."""
+
+    answered: tuple[Location, ...]
+    failed: tuple[Location, ...]
+
+
+def trail_of(recorder: Recorder) -> Trail:
+    """The trail of everything that the query itself asked."""
+    answered: dict[Location, None] = {}
+    for location in _answered(recorder.top, set()):
+        answered[location] = None
+        if len(answered) >= MAX_LOCATIONS:
+            break
+    refusals = [each for each in recorder.top if is_refusal(each.answer)]
+    failed = dict.fromkeys(location for each in refusals for location in _failed(each, 0))
+    return Trail(tuple(answered), tuple(failed)[:MAX_LOCATIONS])
+
+
+def _answered(attempts: Iterable[Attempt], seen: set[int]) -> Iterator[Location]:
+    for attempt in attempts:
+        if id(attempt) in seen:
+            continue
+        seen.add(id(attempt))
+        for tried in attempt.tried.values():
+            if not tried.succeeded:
+                continue
+            if not tried.rule.default:
+                yield _location(attempt.name, tried.rule.span, definition_text(tried.rule))
+            for step in tried.steps.values():
+                yield from _answered(step.attempts, seen)
+            yield from _answered(tried.attempts, seen)
+
+
+def _failed(attempt: Attempt, depth: int) -> Iterator[Location]:
+    """The last conditions of the definitions that got furthest."""
+    tried = [each for each in attempt.tried.values() if each.culprit is not None]
+    furthest = max((len(each.steps) for each in tried), default=0)
+    for each in tried:
+        step = each.culprit
+        if step is None or len(each.steps) < furthest:
+            continue
+        refusals = [inner for inner in step.attempts if is_refusal(inner.answer)]
+        below = [location for inner in refusals for location in _failed(inner, depth + 1)]
+        if below and depth < MAX_LOCATIONS:
+            yield from below
+        else:
+            yield _location(attempt.name, step.expr.span, without_secrets(step.expr))
+
+
+def definition_text(rule: Rule) -> str:
+    """A definition on one line, without the credentials that are written in it."""
+    head = rule.head.span.text or rule.span.text
+    body = "; ".join([without_secrets(expr) for expr in rule.body if expr.span.text])
+    return _one_line(f"{head} if {body}" if body else head)
+
+
+def _one_line(text: str) -> str:
+    line = _PLAIN.text(" ".join(text.split()))
+    return line if len(line) <= MAX_WIDTH else f"{line[: MAX_WIDTH - 1]}…"
+
+
+def _location(rule: str, span: Span, text: str) -> Location:
+    return Location(rule, span.file, span.row, _one_line(text))

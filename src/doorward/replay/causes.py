@@ -1,0 +1,84 @@
+"""Why an answer changed: the definition or the condition that made the difference.
+
+With both versions at hand it is what held in one and not in the other; a definition is the same if
+its rule and its text are, whatever row it stands on. Against a recorded answer there is only the
+new version: the definition that allowed, or the conditions that refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
+
+from doorward.rego import Location, Trail
+
+__all__ = ["Cause", "cause_of"]
+
+
+class Cause(NamedTuple):
+    """`rule`: its name and where it stands; `text`: what is different about it."""
+
+    rule: str
+    text: str
+
+
+NAMED: Final = 3
+"""Conditions that a cause names."""
+_UNKNOWN: Final = Cause("", "no rule was asked")
+
+
+def cause_of(kind: str, before: Trail | None, now: Trail, known: Set[str]) -> Cause:
+    """The cause of a change of `kind`.
+
+    `before` is None where those policies are not at hand; `known` are the texts of their
+    definitions.
+    """
+    refused = _refused(now.failed)
+    if kind == "new-deny":
+        return refused or _gone(before, now) or _UNKNOWN
+    if kind == "new-error":
+        return refused or _UNKNOWN
+    location = _new(before, now, known)
+    if location is not None:
+        return Cause(str(location), f"`{location.text}` holds")
+    if kind == "changed" and refused is not None:
+        return refused
+    return _gone(before, now) or _passed(before) or _UNKNOWN
+
+
+def _key(location: Location) -> tuple[str, str]:
+    return location.rule, location.text
+
+
+def _new(before: Trail | None, now: Trail, known: Set[str]) -> Location | None:
+    """The definition that holds now and did not: the outermost that is new, or the innermost."""
+    if before is None:
+        return now.answered[min(1, len(now.answered) - 1)] if now.answered else None
+    answered_before = {_key(location) for location in before.answered}
+    fresh = [location for location in now.answered if _key(location) not in answered_before]
+    new = [location for location in fresh if location.text not in known]
+    return new[0] if new else fresh[-1] if fresh else None
+
+
+def _gone(before: Trail | None, now: Trail) -> Cause | None:
+    if before is None:
+        return None
+    kept = {_key(location) for location in now.answered}
+    gone = [location for location in before.answered if _key(location) not in kept]
+    return Cause(str(gone[-1]), f"`{gone[-1].text}` held, and does not") if gone else None
+
+
+def _passed(before: Trail | None) -> Cause | None:
+    if before is None or not before.failed:
+        return None
+    location = before.failed[0]
+    return Cause(str(location), f"`{location.text}` is not required any more")
+
+
+def _refused(failed: Sequence[Location]) -> Cause | None:
+    """The conditions that did not hold; of definitions that got equally far all are named."""
+    if not failed:
+        return None
+    texts = " nor ".join([f"`{location.text}`" for location in failed[:NAMED]])
+    said = f"{texts} does not hold" if len(failed) == 1 else f"neither {texts} holds"
+    return Cause(str(failed[0]), said)

@@ -1,0 +1,83 @@
+"""Two answers to one question: what kind of change is it?
+
+An answer allows if it is true, or an object whose `allowed`, `allow` or `decision` is true, as
+Envoy's, the Docker daemon's and AuthZEN's policies answer. Everything else refuses, errors and
+undefined answers included.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from doorward.rego import UNDEFINED, Undefined, Value, from_json, to_json
+
+__all__ = ["KINDS", "UNCHANGED", "Answer", "allows", "kind_of"]
+
+UNCHANGED: Final = "unchanged"
+KINDS: Final = {
+    UNCHANGED: "the same answer",
+    "new-allow": "refused before, allowed now",
+    "new-deny": "allowed before, refused now",
+    "new-error": "answered before, fails now",
+    "changed": "another answer that allows, or refuses, as before",
+    "not-replayable": "needs what the log does not hold",
+}
+"""What may become of an event."""
+
+_VERDICTS: Final = ("allowed", "allow", "decision")
+
+
+class Answer(NamedTuple):
+    """What policies said of one event. `missing`: what would have to be known to say it."""
+
+    value: Value | Undefined = UNDEFINED
+    error: str = ""
+    missing: str = ""
+
+
+def kind_of(before: Answer, now: Answer) -> str:
+    """The key in `KINDS` for two answers."""
+    if before.missing or now.missing:
+        return "not-replayable"
+    if now.error:
+        return UNCHANGED if before.error else "new-deny" if allows(before) else "new-error"
+    if _is_same(before, now):
+        return UNCHANGED
+    if allows(before) is allows(now):
+        return "changed"
+    return "new-allow" if allows(now) else "new-deny"
+
+
+def allows(answer: Answer) -> bool:
+    """Whether an answer lets a request through."""
+    value = answer.value
+    if isinstance(value, dict):
+        return any(value.get(name) is True for name in _VERDICTS)
+    return value is True
+
+
+def _is_same(before: Answer, now: Answer) -> bool:
+    if before.error:
+        return False
+    a, b = before.value, now.value
+    if isinstance(a, Undefined) or isinstance(b, Undefined):
+        return a is b
+    if type(a) is bool or type(b) is bool:
+        return a is b
+    # A set is an array in the log, and a number may be written in several ways.
+    return to_json(a) == to_json(b) or _equal(_as_logged(a), _as_logged(b))
+
+
+def _as_logged(value: Value) -> Value:
+    return from_json(to_json(value))
+
+
+def _equal(a: Value, b: Value) -> bool:
+    """Equality of values that came from JSON; Python takes true for 1."""
+    if type(a) is bool or type(b) is bool:
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all([_equal(value, b[key]) for key, value in a.items()])
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all([_equal(x, y) for x, y in zip(a, b, strict=True)])
+    return a == b

@@ -1,0 +1,159 @@
+"""Events of the past decided by policies of today, with the time and the world of then.
+
+What an event does not hold is never guessed: a decision that may read a masked value, or that asks
+a built-in whose answer was not recorded, has an answer that says what is `missing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from doorward.pdp.loader import LoadError
+from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
+from doorward.pdp.sources import Sources
+from doorward.rego import (
+    REGISTRY,
+    Environment,
+    EvalError,
+    Query,
+    Recorder,
+    Registry,
+    RegoError,
+    Trail,
+    VerifiedTokens,
+    definition_text,
+    trail_of,
+)
+from doorward.rego.tools import Rule, walk
+from doorward.replay.compare import Answer
+from doorward.replay.events import Event
+from doorward.replay.reading import ReplayError
+from doorward.replay.recorded import Recorded
+
+__all__ = ["Version", "recorded_answer"]
+
+REMEMBERED: Final = 4_096
+"""Combinations of a path and what is hidden that are remembered."""
+_EMPTY: Final = Trail((), ())
+
+
+def recorded_answer(event: Event) -> Answer:
+    """What the log says that was answered."""
+    hidden = next((path for path in event.hidden if path.startswith("/result")), "")
+    if hidden:
+        return Answer(missing=f"the recorded result, of which {hidden} is masked")
+    return Answer(error="failed") if event.is_error else Answer(event.result)
+
+
+class Version:
+    """Policies that decide events; for one thread."""
+
+    def __init__(self, snapshot: Snapshot, recorded: Recorded) -> None:
+        self.snapshot = snapshot
+        self._recorded = recorded
+        self._missing: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._traced: dict[str, Query] = {}
+
+    @classmethod
+    def load(
+        cls, sources: Sources, *, registry: Registry = REGISTRY, deadline: float | None = None
+    ) -> Version:
+        """The policies that `sources` are. ReplayError."""
+        recorded = Recorded()
+        settings = replace(
+            Settings(v0=sources.v0, environment=Environment(tokens=VerifiedTokens())),
+            registry=recorded.registry(registry),
+        )
+        if deadline is not None:
+            settings = replace(settings, deadline=deadline)
+        try:
+            return cls(build(sources.load(), settings), recorded)
+        except (LoadError, RegoError) as error:
+            raise ReplayError(str(error)) from None
+
+    def answer(self, event: Event) -> Answer:
+        """What the policies say of `event`."""
+        if not event.path and not event.query:
+            return Answer(missing="the path of the decision")
+        self._recorded.begin(event.builtins)
+        try:
+            document: Any = self._document(event)
+            if event.hidden:
+                missing = self._hidden(event, document)
+                if missing:
+                    return Answer(missing=missing)
+            if not isinstance(document, Query):
+                return Answer(document.answer(event.input))
+            if len(document.body) != 1:
+                return Answer(missing="a query of a single expression")
+            return Answer(document.answer(event.input, now_ns=self._now_ns(event)))
+        except RegoError as error:
+            if self._recorded.missing:
+                return Answer(missing=f"the answer of {self._recorded.missing}")
+            return Answer(error=str(error.diagnostics[0].message))
+
+    def trail(self, event: Event) -> Trail:
+        """Why: the same decision, traced."""
+        key = event.path or event.query
+        query = self._traced.get(key)
+        try:
+            if query is None:
+                document: Any = self._document(event)
+                if not isinstance(document, Query):
+                    return _EMPTY
+                engine = self.snapshot.engine
+                traced = engine.policies.traced().bind(engine.data, is_parsed=True)
+                query = traced.prepare(document.text, deadline=document.deadline)
+                if len(self._traced) >= REMEMBERED:
+                    self._traced.clear()
+                self._traced[key] = query
+            self._recorded.begin(event.builtins)
+            evaluation = query.evaluation(event.input, now_ns=self._now_ns(event))
+        except RegoError:
+            return _EMPTY
+        evaluation.tracer = recorder = Recorder()
+        with suppress(EvalError):  # what was tried until then is what there is to show
+            query.value_of(evaluation)
+        return trail_of(recorder)
+
+    @cached_property
+    def definitions(self) -> frozenset[str]:
+        """The texts of all definitions, as trails show them."""
+        trees = self.snapshot.engine.trees.values()
+        return frozenset(
+            definition_text(node) for tree in trees for node in walk(tree) if isinstance(node, Rule)
+        )
+
+    def _now_ns(self, event: Event) -> int | None:
+        return self._recorded.now_ns or event.time_ns
+
+    def _document(self, event: Event) -> Any:
+        if event.query:
+            return self.snapshot.query(event.query)
+        path: PathKey = event.path
+        return self.snapshot.document(path)
+
+    def _hidden(self, event: Event, document: Any) -> str:
+        """The masked value that the decision may read; "" if there is none."""
+        if not isinstance(document, Query):
+            return ""
+        key = (event.path or event.query, event.hidden)
+        known = self._missing.get(key)
+        if known is None:
+            read = ["/".join(["/input", *map(str, path)]) for path in document.input_paths]
+            known = self._missing[key] = _overlap(event.hidden, read)
+            if len(self._missing) > REMEMBERED:
+                self._missing.clear()
+        return known
+
+
+def _overlap(hidden: Sequence[str], read: Sequence[str]) -> str:
+    for path in hidden:
+        for other in read:
+            if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):
+                return f"{path}, which is masked"
+    return ""

@@ -1,0 +1,103 @@
+"""One line of a decision log, ours or OPA's, becomes an `Event`: what was asked and answered.
+
+A line that is not a decision (a server writes its own log into the same stream) is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from doorward.rego import UNDEFINED, Key, Undefined, Value, from_json
+
+__all__ = ["Event", "events_of", "read_event"]
+
+_NOTHING: Final[Mapping[Key, Value]] = {}
+
+
+class Event(NamedTuple):
+    """One decision of the past."""
+
+    decision_id: str
+    path: str
+    """The document that was asked for; "" where `query` was."""
+    query: str
+    input: Value | Undefined
+    result: Value | Undefined
+    is_error: bool
+    time_ns: int | None
+    hidden: tuple[str, ...]
+    """Paths below `/input` and `/result` whose values were removed or replaced in the log."""
+    builtins: Mapping[Key, Value]
+    """`nd_builtin_cache`: by name and operands what built-ins answered."""
+    custom: Mapping[Key, Value]
+
+
+def events_of(content: bytes) -> Iterator[Event | None]:
+    """The events in lines, or in a JSON array as OPA uploads it; None for what is none."""
+    if content.lstrip()[:1] == b"[":
+        try:
+            documents = from_json(content)
+        except ValueError:
+            yield None
+            return
+        yield from map(read_event, documents if isinstance(documents, list) else [])
+        return
+    for line in content.splitlines():
+        if line.strip():
+            try:
+                yield read_event(from_json(line))
+            except ValueError:
+                yield None
+
+
+def read_event(document: Value) -> Event | None:
+    """The event that a JSON value is; None for another value."""
+    if not isinstance(document, dict) or type(document.get("decision_id")) is not str:
+        return None
+    fields: Mapping[Any, Any] = document
+    path, query = fields.get("path"), fields.get("query")
+    return Event(
+        fields["decision_id"],
+        path.strip("/") if type(path) is str else "",
+        query if type(query) is str else "",
+        fields.get("input", UNDEFINED),
+        fields.get("result", UNDEFINED),
+        "error" in fields,
+        _time_ns(fields.get("timestamp")),
+        tuple([*_texts(fields.get("erased")), *_texts(fields.get("masked"))]),
+        _object(fields.get("nd_builtin_cache")),
+        _object(fields.get("custom")),
+    )
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if type(each) is str] if type(value) is list else []
+
+
+def _object(value: Any) -> Mapping[Key, Value]:
+    return value if type(value) is dict else _NOTHING
+
+
+def _time_ns(text: Any) -> int | None:
+    """Nanoseconds since the epoch of an RFC 3339 time; None where it is none."""
+    if type(text) is not str:
+        return None
+    second, point, rest = text.partition(".")
+    digits = rest.rstrip("Zz") if rest[-1:] in ("Z", "z") else ""
+    try:
+        if not point:
+            return _second(text) * 1_000_000_000
+        if not (digits.isascii() and digits.isdecimal()):
+            # With an offset from UTC, which nobody writes: to the microsecond.
+            return int(datetime.fromisoformat(text).timestamp() * 1_000_000) * 1000
+        return _second(f"{second}Z") * 1_000_000_000 + int(digits[:9].ljust(9, "0"))
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _second(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())

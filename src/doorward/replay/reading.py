@@ -1,0 +1,153 @@
+"""Files and folders of decision logs become chunks of whole lines, of bounded size.
+
+A file is plain or compressed by gzip, whatever its name is; it holds one event a line, or one JSON
+array of events, as OPA uploads them. A plain file is only measured here: the process that decides a
+chunk reads it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+__all__ = ["Chunk", "ReplayError", "chunks_of", "log_files", "size_of"]
+
+CHUNK: Final = 1 << 20
+"""Bytes that are decided at a time, and the rest of the last line."""
+MAX_LINE: Final = 64 << 20
+MAX_ARRAY: Final = 256 << 20
+"""Bytes of a file that is one array."""
+_GZIP: Final = b"\x1f\x8b"
+
+
+class ReplayError(Exception):
+    """A log that cannot be read, or policies that cannot decide it; the message says which."""
+
+
+class Chunk(NamedTuple):
+    """Lines of a file: where they stand, or what they are where the file is compressed."""
+
+    file: str
+    start: int
+    length: int
+    content: bytes | None
+    taken: int
+    """Bytes of the file as it is stored that were read for it."""
+
+    def read(self) -> bytes:
+        """The lines. ReplayError."""
+        if self.content is not None:
+            return self.content
+        try:
+            with open(self.file, "rb") as file:
+                file.seek(self.start)
+                return file.read(self.length)
+        except OSError as error:
+            raise ReplayError(_why(self.file, error)) from None
+
+
+def log_files(paths: Sequence[str]) -> list[str]:
+    """The files that `paths` are, and those in folders by name; hidden ones are left out."""
+    files: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            inside = [each for each in sorted(Path(path).rglob("*")) if each.is_file()]
+            names = [each.relative_to(path).parts for each in inside]
+            files += [
+                str(each)
+                for each, parts in zip(inside, names, strict=True)
+                if not any(part.startswith(".") for part in parts)
+            ]
+        elif os.path.isfile(path):
+            files.append(path)
+        else:
+            raise ReplayError(f"{path}: no such file or folder")
+    if not files:
+        raise ReplayError(f"{', '.join(paths)}: there are no files")
+    return files
+
+
+def size_of(files: Sequence[str]) -> int:
+    """Bytes of all files, as they are stored."""
+    return sum(os.path.getsize(file) for file in files)
+
+
+def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
+    """The lines of all files in order. ReplayError."""
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                start = file.read(2)
+                file.seek(0)
+                yield from (
+                    _compressed(path, file, size) if start == _GZIP else _plain(path, file, size)
+                )
+        except (OSError, EOFError, zlib.error) as error:
+            raise ReplayError(_why(path, error)) from None
+
+
+def _why(path: str, error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: {said.lower()}"
+
+
+def _plain(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
+    total = os.fstat(file.fileno()).st_size
+    if _is_array(file):
+        if total > MAX_ARRAY:
+            raise ReplayError(f"{path}: the array is larger than {MAX_ARRAY} bytes")
+        yield Chunk(path, 0, total, None, total)
+        return
+    start = 0
+    while start < total:
+        file.seek(min(start + size, total))
+        rest = file.readline(MAX_LINE)
+        if len(rest) == MAX_LINE:
+            raise ReplayError(f"{path}: a line is longer than {MAX_LINE} bytes")
+        end = file.tell()
+        yield Chunk(path, start, end - start, None, end - start)
+        start = end
+
+
+def _is_array(file: BinaryIO) -> bool:
+    start = file.read(64).lstrip()
+    file.seek(0)
+    return start[:1] == b"["
+
+
+def _compressed(path: str, file: BinaryIO, size: int) -> Iterator[Chunk]:
+    taken = 0
+
+    def chunk(content: bytes) -> Chunk:
+        nonlocal taken
+        before, taken = taken, file.tell()
+        return Chunk(path, 0, len(content), content, taken - before)
+
+    with gzip.open(file) as lines:
+        first = lines.read(64)
+        if first.lstrip()[:1] == b"[":
+            content = first + lines.read(MAX_ARRAY)
+            if len(content) > MAX_ARRAY:
+                raise ReplayError(f"{path}: the array is larger than {MAX_ARRAY} bytes")
+            yield chunk(content)
+            return
+        yield from map(chunk, _whole_lines(path, first, lines.read, size))
+
+
+def _whole_lines(
+    path: str, rest: bytes, read: Callable[[int], bytes], size: int
+) -> Iterator[bytes]:
+    while piece := read(size):
+        content = rest + piece
+        end = content.rfind(b"\n") + 1
+        if not end and len(content) > MAX_LINE:
+            raise ReplayError(f"{path}: a line is longer than {MAX_LINE} bytes")
+        if end:
+            yield content[:end]
+        rest = content[end:]
+    if rest:
+        yield rest

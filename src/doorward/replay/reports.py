@@ -1,0 +1,188 @@
+"""A tally as text for a terminal, as JSON, and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, Final
+
+from doorward.replay.compare import KINDS, UNCHANGED
+from doorward.replay.tally import Example, Tally
+
+__all__ = [
+    "as_json",
+    "dimensions",
+    "kinds_text",
+    "markdown",
+    "plain",
+    "summary",
+    "text",
+    "time_text",
+]
+
+SHOWN: Final = 10
+"""Groups of a dimension that people are shown."""
+_ORDER: Final = ("cause", "rule", "path", "user")
+_WIDTH: Final = 30
+
+
+def text(tally: Tally) -> str:
+    """For a terminal: what changed, by group, with examples."""
+    return "\n".join(_text(tally)) + "\n"
+
+
+def _text(tally: Tally) -> Iterator[str]:
+    yield summary(tally)
+    total = tally.events or 1
+    for kind in KINDS:
+        number = tally.kinds[kind]
+        if number:
+            bar = "█" * max(1, round(_WIDTH * number / total))
+            yield f"  {kind:<15}{number:>12,}  {number / total:>7.2%}  {bar}"
+    for dimension, values in dimensions(tally):
+        yield f"\nby {dimension}:"
+        for value, kinds in values[:SHOWN]:
+            yield f"  {sum(kinds.values()):>12,}  {plain(value) or '(none)'}"
+            yield f"  {'':>12}  {kinds_text(kinds)}"
+        if len(values) > SHOWN:
+            yield f"  {'':>12}  and {len(values) - SHOWN:,} more"
+    if tally.missing:
+        yield "\nnot replayable, because the log does not hold:"
+        for reason, number in tally.missing.most_common(SHOWN):
+            yield f"  {number:>12,}  {plain(reason)}"
+    if tally.examples:
+        yield "\nexamples:"
+    for (kind, rule, cause), examples in list(tally.examples.items())[:SHOWN]:
+        yield f"  {kind}: {plain(cause)}{f' ({plain(rule)})' if rule else ''}"
+        for each in examples:
+            yield f"    {plain(each.decision_id)} {time_text(each.time_ns)} {plain(each.target)}"
+            yield f"      was {_cut(each.before)}, is {_cut(each.now)}"
+    if tally.no_events:
+        yield f"\n{tally.no_events:,} lines are not events of a decision log"
+
+
+def summary(tally: Tally) -> str:
+    """One line: how many decisions of what time, and how many change."""
+    span = ""
+    if tally.first_ns is not None:
+        span = f" from {time_text(tally.first_ns)} to {time_text(tally.last_ns)}"
+    changes = f"{tally.changes:,} of {tally.events:,} decisions change"
+    return f"{changes}, {tally.kinds['not-replayable']:,} are not replayable{span}"
+
+
+def as_json(tally: Tally) -> str:
+    """For machines: everything that was counted."""
+    document = {
+        "decisions": tally.events,
+        "changes": tally.changes,
+        "kinds": {kind: tally.kinds[kind] for kind in KINDS},
+        "not_replayable": dict(tally.missing.most_common()),
+        "groups": {
+            dimension: [
+                {"value": value, "decisions": sum(kinds.values()), "kinds": dict(kinds)}
+                for value, kinds in values
+            ]
+            for dimension, values in dimensions(tally)
+        },
+        "examples": [
+            {
+                "kind": kind,
+                "rule": rule,
+                "cause": cause,
+                "decisions": [_example(each) for each in examples],
+            }
+            for (kind, rule, cause), examples in tally.examples.items()
+        ],
+        "not_events": tally.no_events,
+        "first": None if tally.first_ns is None else time_text(tally.first_ns),
+        "last": None if tally.last_ns is None else time_text(tally.last_ns),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _example(example: Example) -> dict[str, Any]:
+    shown = {"was": example.before, "is": example.now, "input": example.input}
+    return {
+        "decision_id": example.decision_id,
+        "timestamp": None if example.time_ns is None else time_text(example.time_ns),
+        "target": example.target,
+        **{name: json.loads(value) for name, value in shown.items() if isinstance(value, str)},
+        **{name: value for name, value in shown.items() if isinstance(value, dict)},
+    }
+
+
+def markdown(tally: Tally) -> str:
+    """For a pull request: a table of kinds, and what changed by cause."""
+    return "\n".join(_markdown(tally)) + "\n"
+
+
+def _markdown(tally: Tally) -> Iterator[str]:
+    yield f"### Replay: {summary(tally)}"
+    yield from ("", "| | decisions | |", "|---|---:|---|")
+    for kind, meaning in KINDS.items():
+        if tally.kinds[kind] or kind in (UNCHANGED, "new-allow", "new-deny"):
+            yield f"| {kind} | {tally.kinds[kind]:,} | {meaning} |"
+    for dimension, values in dimensions(tally):
+        yield from ("", f"| {_cell(dimension)} | decisions | |", "|---|---:|---|")
+        for value, kinds in values[:SHOWN]:
+            yield f"| {_cell(value)} | {sum(kinds.values()):,} | {kinds_text(kinds)} |"
+        if len(values) > SHOWN:
+            yield f"| and {len(values) - SHOWN:,} more | | |"
+    if tally.missing:
+        yield from ("", "| not in the log | decisions |", "|---|---:|")
+        for reason, number in tally.missing.most_common(SHOWN):
+            yield f"| {_cell(reason)} | {number:,} |"
+
+
+def _ranked(values: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+    """The groups of a dimension, the largest first."""
+    return sorted(values.items(), key=lambda each: (-sum(each[1].values()), each[0]))
+
+
+def dimensions(tally: Tally) -> list[tuple[str, list[tuple[str, Counter[str]]]]]:
+    """What changed by each dimension; one whose groups are all without a name says nothing."""
+    names = [*_ORDER, *sorted(tally.groups.keys() - set(_ORDER))]
+    return [
+        (name, _ranked(tally.groups[name]))
+        for name in names
+        if any(value for value in tally.groups.get(name, ()))
+    ]
+
+
+def kinds_text(kinds: Counter[str]) -> str:
+    """How many of each kind, the most frequent first."""
+    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
+
+
+def time_text(time_ns: int | None) -> str:
+    """A time to the second, in UTC."""
+    if time_ns is None:
+        return ""
+    try:
+        moment = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
+    except (OverflowError, ValueError):
+        return ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cut(value: Any) -> str:
+    if value is None:
+        return "undefined"
+    shown = value["error"] if isinstance(value, dict) else str(value)
+    return plain(shown if len(shown) <= 120 else f"{shown[:119]}…")
+
+
+def plain(value: str) -> str:
+    """A text of a log without what would control a terminal."""
+    return "".join([each if each.isprintable() else "�" for each in value])
+
+
+def _cell(value: str) -> str:
+    """A text as a cell of a table: nothing in it is markup."""
+    text = plain(value).replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
+    for mark in "[]*_@#!":
+        text = text.replace(mark, f"\\{mark}")
+    return escape(text, quote=False) or "(none)"

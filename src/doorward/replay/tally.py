@@ -1,0 +1,162 @@
+"""What came of many events, counted in bounded memory: by kind, by group, over time, with examples.
+
+Tallies of consecutive parts of a log merge into the one of the whole. A dimension (rule, cause,
+path, user, or a value of the input) keeps so many groups; what is in others is counted together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from doorward.replay.compare import UNCHANGED
+
+__all__ = ["OTHERS", "Example", "Tally", "Timeline"]
+
+GROUPS: Final = 1_000
+"""Groups of one dimension."""
+EXAMPLES: Final = 3
+"""Examples of one kind and cause, the first ones of the log."""
+CAUSES: Final = 200
+"""Kinds and causes with examples."""
+BUCKETS: Final = 240
+"""Intervals of the time line; where there would be more, they become twice as long."""
+OTHERS: Final = "(others)"
+
+
+@dataclass(slots=True)
+class Example:
+    """One event that is decided otherwise now, as the log shows it."""
+
+    decision_id: str
+    time_ns: int | None
+    target: str
+    before: Any
+    now: Any
+    input: Any
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Events and changes by time: `counts` by the number of the interval, `width` in seconds."""
+
+    width: int = 1
+    counts: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, time_ns: int, *, changed: bool) -> None:
+        """Count one event."""
+        self._count(time_ns // 1_000_000_000 // self.width, 1, int(changed))
+        self._bound()
+
+    def merge(self, other: Timeline) -> None:
+        """Count what `other` counted."""
+        self._coarsen(other.width)
+        for number, (events, changes) in other.counts.items():
+            self._count(number * other.width // self.width, events, changes)
+        self._bound()
+
+    def _count(self, number: int, events: int, changes: int) -> None:
+        bucket = self.counts.setdefault(number, [0, 0])
+        bucket[0] += events
+        bucket[1] += changes
+
+    def _bound(self) -> None:
+        while len(self.counts) > 1 and max(self.counts) - min(self.counts) >= BUCKETS:
+            self._coarsen(self.width * 2)
+
+    def _coarsen(self, width: int) -> None:
+        if width <= self.width:
+            return
+        counts, before, self.width = self.counts, self.width, width
+        self.counts = {}
+        for number, (events, changes) in counts.items():
+            self._count(number * before // width, events, changes)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one part of a log, or of all of it."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    groups: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
+    """By dimension and value, how many events of each kind but unchanged."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """Why events are not replayable."""
+    examples: dict[tuple[str, str, str], list[Example]] = field(default_factory=dict)
+    """By kind, rule and cause."""
+    times: Timeline = field(default_factory=Timeline)
+    no_events: int = 0
+    """Lines that are not an event."""
+    taken: int = 0
+    """Bytes of the log as it is stored."""
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    @property
+    def events(self) -> int:
+        """All events."""
+        return sum(self.kinds.values())
+
+    @property
+    def changes(self) -> int:
+        """Events that are decided otherwise now."""
+        return self.events - self.kinds[UNCHANGED] - self.kinds["not-replayable"]
+
+    def count(self, kind: str, time_ns: int | None) -> None:
+        """Count one event."""
+        self.kinds[kind] += 1
+        if time_ns is None:
+            return
+        if self.first_ns is None or time_ns < self.first_ns:
+            self.first_ns = time_ns
+        if self.last_ns is None or time_ns > self.last_ns:
+            self.last_ns = time_ns
+        self.times.add(time_ns, changed=kind not in (UNCHANGED, "not-replayable"))
+
+    def count_missing(self, reason: str) -> None:
+        """Count why one is not replayable."""
+        self.missing[reason if reason in self.missing or self._has_room() else OTHERS] += 1
+
+    def _has_room(self) -> bool:
+        return len(self.missing) < GROUPS
+
+    def group(self, dimension: str, value: str, kind: str, number: int = 1) -> None:
+        """Count `number` events of `kind` under a value of a dimension."""
+        values = self.groups.setdefault(dimension, {})
+        if value not in values and len(values) >= GROUPS:
+            value = OTHERS
+        values.setdefault(value, Counter())[kind] += number
+
+    def add_examples(self, key: tuple[str, str, str], examples: Iterable[Example]) -> None:
+        """Keep the first ones."""
+        kept = self.examples.get(key)
+        if kept is None:
+            if len(self.examples) >= CAUSES:
+                return
+            kept = self.examples[key] = []
+        kept += list(examples)[: EXAMPLES - len(kept)]
+
+    def wants_example(self, key: tuple[str, str, str]) -> bool:
+        """Whether there is room for one more."""
+        kept = self.examples.get(key)
+        return len(self.examples) < CAUSES if kept is None else len(kept) < EXAMPLES
+
+    def merge(self, other: Tally) -> None:
+        """Count what `other` counted of the part of the log that comes next."""
+        self.kinds.update(other.kinds)
+        for dimension, values in other.groups.items():
+            for value, kinds in values.items():
+                for kind, number in kinds.items():
+                    self.group(dimension, value, kind, number)
+        for reason, number in other.missing.items():
+            self.missing[reason if reason in self.missing or self._has_room() else OTHERS] += number
+        for key, examples in other.examples.items():
+            self.add_examples(key, examples)
+        self.times.merge(other.times)
+        self.no_events += other.no_events
+        self.taken += other.taken
+        times = (self.first_ns, other.first_ns), (self.last_ns, other.last_ns)
+        first, last = ([each for each in pair if each is not None] for pair in times)
+        self.first_ns, self.last_ns = min(first, default=None), max(last, default=None)

@@ -1,0 +1,188 @@
+"""A log, decided on all cores: chunks go to processes that are copies of this one.
+
+The copies have compiled the policies already. At most two chunks for each process are under way, so
+that a log of any size is read as fast as it is decided.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.rego import Value, to_json
+from doorward.replay.causes import cause_of
+from doorward.replay.compare import UNCHANGED, Answer, kind_of
+from doorward.replay.deciding import Version, recorded_answer
+from doorward.replay.events import Event, events_of
+from doorward.replay.reading import CHUNK, Chunk, ReplayError, chunks_of
+from doorward.replay.tally import Example, Tally
+
+__all__ = ["Job", "replay"]
+
+USERS: Final = (
+    ("user",),
+    ("user", "id"),
+    ("user", "name"),
+    ("subject", "id"),
+    ("User",),
+    ("attributes", "source", "principal"),
+)
+"""Where an input names who asks, unless the caller says otherwise."""
+LONGEST: Final = 200
+"""Characters of the name of a group."""
+EXAMPLE_BYTES: Final = 64 << 10
+"""Bytes of an input that is shown whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to decide by. `old` is None where the recorded answers are compared with; `paths` are
+    the documents that count (all, where there are none); `by` are values of the input to group by.
+    """
+
+    new: Version
+    old: Version | None = None
+    paths: frozenset[str] = frozenset()
+    by: tuple[tuple[str, ...], ...] = ()
+
+    def decide(self, content: bytes) -> Tally:
+        """What came of the events in some lines of a log."""
+        tally = Tally()
+        for event in events_of(content):
+            if event is None:
+                tally.no_events += 1
+            elif not self.paths or event.path in self.paths:
+                self._event(event, tally)
+        return tally
+
+    def _event(self, event: Event, tally: Tally) -> None:
+        now = self.new.answer(event)
+        before = recorded_answer(event) if self.old is None else self.old.answer(event)
+        kind = kind_of(before, now)
+        tally.count(kind, event.time_ns)
+        if kind == UNCHANGED:
+            return
+        target = event.path or event.query
+        tally.group("path", target[:LONGEST], kind)
+        if kind == "not-replayable":
+            tally.count_missing(now.missing or before.missing)
+            return
+        tally.group("user", _user(event.input), kind)
+        for path in self.by:
+            tally.group("input." + ".".join(path), _text_at(event.input, path), kind)
+        self._explain(event, kind, (before, now), tally)
+
+    def _explain(
+        self, event: Event, kind: str, answers: tuple[Answer, Answer], tally: Tally
+    ) -> None:
+        before, now = answers
+        old = None if self.old is None else self.old.trail(event)
+        known = frozenset[str]() if self.old is None else self.old.definitions
+        rule, text = cause_of(kind, old, self.new.trail(event), known)
+        if now.error:
+            text = now.error
+        tally.group("rule", rule[:LONGEST], kind)
+        tally.group("cause", text[:LONGEST], kind)
+        key = kind, rule[:LONGEST], text[:LONGEST]
+        if tally.wants_example(key):
+            target = event.path or event.query
+            example = Example(
+                event.decision_id,
+                event.time_ns,
+                target,
+                before=_shown(before),
+                now=_shown(now),
+                input=_as_json(event.input),
+            )
+            tally.add_examples(key, [example])
+
+
+def _shown(answer: Answer) -> Any:
+    if answer.error:
+        return {"error": answer.error}
+    return _as_json(answer.value)
+
+
+def _as_json(value: Any) -> str | None:
+    """A value as JSON; None where there is none, or too much."""
+    if not isinstance(value, (str, int, float, bool, dict, list, frozenset, type(None))):
+        return None
+    text = to_json(value)
+    return text if len(text) <= EXAMPLE_BYTES else None
+
+
+def _user(input: Any) -> str:
+    for path in USERS:
+        text = _text_at(input, path)
+        if text:
+            return text
+    return ""
+
+
+def _text_at(input: Any, path: Sequence[str]) -> str:
+    """A text, number or boolean of the input; "" for anything else."""
+    value: Value = input
+    for name in path:
+        if not isinstance(value, dict):
+            return ""
+        value = value.get(name)
+    if isinstance(value, str):
+        return value[:LONGEST]
+    return to_json(value)[:LONGEST] if isinstance(value, (bool, int, float)) else ""
+
+
+# Set before the copies are made, which is how they get it: compiled code cannot be sent.
+_jobs: Final[list[Job]] = []
+
+
+def replay(
+    files: Sequence[str],
+    job: Job,
+    *,
+    processes: int,
+    on_progress: Callable[[Tally], object] = lambda _tally: None,
+    size: int = CHUNK,
+) -> Tally:
+    """What came of all events in `files`; `on_progress` gets it as far as it is known.
+
+    ReplayError where a file cannot be read, or a process was killed.
+    """
+    total = Tally()
+    _jobs.append(job)
+    try:
+        for tally in _tallies(chunks_of(files, size=size), processes):
+            total.merge(tally)
+            on_progress(total)
+    except BrokenProcessPool:
+        raise ReplayError("a process that decided events was ended from outside") from None
+    finally:
+        _jobs.pop()
+    return total
+
+
+def _tallies(chunks: Iterator[Chunk], processes: int) -> Iterator[Tally]:
+    if processes < 2:
+        yield from map(_work, chunks)
+        return
+    gc.freeze()
+    copies = multiprocessing.get_context("fork")
+    under_way: deque[Future[Tally]] = deque()
+    with ProcessPoolExecutor(processes, mp_context=copies) as pool:
+        for chunk in chunks:
+            under_way.append(pool.submit(_work, chunk))
+            if len(under_way) >= 2 * processes:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _work(chunk: Chunk) -> Tally:
+    tally = _jobs[-1].decide(chunk.read())
+    tally.taken = chunk.taken
+    return tally
