@@ -61,6 +61,9 @@ class DecisionLogs:
     mask_credentials: bool = True
     """Take what is a credential by its name or looks out of every event (not OPA's: it logs
     them); `mask_authorization` is an older name."""
+    claims: bool = False
+    """`custom.claims` (not OPA's): log the header and the claims of verified tokens under a digest
+    of the token, so that decisions can be replayed."""
     buffer_size: int = 10_000
     """`reporting.buffer_size_limit_events`: events that may wait to be written."""
     buffer_bytes: int = 64 << 20
@@ -256,6 +259,7 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
     reporting = block.block("reporting")
     warnings += block.unknown(
         [
+            "claims",
             "console",
             "drop_decision",
             "mask_authorization",
@@ -278,6 +282,7 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
         mask_credentials=block.get(
             "mask_credentials", bool, block.get("mask_authorization", bool, True)
         ),
+        claims=block.get("claims", bool, False),
         buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
         buffer_bytes=_positive(reporting, "buffer_size_limit_bytes", default.buffer_bytes),
         when_full=_when_full(reporting),

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from doorward.edge import FAULTS, Edge, Part, Parts, repeat
+from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
@@ -329,6 +330,10 @@ class DecisionLog:
             event = hide_credentials(event)
         if masks:
             event = apply(event, masks)
+        if self._options.claims:
+            claims = claims_of(event, entry.input, entry.snapshot.engine.environment)
+            if claims:
+                event["custom"] = {"claims": claims}
         metrics = event["metrics"] = entry.decision.metrics
         if entry.handler_ns is not None:
             metrics["timer_server_handler_ns"] = entry.handler_ns

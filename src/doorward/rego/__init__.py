@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.jose.token_cache import VerifiedTokens
     from doorward.rego.builtins.registry import Builtin, Registry, builtin
     from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
+    from doorward.rego.builtins.tokens import verified_token
     from doorward.rego.capabilities import Capabilities
     from doorward.rego.collector import gc_paused
     from doorward.rego.credentials import (
@@ -100,6 +101,7 @@ else:
             "builtins.jose.token_cache": "VerifiedTokens",
             "builtins.registry": "Builtin Registry builtin",
             "builtins.registry.foreign": "ForeignError foreign_code",
+            "builtins.tokens": "verified_token",
             "capabilities": "Capabilities",
             "collector": "gc_paused",
             "credentials": (
@@ -215,5 +217,6 @@ __all__ = [
     "tools",
     "trail_of",
     "types",
+    "verified_token",
     "within",
 ]

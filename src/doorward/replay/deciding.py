@@ -6,7 +6,7 @@ a built-in whose answer was not recorded, has an answer that says what is `missi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -32,7 +32,7 @@ from doorward.rego.tools import Rule, walk
 from doorward.replay.compare import Answer
 from doorward.replay.events import Event
 from doorward.replay.reading import ReplayError
-from doorward.replay.recorded import Recorded
+from doorward.replay.recorded import Claims, Recorded
 
 __all__ = ["Version", "recorded_answer"]
 
@@ -79,7 +79,8 @@ class Version:
         """What the policies say of `event`."""
         if not event.path and not event.query:
             return Answer(missing="the path of the decision")
-        self._recorded.begin(event.builtins)
+        event, claims = with_claims(event)
+        self._recorded.begin(event.builtins, claims)
         try:
             document: Any = self._document(event)
             if event.hidden:
@@ -93,7 +94,7 @@ class Version:
             return Answer(document.answer(event.input, now_ns=self._now_ns(event)))
         except RegoError as error:
             if self._recorded.missing:
-                return Answer(missing=f"the answer of {self._recorded.missing}")
+                return Answer(missing=self._recorded.missing)
             return Answer(error=str(error.diagnostics[0].message))
 
     def trail(self, event: Event) -> Trail:
@@ -111,7 +112,8 @@ class Version:
                 if len(self._traced) >= REMEMBERED:
                     self._traced.clear()
                 self._traced[key] = query
-            self._recorded.begin(event.builtins)
+            event, claims = with_claims(event)
+            self._recorded.begin(event.builtins, claims)
             evaluation = query.evaluation(event.input, now_ns=self._now_ns(event))
         except RegoError:
             return _EMPTY
@@ -149,6 +151,41 @@ class Version:
             if len(self._missing) > REMEMBERED:
                 self._missing.clear()
         return known
+
+
+def with_claims(event: Event) -> tuple[Event, Mapping[str, Claims]]:
+    """The event with tokens in place of those that the log replaced by their claims."""
+    logged = event.custom.get("claims")
+    if not isinstance(logged, dict) or not logged:
+        return event, {}
+    tokens: dict[str, Claims] = {}
+    input: Any = event.input
+    hidden = list(event.hidden)
+    for fields in logged.values():
+        if not isinstance(fields, dict):
+            continue
+        path, scheme, key = (fields.get(name) for name in ("path", "scheme", "key"))
+        header, payload = fields.get("header"), fields.get("payload")
+        if not isinstance(path, str) or path not in hidden or not isinstance(header, dict):
+            continue
+        claims = Claims(header, payload, str(key))
+        token = claims.token()
+        changed = _with_text(input, path.split("/")[2:], f"{scheme} {token}" if scheme else token)
+        if changed is not None:
+            input = changed
+            hidden.remove(path)
+            tokens[token] = claims
+    return event._replace(input=input, hidden=tuple(hidden)), tokens
+
+
+def _with_text(value: Any, path: Sequence[str], text: str) -> Any:
+    """A copy of `value` with a text at `path`; None where that is not in an object."""
+    if not path:
+        return text
+    if not isinstance(value, dict):
+        return None
+    inner = _with_text(value.get(path[0], {}), path[1:], text)
+    return None if inner is None else {**value, path[0]: inner}
 
 
 def _overlap(hidden: Sequence[str], read: Sequence[str]) -> str:

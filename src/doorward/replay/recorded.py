@@ -3,13 +3,21 @@
 The time is the recorded time of the decision. What `http.send`, `rand.intn` and the like answered
 stands in `nd_builtin_cache`; where it does not, the evaluation ends, and the event counts as not
 replayable: an answer of today would be a guess.
+
+A token that the log does not hold is replaced by one with the claims that it does hold
+(`custom.claims`). `io.jwt.decode_verify` accepts it for the key that verified the original, and for
+no other.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from doorward.pdp.claims import key_name
 from doorward.rego import (
     Builtin,
     EvaluationAborted,
@@ -20,30 +28,56 @@ from doorward.rego import (
     to_json,
 )
 
-__all__ = ["Recorded"]
+__all__ = ["Claims", "Recorded"]
 
 _AS_EVER: Final = frozenset(
     {
         "crypto.x509.parse_and_verify_certificates",
         "crypto.x509.parse_and_verify_certificates_with_options",
-        "io.jwt.decode_verify",
         "time.now_ns",
     }
 )
 """Built-ins that depend on the time alone, which is the recorded one."""
 
 
+_VERIFY: Final = "io.jwt.verify_"
+_DECODE_VERIFY: Final = "io.jwt.decode_verify"
+_SECRET: Final = os.urandom(32).hex()
+"""What signs the tokens that stand for others, in this process."""
+
+
+class Claims(NamedTuple):
+    """What a token said that the log does not hold."""
+
+    header: Mapping[Key, Value]
+    payload: Value
+    key: str
+
+    def token(self) -> str:
+        """A token with these claims that only `Recorded` accepts."""
+        parts = [to_json({"alg": "HS256", "typ": "JWT"}), to_json(self.payload)]
+        signed = b".".join([_encoded(part.encode()) for part in parts])
+        signature = hmac.digest(_SECRET.encode(), signed, "sha256")
+        return b".".join([signed, _encoded(signature)]).decode()
+
+
+def _encoded(octets: bytes) -> bytes:
+    return base64.urlsafe_b64encode(octets).rstrip(b"=")
+
+
 class Recorded:
-    """The answers of the event that is decided now, in this process. `missing`: the built-in
-    whose answer was needed and is not among them."""
+    """The answers of the event that is decided now, in this process. `missing`: what was needed
+    of the world and is not among them."""
 
     def __init__(self) -> None:
         self.missing = ""
         self._answers: Mapping[Key, Value] = {}
+        self._claims: Mapping[str, Claims] = {}
 
-    def begin(self, answers: Mapping[Key, Value]) -> None:
-        """Answer for another event."""
+    def begin(self, answers: Mapping[Key, Value], claims: Mapping[str, Claims]) -> None:
+        """Answer for another event, whose tokens are replaced by those of `claims`."""
         self._answers = answers
+        self._claims = claims
         self.missing = ""
 
     @property
@@ -55,24 +89,43 @@ class Recorded:
 
     def registry(self, registry: Registry) -> Registry:
         """`registry` with the built-ins replaced that ask the world."""
-        replaced = {
-            each.name: self._recorded(each)
-            for each in registry
-            if not each.pure and each.name not in _AS_EVER
-        }
+        replaced: dict[str, Builtin] = {}
+        for each in registry:
+            if each.name == _DECODE_VERIFY:
+                replaced[each.name] = _instead_of(each, self._decode_verify(each), context=True)
+            elif each.name.startswith(_VERIFY):
+                replaced[each.name] = _instead_of(each, self._verify(each), context=True)
+            elif not each.pure and each.name not in _AS_EVER:
+                replaced[each.name] = _instead_of(each, self._answer_of(each.name))
         kept = {each.name for each in registry} - replaced.keys()
         return registry.restricted(kept, replaced.values())
 
-    def _recorded(self, builtin: Builtin) -> Builtin:
-        call = self._answer_of(builtin.name)
-        return Builtin(
-            name=builtin.name,
-            signature=builtin.signature,
-            body=call,
-            call=call,
-            category=builtin.category,
-            pure=False,
-        )
+    def _decode_verify(self, original: Builtin) -> Callable[..., Any]:
+        def decode_verify(context: Any, jwt: Value, constraints: Any) -> Any:
+            claims = self._claims.get(jwt) if isinstance(jwt, str) else None
+            if claims is None or not isinstance(constraints, dict):
+                return original.call(context, jwt, constraints)
+            if key_name(constraints) != claims.key:
+                raise self._lacking("a token that another key verified")
+            if constraints.get("alg", claims.header.get("alg")) != claims.header.get("alg"):
+                return [False, {}, {}]
+            kept = {k: v for k, v in constraints.items() if k not in ("alg", "cert", "secret")}
+            answer = original.call(context, jwt, {**kept, "secret": _SECRET})
+            return [True, claims.header, answer[2]] if answer[0] is True else answer
+
+        return decode_verify
+
+    def _verify(self, original: Builtin) -> Callable[..., Any]:
+        def verify(context: Any, jwt: Value, key: Value) -> Any:
+            if isinstance(jwt, str) and jwt in self._claims:
+                raise self._lacking("a token, of which only the claims are known")
+            return original.call(context, jwt, key)
+
+        return verify
+
+    def _lacking(self, what: str) -> EvaluationAborted:
+        self.missing = what
+        return EvaluationAborted(f"the log does not hold {what}")
 
     def _answer_of(self, name: str) -> Callable[..., Any]:
         def answer(*operands: Value) -> Value:
@@ -82,10 +135,21 @@ class Recorded:
                 for key, value in recorded.items():
                     if key == wanted or _canonical(key) == wanted:
                         return value
-            self.missing = name
-            raise EvaluationAborted(f"the answer of {name} was not recorded")
+            raise self._lacking(f"the answer of {name}")
 
         return answer
+
+
+def _instead_of(builtin: Builtin, call: Callable[..., Any], *, context: bool = False) -> Builtin:
+    return Builtin(
+        name=builtin.name,
+        signature=builtin.signature,
+        body=call,
+        call=call,
+        category=builtin.category,
+        pure=False,
+        context=context,
+    )
 
 
 def _canonical(key: Key) -> str:

@@ -33,7 +33,7 @@ from doorward.rego.builtins.jose.constraints import (
 from doorward.rego.builtins.jose.jwk import VerificationKey, parse_key_set, verification_keys
 from doorward.rego.builtins.jose.jws import ALGORITHMS, Algorithm
 from doorward.rego.builtins.registry import builtin
-from doorward.rego.builtins.registry.context import Context
+from doorward.rego.builtins.registry.context import Context, Environment
 from doorward.rego.builtins.registry.signature import any_, boolean, object_, string, tuple_
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.json import marshal, unmarshal
@@ -177,6 +177,17 @@ def io_jwt_decode_verify(context: Context, jwt: str, constraints: Object) -> lis
     if cacheable and all(type(value) is str for value in constraints.values()):
         tokens.put(jwt, ((constraints, answer, start, end), *known[: MAX_ANSWERS - 1]))
     return answer
+
+
+def verified_token(environment: Environment, jwt: str) -> tuple[Object, Object, Object] | None:
+    """Header, payload and constraints of a token that `io.jwt.decode_verify` accepted not long ago;
+    None for any other, and for one inside of another."""
+    known = environment.tokens.get(jwt) if environment.tokens is not None else None
+    if not known or not isinstance(known, tuple):
+        return None
+    constraints, (_, header, payload), _, _ = known[0]
+    # Of nested tokens the header is that of the outer one, and the claims are not.
+    return None if "cty" in header else (header, payload, constraints)
 
 
 def _decode_verify(jwt: str, given: Object, now: int) -> tuple[list[Value], int, int]:
