@@ -234,9 +234,7 @@ def test_answers_are_recorded_under_who_gave_them() -> None:
     assert not pdp_of().logs_decisions
 
 
-@pytest.mark.parametrize(
-    "roles", [("a",), {"a"}, b"a", iter(["a"])], ids=["tuple", "set", "bytes", "iterator"]
-)
+@pytest.mark.parametrize("roles", [b"a", iter(["a"])], ids=["bytes", "iterator"])
 def test_an_input_that_no_policy_can_match_is_an_error(roles: object) -> None:
     policy = 'package p\nallow if not "a" in input.roles\n'
     pdp = PDP(Snapshot(Engine({"p.rego": policy}), "1"))
@@ -244,3 +242,11 @@ def test_an_input_that_no_policy_can_match_is_an_error(roles: object) -> None:
     for decision in (pdp.decide("p/allow", value), pdp.decide_query("data.p.allow", value)):
         assert isinstance(decision.error, InputError)
         assert decision.result is UNDEFINED
+
+
+def test_an_input_that_stands_for_values_is_converted() -> None:
+    policy = 'package p\nallow if "a" in input.roles\n'
+    pdp = PDP(Snapshot(Engine({"p.rego": policy}), "1"))
+    value: Any = {"roles": ("a",)}
+    for decision in (pdp.decide("p/allow", value), pdp.decide_query("data.p.allow", value)):
+        assert decision.result is True

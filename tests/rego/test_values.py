@@ -20,7 +20,6 @@ from doorward.rego.values import (
     compare,
     equal,
     from_key,
-    from_python,
     make_object,
     make_set,
     order_key,
@@ -156,15 +155,6 @@ def test_bytes_that_are_no_utf8_are_refused() -> None:
         from_json(b'"\xff"')
 
 
-def test_python_data_becomes_values() -> None:
-    actual = from_python({"t": (1, 2), True: {3}})
-    assert to_rego(actual) == '{true: {3}, "t": [1, 2]}'
-    with pytest.raises(TypeError, match="object has no Rego value"):
-        from_python(object())
-    with pytest.raises(ValueError, match="not finite"):
-        from_python(float("nan"))
-
-
 def test_undefined_is_falsy_and_itself() -> None:
     assert not UNDEFINED
     assert repr(UNDEFINED) == "UNDEFINED"
@@ -217,10 +207,6 @@ def test_a_float_of_python_is_written_as_a_number_of_rego(number: float, text: s
 def test_undefined_stays_itself_when_copied() -> None:
     assert pickle.loads(pickle.dumps(UNDEFINED)) is UNDEFINED
     assert copy.deepcopy([UNDEFINED])[0] is UNDEFINED
-
-
-def test_a_float_of_python_stays_what_it_is() -> None:
-    assert from_python({"a": 1.5, "b": (2.0,)}) == {"a": 1.5, "b": [2.0]}
 
 
 def test_a_key_that_is_no_string_is_its_text_in_gos_json() -> None:

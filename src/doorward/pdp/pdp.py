@@ -26,7 +26,7 @@ from doorward.rego import (
     RegoError,
     Undefined,
     Value,
-    check_value,
+    from_python,
 )
 from doorward.rego.tools import Call, walk
 
@@ -113,7 +113,7 @@ class PDP:
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
-                check_value(input, "input")
+                input = from_python(input, "input")
             result = snapshot.document(path, strict=strict).answer(input)
         except RegoError as raised:
             error = raised
@@ -163,7 +163,7 @@ class PDP:
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
-                check_value(input, "input")
+                input = from_python(input, "input")
             result = read(snapshot.query(text, strict=strict), input)
         except (RegoError, DecisionError) as raised:
             error = raised

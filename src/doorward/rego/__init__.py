@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.tokens import verified_token
     from doorward.rego.capabilities import Capabilities
     from doorward.rego.collector import gc_paused
+    from doorward.rego.conversion import from_python
     from doorward.rego.credentials import (
         MASKED,
         has_credential_names,
@@ -82,9 +83,7 @@ if TYPE_CHECKING:
         Key,
         Undefined,
         Value,
-        check_value,
         from_key,
-        from_python,
         kind_name,
         sorted_keys,
         sorted_values,
@@ -104,6 +103,7 @@ else:
             "builtins.tokens": "verified_token",
             "capabilities": "Capabilities",
             "collector": "gc_paused",
+            "conversion": "from_python",
             "credentials": (
                 "MASKED has_credential_names hide_looks names_all_below names_credential"
             ),
@@ -126,7 +126,7 @@ else:
             "source": "Source Span",
             "timers": "Timers",
             "values": (
-                "UNDEFINED Boxed Key Undefined Value check_value from_key from_python kind_name "
+                "UNDEFINED Boxed Key Undefined Value from_key kind_name "
                 "sorted_keys sorted_values to_json to_python to_rego"
             ),
         },
@@ -187,7 +187,6 @@ __all__ = [
     "Value",
     "VerifiedTokens",
     "builtin",
-    "check_value",
     "compile",
     "definition_text",
     "explain",

@@ -31,6 +31,7 @@ from doorward.rego.code import Code, generate_code
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.program import Unit, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
+from doorward.rego.conversion import from_python
 from doorward.rego.errors import (
     CANCEL_ERROR,
     COMPILE_ERROR,
@@ -48,7 +49,7 @@ from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
-from doorward.rego.values import UNDEFINED, check_value, to_python
+from doorward.rego.values import UNDEFINED, to_python
 
 if TYPE_CHECKING:
     from doorward.rego.partial.evaluate import Lowered, Partial
@@ -179,7 +180,7 @@ class Engine:
     ) -> None:
         data = {} if data is None else data
         if not is_parsed:
-            check_value(data, "data")
+            data = from_python(data, "data")
         if policies is None:
             policies = compile(modules or {}, Options(**options))
         elif modules is not None or options:
@@ -278,7 +279,7 @@ class Engine:
 
         options = self.options
         if input is not UNDEFINED:
-            check_value(input, "input")
+            input = from_python(input, "input")
         body = _parse_query(query, v0=options.v0)
         path, imported = _surroundings(package, tuple(imports), v0=options.v0)
         check_query(body, self.policies.program, path, imported)
@@ -513,11 +514,11 @@ class Query:
         """The value of the query's only expression as a Rego value, or UNDEFINED.
 
         Of several values the first in Rego's order. ValueError for a query of several
-        expressions; InputError where `input` is not made of Rego values; EvalError when evaluation
-        stops.
+        expressions; InputError where something in `input` stands for no one Rego value
+        (`from_python`); EvalError when evaluation stops.
         """
         if input is not UNDEFINED:
-            check_value(input, "input")
+            input = from_python(input, "input")
         if (tracer := gettrace()) is not None:
             # A debugger is to stop in a rule, not where its code is generated.
             settrace(None)
@@ -557,7 +558,7 @@ class Query:
     def results(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[dict[str, Any]]:
         """Every binding of the query's variables, JSON-ready; [] when the query is undefined."""
         if input is not UNDEFINED:
-            check_value(input, "input")
+            input = from_python(input, "input")
         evaluation = self.evaluation(input, now_ns=now_ns)
         rows = self.rows_of(evaluation)
         # Values that share their parts can be exponentially larger as JSON: within the deadline.
@@ -578,7 +579,7 @@ class Query:
     def rows(self, input: Any = UNDEFINED, *, now_ns: int | None = None) -> list[tuple[Any, ...]]:
         """For each solution the values of `variables`, then of the expressions in order."""
         if input is not UNDEFINED:
-            check_value(input, "input")
+            input = from_python(input, "input")
         return self.rows_of(self.evaluation(input, now_ns=now_ns))
 
     def rows_of(self, evaluation: Evaluation) -> list[tuple[Any, ...]]:

@@ -17,18 +17,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
 from itertools import chain, repeat
 from operator import is_
 from typing import Any, Final, TypeAlias, Union
 
 from doorward.rego.clock import count_step
-from doorward.rego.errors import InputError
 from doorward.rego.numbers import (
     CLASSES,
-    MAX_DIGITS,
     AnyNumber,
     Number,
     binary,
@@ -45,12 +42,10 @@ __all__ = [
     "Number",
     "Undefined",
     "Value",
-    "check_value",
     "classes_of",
     "compare",
     "equal",
     "from_key",
-    "from_python",
     "in_order",
     "iterate",
     "json_key",
@@ -503,108 +498,6 @@ def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
     elif isinstance(collection, frozenset):
         for item in sorted_values(collection):
             yield item, item
-
-
-def from_python(value: object) -> Value:
-    """A Rego value made from Python data: tuples become arrays, sets become sets.
-
-    InputError names what has no Rego value.
-    """
-    if value is None or type(value) in (bool, str, Number):
-        return value  # type: ignore[return-value] # of these classes by now
-    if isinstance(value, str):
-        return str.__str__(value)
-    if type(value) is Boxed:
-        return from_python(value.value)
-    if isinstance(value, int):
-        if not -_LARGE < value < _LARGE:
-            raise InputError("number has too many digits")
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InputError("number is not finite")
-        return float(value)
-    if isinstance(value, Mapping):
-        return {to_key(from_python(k)): from_python(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [from_python(item) for item in value]
-    if isinstance(value, AbstractSet):
-        return make_set(from_python(item) for item in value)
-    raise InputError(f"{type(value).__name__} has no Rego value")
-
-
-_LARGE: Final[int] = 10**MAX_DIGITS
-
-
-def check_value(value: object, name: str) -> None:
-    """InputError, with the place below `name`, where `value` is not a Rego value as it stands.
-
-    JSON that was parsed is one, and what `from_python` returns; a tuple is not, nor an object of a
-    subclass of dict: what tests for a kind would take neither for what it is meant to be.
-    """
-    waiting: list[Any] = [[value]]
-    for collection in waiting:
-        if type(collection) is dict:
-            inside = collection.values()
-            for key in collection:
-                if type(key) is not str and not _is_key(key):
-                    raise InputError(_refusal(value, name))
-        else:
-            inside = collection
-        for item in inside:
-            kind = type(item)
-            # Written for the many texts that an input has.
-            if kind is str:
-                continue
-            if kind is dict or kind is list:
-                waiting.append(item)
-            elif kind is frozenset:
-                if not all(map(_is_key, item)):
-                    raise InputError(_refusal(value, name))
-            elif kind not in _PLAIN and not _is_small(item):
-                raise InputError(_refusal(value, name))
-
-
-_PLAIN: Final = frozenset({str, bool, type(None), Number})
-
-
-def _is_key(key: object) -> bool:
-    kind = type(key)
-    return kind is str or kind in _KEYS or _is_small(key)
-
-
-_KEYS: Final = frozenset({Boxed, Number, type(None)})
-
-
-def _is_small(value: object) -> bool:
-    """Whether `value` is a number that text can show."""
-    if type(value) is int:
-        return -_LARGE < value < _LARGE
-    return type(value) is float and math.isfinite(value)
-
-
-def _refusal(value: object, name: str) -> str:
-    """What `check_value` says of a value that it refuses: where something stands, and what."""
-    waiting: list[tuple[Any, str]] = [(value, name)]
-    for item, path in waiting:
-        if type(item) in (dict, frozenset) and not all(map(_is_key, item)):
-            return f"{path} has a key or member that is not a Rego value: {_CONVERT}"
-        if type(item) is dict:
-            waiting += [(inner, f"{path}{_step(key)}") for key, inner in item.items()]
-        elif type(item) is list:
-            waiting += [(inner, f"{path}[{n}]") for n, inner in enumerate(item)]
-        elif type(item) in (int, float) and not _is_small(item):
-            return f"{path} is a number that is not finite or has more than {MAX_DIGITS} digits"
-        elif type(item) not in _PLAIN | {frozenset} and not _is_small(item):
-            return f"{path} is of the class {type(item).__name__}: {_CONVERT}"
-    raise AssertionError("nothing to refuse")
-
-
-_CONVERT: Final = "convert it, or all with from_python"
-
-
-def _step(key: Key) -> str:
-    return f".{key}" if type(key) is str and key.isidentifier() else f"[{to_rego(from_key(key))}]"
 
 
 def to_python(value: Value) -> Any:

@@ -17,10 +17,10 @@ from tests.differences import reasons
 from doorward.rego.analysis.passes import CheckOptions, Program, check, check_query
 from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.builtins import REGISTRY
+from doorward.rego.conversion import from_python
 from doorward.rego.errors import COMPILE_ERROR, PARSE_ERROR, TYPE_ERROR, Diagnostic, RegoError
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module, parse_query
-from doorward.rego.values import from_python
 
 Said = tuple[str, str, str, int, int]
 """Code, message, file, row and column."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from doorward.rego.builtins.registry import builtin
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, object_, string
-from doorward.rego.values import Value, from_python
+from doorward.rego.conversion import from_python
+from doorward.rego.values import Value
 
 __all__: list[str] = []
 

@@ -11,12 +11,13 @@ from typing import Final
 from doorward.rego.builtins.registry import builtin, refuse_as_first
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.builtins.registry.signature import any_, array, object_, string
+from doorward.rego.conversion import from_python
 from doorward.rego.errors import BuiltinError, Diagnostic, LimitError, ParseError
 from doorward.rego.golang.octets import scrub
 from doorward.rego.source import Source
 from doorward.rego.syntax.opa_json import module_to_json
 from doorward.rego.syntax.parser import parse_module
-from doorward.rego.values import Value, from_python
+from doorward.rego.values import Value
 
 MAX_TEXT: Final = 1024 * 1024
 """Longest text of a module, in characters."""

@@ -11,10 +11,11 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic, InputError
+from doorward.rego.conversion import is_value
+from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.runtime.evaluation import Site
 from doorward.rego.source import Source, Span
-from doorward.rego.values import check_value, to_rego
+from doorward.rego.values import to_rego
 
 __all__ = ["listing"]
 
@@ -113,9 +114,7 @@ def _shown(value: Any) -> str:
     span = getattr(value, "span", None)
     if isinstance(span, Span):
         return f"the policy's {type(value).__name__.lower()} at {span}"
-    try:
-        check_value(value, "")
-    except InputError:
+    if not is_value(value):
         return f"computed when the policy was compiled: a {type(value).__name__}"
     return _cut(to_rego(value))
 

@@ -19,8 +19,9 @@ from doorward.rego.builtins.registry.signature import (
     SetType,
     Type,
 )
+from doorward.rego.conversion import from_python
 from doorward.rego.errors import INTERNAL_ERROR, EvaluationAborted
-from doorward.rego.values import from_python, to_key
+from doorward.rego.values import to_key
 
 __all__ = ["declared", "to_declaration"]
 

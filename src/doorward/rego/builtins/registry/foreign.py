@@ -17,8 +17,9 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
+from doorward.rego.conversion import from_python
 from doorward.rego.errors import CANCEL_ERROR, BuiltinError, EvaluationAborted
-from doorward.rego.values import UNDEFINED, from_python
+from doorward.rego.values import UNDEFINED
 
 __all__ = ["ForeignError", "foreign_code", "guarded", "is_foreign"]
 

@@ -1,0 +1,226 @@
+"""Python data becomes Rego values, where that has one meaning; the rest is refused with its place.
+
+    is a value as it stands -> itself          has one meaning -> converted          else InputError
+
+JSON that was parsed consists of values and is only looked through. A tuple or a date is not one: a
+policy would ask for an array or a text and silently find neither, and `not forbidden` would hold.
+So what stands for one value is converted, and what could stand for two, or for none, is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import UserString
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NoReturn, TypeAlias
+
+from doorward.rego.errors import InputError
+from doorward.rego.numbers import MAX_DIGITS, Number, parse_number
+from doorward.rego.values import (
+    UNDEFINED,
+    Boxed,
+    Key,
+    Value,
+    from_key,
+    make_set,
+    operand_text,
+    to_key,
+    to_rego,
+)
+
+__all__ = ["from_python", "is_value"]
+
+MAX_DEPTH: Final = 10_000
+"""Collections within each other; as many as OPA reads of JSON."""
+_MANY: Final = 1_000
+"""Collections of one depth among which those that occur again are left out."""
+_LARGE: Final[int] = 10**MAX_DIGITS
+
+
+def from_python(value: object, name: str = "value") -> Value:
+    """The Rego value that Python data stands for; `value` itself where it is one already.
+
+    Arrays are made of sequences, sets of sets, objects of mappings, dataclasses and pydantic
+    models; texts of UUIDs, dates and times with a zone (RFC 3339); numbers of Decimals, with their
+    digits; an Enum is its value. InputError for anything else, with its place below `name`.
+    """
+    if is_value(value):
+        return value  # type: ignore[return-value] # that is what was asked
+    try:
+        return _convert(value, (None, name))
+    except RecursionError:
+        raise InputError(f"{name} nests too deeply, or holds itself") from None
+
+
+def is_value(value: object) -> bool:
+    """Whether `value` is a Rego value as it stands: parsed JSON, or what `from_python` returned."""
+    level: list[Any] = [(value,)]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for collection in level:
+            if type(collection) is dict:
+                inside = collection.values()
+                for key in collection:
+                    if type(key) is not str and not _is_key(key):
+                        return False
+            else:
+                inside = collection
+            for item in inside:
+                kind = type(item)
+                # Written for the many texts that an input has.
+                if kind is str:
+                    continue
+                if kind is dict or kind is list:
+                    below.append(item)
+                elif kind is frozenset:
+                    if not all(map(_is_key, item)):
+                        return False
+                elif kind not in _PLAIN and not _is_small(item):
+                    return False
+        if not below:
+            return True
+        # Parts that are shared at each depth are 2**depth without this.
+        level = below if len(below) < _MANY else list({id(each): each for each in below}.values())
+    return False
+
+
+_PLAIN: Final = frozenset({str, bool, type(None), Number})
+_KEYS: Final = frozenset({str, Boxed, Number, type(None)})
+
+
+def _is_key(key: object) -> bool:
+    return type(key) in _KEYS or _is_small(key)
+
+
+def _is_small(value: object) -> bool:
+    """Whether `value` is a number that text can show."""
+    if type(value) is int:
+        return -_LARGE < value < _LARGE
+    return type(value) is float and math.isfinite(value)
+
+
+_Place: TypeAlias = "tuple[_Place | None, object]"
+"""Where a value stands: the place that it stands in, and its key there."""
+
+
+def _refuse(place: _Place, why: str) -> NoReturn:
+    raise InputError(f"{_shown(place)} {why}")
+
+
+def _shown(place: _Place) -> str:
+    steps: list[Any] = []
+    above: _Place | None = place
+    while above is not None:
+        above, step = above
+        steps.append(step)
+    name: str = steps.pop()
+    return name + "".join(map(operand_text, reversed(steps)))
+
+
+def _convert(value: Any, place: _Place) -> Value:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value  # type: ignore[no-any-return] # of these classes by now
+    if kind is Boxed:
+        return _convert(value.value, place)
+    if (scalar := _to_scalar(value, place)) is not UNDEFINED:
+        return scalar  # type: ignore[no-any-return] # a text or a number by now
+    if (fields := _fields_of(value)) is not None:
+        value = fields
+        if not isinstance(value, Mapping):
+            return _convert(value, place)
+    if isinstance(value, Mapping):
+        return _to_object(value, place)
+    if isinstance(value, AbstractSet):
+        member: _Place = (None, f"{_shown(place)} (a member)")
+        return make_set([_convert(item, member) for item in value])
+    if isinstance(value, Sequence) and not isinstance(value, _BYTES):
+        return [_convert(item, (place, n)) for n, item in enumerate(value)]
+    _refuse(place, f"is of the class {kind.__name__}, which stands for no one value of Rego")
+
+
+_BYTES: Final = (bytes, bytearray, memoryview)
+
+
+def _to_scalar(value: Any, place: _Place) -> Any:
+    """The one text or number that `value` is, or UNDEFINED."""
+    from enum import Enum
+
+    if isinstance(value, Enum):
+        return _convert(value.value, place)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        if not -_LARGE < value < _LARGE:
+            _refuse(place, f"is a number of more than {MAX_DIGITS} digits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            _refuse(place, "is a number that is not finite")
+        return float(value)
+    if isinstance(value, UserString):
+        return str(value)
+    for module, name, write in _WRITTEN:
+        # Whoever has an instance has imported the class.
+        home = sys.modules.get(module)
+        if home is not None and isinstance(value, getattr(home, name)):
+            return write(value, place)
+    return UNDEFINED
+
+
+def _from_decimal(value: Any, place: _Place) -> int | Number:
+    if not value.is_finite():
+        _refuse(place, "is a number that is not finite")
+    try:
+        return parse_number(str(value))
+    except ValueError as error:
+        _refuse(place, f"is a Decimal that no number can be: {error}")
+
+
+def _from_datetime(value: Any, place: _Place) -> str:
+    offset = value.utcoffset()
+    if offset is None:
+        _refuse(place, "is a time without a zone, which is no one moment")
+    if offset.microseconds or offset.seconds % 60:
+        from datetime import UTC
+
+        value = value.astimezone(UTC)  # RFC 3339 has no seconds in an offset
+    text: str = value.isoformat()
+    return text[: -len("+00:00")] + "Z" if text.endswith("+00:00") else text
+
+
+_WRITTEN: Final = (
+    ("decimal", "Decimal", _from_decimal),
+    ("datetime", "datetime", _from_datetime),
+    ("datetime", "date", lambda value, _place: value.isoformat()),
+    ("uuid", "UUID", lambda value, _place: str(value)),
+)
+"""Classes of the standard library that are one text or number, and how."""
+
+
+def _fields_of(value: Any) -> Any:
+    """What a pydantic model or a dataclass holds; None for anything else."""
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and isinstance(value, pydantic.BaseModel):
+        return value.model_dump()
+    if hasattr(type(value), "__dataclass_fields__"):
+        from dataclasses import fields
+
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return None
+
+
+def _to_object(value: Mapping[Any, Any], place: _Place) -> dict[Key, Value]:
+    if hasattr(value, "getlist") or hasattr(value, "getall"):
+        _refuse(place, f"is a {type(value).__name__}, which can hold many values for one key")
+    converted: dict[Key, Value] = {}
+    for given, item in value.items():
+        key = given
+        if type(given) is not str:
+            key = to_key(_convert(given, (None, f"{_shown(place)} (a key)")))
+        if key in converted:
+            _refuse(place, f"has two keys that are {to_rego(from_key(key))}")
+        converted[key] = _convert(item, (place, from_key(key)))
+    return converted
