@@ -1,4 +1,4 @@
-"""Python data becomes Rego values, where that has one meaning; the rest is refused with its place.
+"""Python data becomes Rego values, where that has one meaning; the rest is refused by position.
 
     is a value as it stands -> itself          has one meaning -> converted          else InputError
 
@@ -44,7 +44,7 @@ def from_python(value: object, name: str = "value") -> Value:
 
     Arrays are made of sequences, sets of sets, objects of mappings, dataclasses and pydantic
     models; texts of UUIDs, dates and times with a zone (RFC 3339); numbers of Decimals, with their
-    digits; an Enum is its value. InputError for anything else, with its place below `name`.
+    digits; an Enum is its value. InputError for anything else, with its position below `name`.
     """
     if is_value(value):
         return value  # type: ignore[return-value] # that is what was asked
@@ -101,88 +101,88 @@ def _is_small(value: object) -> bool:
     return type(value) is float and math.isfinite(value)
 
 
-_Place: TypeAlias = "tuple[_Place | None, object]"
-"""Where a value stands: the place that it stands in, and its key there."""
+_Position: TypeAlias = "tuple[_Position | None, object]"
+"""Where a value stands: the position of the collection, and the key in it."""
 
 
-def _refuse(place: _Place, why: str) -> NoReturn:
-    raise InputError(f"{_shown(place)} {why}")
+def _refuse(position: _Position, why: str) -> NoReturn:
+    raise InputError(f"{_shown(position)} {why}")
 
 
-def _shown(place: _Place) -> str:
-    steps: list[Any] = []
-    above: _Place | None = place
+def _shown(position: _Position) -> str:
+    keys: list[Any] = []
+    above: _Position | None = position
     while above is not None:
-        above, step = above
-        steps.append(step)
-    name: str = steps.pop()
-    return name + "".join(map(operand_text, reversed(steps)))
+        above, key = above
+        keys.append(key)
+    name: str = keys.pop()
+    return name + "".join(map(operand_text, reversed(keys)))
 
 
-def _convert(value: Any, place: _Place) -> Value:
+def _convert(value: Any, position: _Position) -> Value:
     kind = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return] # of these classes by now
     if kind is Boxed:
-        return _convert(value.value, place)
-    if (scalar := _to_scalar(value, place)) is not UNDEFINED:
+        return _convert(value.value, position)
+    if (scalar := _to_scalar(value, position)) is not UNDEFINED:
         return scalar  # type: ignore[no-any-return] # a text or a number by now
     if (fields := _fields_of(value)) is not None:
         value = fields
         if not isinstance(value, Mapping):
-            return _convert(value, place)
+            return _convert(value, position)
     if isinstance(value, Mapping):
-        return _to_object(value, place)
+        return _to_object(value, position)
     if isinstance(value, AbstractSet):
-        member: _Place = (None, f"{_shown(place)} (a member)")
+        member: _Position = (None, f"{_shown(position)} (a member)")
         return make_set([_convert(item, member) for item in value])
     if isinstance(value, Sequence) and not isinstance(value, _BYTES):
-        return [_convert(item, (place, n)) for n, item in enumerate(value)]
-    _refuse(place, f"is of the class {kind.__name__}, which stands for no one value of Rego")
+        return [_convert(item, (position, n)) for n, item in enumerate(value)]
+    _refuse(position, f"is of the class {kind.__name__}, which stands for no one value of Rego")
 
 
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
-def _to_scalar(value: Any, place: _Place) -> Any:
+def _to_scalar(value: Any, position: _Position) -> Any:
     """The one text or number that `value` is, or UNDEFINED."""
     from enum import Enum
 
     if isinstance(value, Enum):
-        return _convert(value.value, place)
+        return _convert(value.value, position)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         if not -_LARGE < value < _LARGE:
-            _refuse(place, f"is a number of more than {MAX_DIGITS} digits")
+            _refuse(position, f"is a number of more than {MAX_DIGITS} digits")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            _refuse(place, "is a number that is not finite")
+            _refuse(position, "is a number that is not finite")
         return float(value)
     if isinstance(value, UserString):
         return str(value)
     for module, name, write in _WRITTEN:
-        # Whoever has an instance has imported the class.
+        # There is no instance of a class that was not imported.
         home = sys.modules.get(module)
         if home is not None and isinstance(value, getattr(home, name)):
-            return write(value, place)
+            return write(value, position)
     return UNDEFINED
 
 
-def _from_decimal(value: Any, place: _Place) -> int | Number:
+def _from_decimal(value: Any, position: _Position) -> int | Number:
     if not value.is_finite():
-        _refuse(place, "is a number that is not finite")
+        _refuse(position, "is a number that is not finite")
     try:
         return parse_number(str(value))
     except ValueError as error:
-        _refuse(place, f"is a Decimal that no number can be: {error}")
+        _refuse(position, f"is a Decimal that no number can be: {error}")
 
 
-def _from_datetime(value: Any, place: _Place) -> str:
+def _from_datetime(value: Any, position: _Position) -> str:
     offset = value.utcoffset()
     if offset is None:
-        _refuse(place, "is a time without a zone, which is no one moment")
+        _refuse(position, "is a time without a zone, which is no one moment")
     if offset.microseconds or offset.seconds % 60:
         from datetime import UTC
 
@@ -212,15 +212,15 @@ def _fields_of(value: Any) -> Any:
     return None
 
 
-def _to_object(value: Mapping[Any, Any], place: _Place) -> dict[Key, Value]:
+def _to_object(value: Mapping[Any, Any], position: _Position) -> dict[Key, Value]:
     if hasattr(value, "getlist") or hasattr(value, "getall"):
-        _refuse(place, f"is a {type(value).__name__}, which can hold many values for one key")
+        _refuse(position, f"is a {type(value).__name__}, which can hold many values for one key")
     converted: dict[Key, Value] = {}
     for given, item in value.items():
         key = given
         if type(given) is not str:
-            key = to_key(_convert(given, (None, f"{_shown(place)} (a key)")))
+            key = to_key(_convert(given, (None, f"{_shown(position)} (a key)")))
         if key in converted:
-            _refuse(place, f"has two keys that are {to_rego(from_key(key))}")
-        converted[key] = _convert(item, (place, from_key(key)))
+            _refuse(position, f"has two keys that are {to_rego(from_key(key))}")
+        converted[key] = _convert(item, (position, from_key(key)))
     return converted
