@@ -1,7 +1,7 @@
 """Policies, data and an input become a `Decision`: the policy decision point.
 
-    pdp = PDP(read(["policy.rego", "data/"]))
-    pdp.decide("envoy/authz/allow", {"user": "ann"}).result
+    point = from_folder("policies", "data").watch()
+    point.decide_now("shop/allow", {"user": "ann"}).allowed
 
 What is here knows files, threads and clocks, and no wire: the adapters (`rest`, `envoy`, `docker`)
 turn their requests into an input and a decision into their answer. A name is loaded when it is
@@ -16,6 +16,7 @@ from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.pdp.decision import Decision, DecisionError
+    from doorward.pdp.in_process import DecisionPoint, from_bundle, from_folder, from_modules
     from doorward.pdp.loader import Loaded, LoadError, load
     from doorward.pdp.pdp import PDP, DecisionSink
     from doorward.pdp.snapshot import Settings, Snapshot, build, read
@@ -24,6 +25,7 @@ else:
         __name__,
         {
             "decision": "Decision DecisionError",
+            "in_process": "DecisionPoint from_bundle from_folder from_modules",
             "loader": "LoadError Loaded load",
             "pdp": "PDP DecisionSink",
             "snapshot": "Settings Snapshot build read",
@@ -35,12 +37,16 @@ __all__ = [
     "PDP",
     "Decision",
     "DecisionError",
+    "DecisionPoint",
     "DecisionSink",
     "LoadError",
     "Loaded",
     "Settings",
     "Snapshot",
     "build",
+    "from_bundle",
+    "from_folder",
+    "from_modules",
     "load",
     "read",
 ]

@@ -44,6 +44,14 @@ class Decision(NamedTuple):
     """The id of the batch that it is one of."""
 
     @property
+    def allowed(self) -> bool:
+        """Whether the result is `true`, or an object whose `allowed` is."""
+        result = self.result
+        if isinstance(result, dict):
+            result = result.get("allowed")
+        return result is True and self.error is None
+
+    @property
     def metrics(self) -> dict[str, int]:
         """Timers under OPA's names, in nanoseconds."""
         return {"timer_rego_query_eval_ns": self.eval_ns}

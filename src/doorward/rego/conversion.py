@@ -39,14 +39,15 @@ _MANY: Final = 1_000
 _LARGE: Final[int] = 10**MAX_DIGITS
 
 
-def from_python(value: object, name: str = "value") -> Value:
-    """The Rego value that Python data stands for; `value` itself where it is one already.
+def from_python(value: object, name: str = "value", *, copy: bool = False) -> Value:
+    """The Rego value that Python data stands for; `value` itself where it is one already, unless
+    `copy`: then nothing that the caller may change is a part of it.
 
     Arrays are made of sequences, sets of sets, objects of mappings, dataclasses and pydantic
     models; texts of UUIDs, dates and times with a zone (RFC 3339); numbers of Decimals, with their
     digits; an Enum is its value. InputError for anything else, with its position below `name`.
     """
-    if is_value(value):
+    if not copy and is_value(value):
         return value  # type: ignore[return-value] # that is what was asked
     try:
         return _convert(value, (None, name))

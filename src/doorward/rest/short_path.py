@@ -19,6 +19,7 @@ from typing import Final
 from starlette.responses import Response as AsgiResponse
 
 from doorward.edge import FAULTS, Edge
+from doorward.history import SLOW, History
 from doorward.pdp.config import Config
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
@@ -28,7 +29,7 @@ from doorward.rest.data import get_v1_text, post_v1_text
 from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
-from doorward.transport.pool import SLOW, History, Pool
+from doorward.transport.pool import Pool
 
 __all__ = ["ShortPath"]
 

@@ -1,8 +1,7 @@
 """What takes long is known by its history, and runs in a few threads beside the loop.
 
-A slow call on the loop delays every other connection; a thread costs more than a usual call. So
-calls are timed, and go to the pool while the moving average of their kind is above `SLOW` seconds.
-They are timed there too, by the processor's time, so that what becomes fast returns to the loop.
+Calls in the pool are timed too, by the processor's time, so that what becomes fast returns to the
+loop.
 """
 
 from __future__ import annotations
@@ -15,39 +14,14 @@ from time import thread_time
 from typing import Final, TypeVar
 
 from doorward.edge import Part
+from doorward.history import History
 
-__all__ = ["History", "Pool"]
+__all__ = ["Pool"]
 
-SLOW: Final = 0.001
-"""Seconds from which on calls are slow."""
-FAST: Final = 0.0005
-"""Seconds below which they are fast again: two thresholds, so that they do not alternate."""
-WEIGHT: Final = 1 / 16
-"""Weight of the newest call in the average."""
-STALL: Final = 0.008
-LONG: Final = 0.1
-"""Seconds of a call that count at most, unless it took longer than `LONG`: where the system gives
-the processor to another process, a fast call looks slow."""
 MAX_QUEUED: Final = 1_024
 """Calls that run or wait in a pool; further ones are refused."""
 
 T = TypeVar("T")
-
-
-class History:
-    """How long the calls of one kind took. `assumed`: what nobody has measured yet."""
-
-    __slots__ = ("_average", "is_slow")
-
-    def __init__(self, assumed: float = 0.0) -> None:
-        self._average = assumed
-        self.is_slow = assumed > FAST
-
-    def note(self, elapsed: float) -> None:
-        if STALL < elapsed < LONG:
-            elapsed = STALL
-        average = self._average = self._average + (elapsed - self._average) * WEIGHT
-        self.is_slow = average > (FAST if self.is_slow else SLOW)
 
 
 class Pool:

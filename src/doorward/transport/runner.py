@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
+from doorward.history import History
 from doorward.transport.grpc.methods import Method, call_method
 from doorward.transport.grpc.status import GrpcError, Status
-from doorward.transport.pool import History, Pool
+from doorward.transport.pool import Pool
 
 __all__ = ["AdaptiveRunner"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -147,7 +147,7 @@ def test_what_is_returned_becomes_a_value(returned: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "returned", [object(), b"x", Decimal(1), float("nan"), {"a": [object()]}, {b"x": 1}]
+    "returned", [object(), b"x", Fraction(1, 2), float("nan"), {"a": [object()]}, {b"x": 1}]
 )
 def test_what_is_no_value_is_an_error(returned: Any) -> None:
     with pytest.raises(EvalError, match=r"acme\.f: the built-in raised InputError$"):

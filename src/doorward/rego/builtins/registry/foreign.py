@@ -55,7 +55,7 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
     """
     if iscoroutinefunction(body):
         raise ValueError(f"built-in `{name}` is a coroutine: policies cannot await")
-    to_value = _values if relation else from_python
+    to_value = _values if relation else _value
 
     @wraps(body)
     def call(*operands: Any) -> Any:
@@ -76,8 +76,12 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
     return call
 
 
+def _value(result: Any) -> Any:
+    return from_python(result, copy=True)
+
+
 def _values(solutions: Any) -> list[Any]:
-    return [from_python(each) for each in solutions]
+    return list(map(_value, solutions))
 
 
 def _said(error: BaseException) -> str:
