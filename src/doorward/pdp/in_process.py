@@ -95,7 +95,7 @@ def from_modules(
     log_options: DecisionLogs | None = None,
     settings: Settings | None = None,
 ) -> DecisionPoint:
-    """A decision point of policies by file name, for tests and for policies that are no files."""
+    """A decision point of policies by file name, for tests and for policies made in memory."""
     return DecisionPoint(
         Sources(), data, modules, log=log, log_options=log_options, settings=settings
     )
