@@ -17,6 +17,7 @@ from tests.rest.test_golden import BUILD, TIMER, UUID, Server, rows
 from tests.transport.http1.wire import Wire
 from tests.waiting import PATIENCE
 
+from doorward import history
 from doorward.edge import counts
 from doorward.pdp import pdp as pdps
 from doorward.pdp.config import Config, DecisionLogs, parse_config
@@ -48,7 +49,7 @@ parsed := json.unmarshal(input.text)
 @pytest.fixture(autouse=True)
 def decide_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_path, "SLOW", 0.0)
-    monkeypatch.setattr(pool, "SLOW", 1e9)
+    monkeypatch.setattr(history, "SLOW", 1e9)
 
 
 @contextmanager
@@ -258,7 +259,7 @@ def test_a_fault_is_answered_and_counted(
 
 
 def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "SLOW", 0.001)
+    monkeypatch.setattr(history, "SLOW", 0.001)
     monkeypatch.setattr(short_path, "SLOW", 0.001)
     threads: list[str] = []
     decide = PDP.decide
@@ -297,7 +298,7 @@ def test_a_document_moves_to_threads_and_back(monkeypatch: pytest.MonkeyPatch) -
 
 def test_requests_beyond_what_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "MAX_QUEUED", 0)
-    monkeypatch.setattr(pool, "SLOW", 0.001)
+    monkeypatch.setattr(history, "SLOW", 0.001)
     monkeypatch.setattr(short_path, "SLOW", 0.001)
     with wire(api()) as server:
         answer = send(server, "POST", "/v1/data/a/allow", b"{}", {})

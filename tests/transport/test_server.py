@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.transport.http2.frames import data, headers, settings, window_update
 
+from doorward import history
 from doorward.edge import Parts
 from doorward.transport import loop as loops
 from doorward.transport import pool as pools
@@ -163,8 +164,8 @@ def test_reflection_lists_the_services() -> None:
 
 def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one waits, others are answered; a method that is fast again runs on the loop."""
-    monkeypatch.setattr(pools, "SLOW", 0.0)
-    monkeypatch.setattr(pools, "FAST", 0.0)
+    monkeypatch.setattr(history, "SLOW", 0.0)
+    monkeypatch.setattr(history, "FAST", 0.0)
     let_go = threading.Event()
     threads: list[str] = []
 
@@ -183,15 +184,15 @@ def test_slow_methods_go_to_the_pool_and_come_back(monkeypatch: pytest.MonkeyPat
         assert waiting.result() == b"wait"
         assert threads[0] == "grpc"
         assert all(name.startswith("check") for name in threads[1:])
-        monkeypatch.setattr(pools, "FAST", 1e9)
+        monkeypatch.setattr(history, "FAST", 1e9)
         assert call(b"third", timeout=LIMIT) == b"third"
         assert call(b"fourth", timeout=LIMIT) == b"fourth"
         assert threads[-1] == "grpc"
 
 
 def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "SLOW", 0.0)
-    monkeypatch.setattr(pools, "FAST", 0.0)
+    monkeypatch.setattr(history, "SLOW", 0.0)
+    monkeypatch.setattr(history, "FAST", 0.0)
 
     def defect(message: bytes) -> bytes:
         raise KeyError(message)
@@ -204,8 +205,8 @@ def test_a_defect_in_the_pool_ends_its_call_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_calls_past_the_pools_queue_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "SLOW", 0.0)
-    monkeypatch.setattr(pools, "FAST", 0.0)
+    monkeypatch.setattr(history, "SLOW", 0.0)
+    monkeypatch.setattr(history, "FAST", 0.0)
     monkeypatch.setattr(pools, "MAX_QUEUED", 1)
     let_go = threading.Event()
 
