@@ -60,7 +60,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports
 
 tests: $(STAMP)
-	$(PYTEST) tests
+	$(PYTEST) -n 2 tests
 
 # Without what starts other programs, and without the long comparisons with recorded answers.
 SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance docker drills \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,12 +43,22 @@ SYSTEM = {"acceptance", "docker", "drills", "people", "redirect"}
 """The folders whose tests start daemons, databases or namespaces."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Daemons and networks are for one process: they are not started twice."""
-    for item in items:
-        if item.path.relative_to(ROOT / "tests").parts[0] in SYSTEM:
-            item.add_marker(pytest.mark.xdist_group("system"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes one runs all tests of `SYSTEM`, in their order: daemons and networks are
+    not started twice. The others run file by file, the largest first.
+
+    Not by marks (`--dist loadgroup`), which pytest-xdist 3.8 overlooks with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            folder = file.removeprefix("tests/").split("/")[0]
+            return "system" if folder in SYSTEM else file
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,6 @@ from tests.waiting import PATIENCE
 
 from acceptance.row import person
 
-pytestmark = pytest.mark.xdist_group("acceptance")
 LIMIT = 8192
 PAUSE = 0.3  # between two parts of a request: mostly long enough to read the first alone
 QUIET = 2.0  # without a byte, after an answer

@@ -14,7 +14,6 @@ from acceptance.matrix import ROWS
 from acceptance.row import Row
 
 # Rows build on each other: one worker runs them all.
-pytestmark = pytest.mark.xdist_group("acceptance")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.group}: {row.name}" for row in ROWS])

@@ -31,8 +31,6 @@ from acceptance.stack import EXAMPLE, Stack
 from acceptance.tokens import make_tokens
 from acceptance.wire import Answer, send, write_request
 
-pytestmark = pytest.mark.xdist_group("drills")
-
 DAYS: Final = 2 * 24 * 3600
 
 CLOCK: Final = """\

@@ -65,7 +65,7 @@ def test_an_unknown_key_is_a_warning_that_names_it_and_its_line() -> None:
 
 
 def test_limits_of_a_decision_are_read() -> None:
-    assert parse("").evaluation == Evaluation(deadline=5.0, max_items=None)
+    assert parse("").evaluation == Evaluation(deadline=5.0, max_items=10_000_000)
     config = parse("evaluation: {deadline_seconds: 0.5, max_items: 1000, other: 1}")
     assert config.evaluation == Evaluation(deadline=0.5, max_items=1000)
     assert config.warnings == ("c.yaml:1: evaluation.other: unknown key, ignored",)
@@ -79,7 +79,7 @@ def test_limits_of_a_decision_are_read() -> None:
         ("deadline_seconds: 3601", "must be from above 0 to 3600 but is 3601"),
         ("deadline_seconds: .nan", "must be from above 0 to 3600 but is nan"),
         ("deadline_seconds: 5s", "must be a number but is a string"),
-        ("max_items: 0", "must be greater than 0 but is 0"),
+        ("max_items: -1", "must not be negative but is -1"),
         ("max_items: 1.5", "must be an integer but is a number"),
         ("max_items: true", "must be an integer but is true or false"),
     ],

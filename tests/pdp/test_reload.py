@@ -40,6 +40,7 @@ class Watched:
             self.pdp.replace,
             health=self.health,
             on_reload=self.failures.append,
+            roots=Sources(paths).roots,
             interval=0.02,
         )
 
@@ -226,6 +227,8 @@ def test_a_watcher_that_is_stuck_or_dead_is_known_to_be(
     wait_until(lambda: watched.allow == 2)
     wait_until(lambda: watched.health.stopped == ())
     watched.watcher._stop.set()  # not told to: it ends by itself
+    if watched.watcher._events is not None:
+        watched.watcher._events.wake()
     wait_until(lambda: watched.health.stopped == (("policy-watch", "dead"),))
     watched.watcher.close()
     assert watched.health.stopped == ()

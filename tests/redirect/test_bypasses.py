@@ -25,8 +25,6 @@ from tests.redirect.bypasses import (
 from tests.redirect.conftest import Run
 from tests.redirect.pod import INIT
 
-pytestmark = pytest.mark.xdist_group("redirect")
-
 DIRECT = [
     Bypass(
         name=origin, origin=origin, parts=(NOBODY,), statuses=(200,), arrives=READ_ARRIVES,

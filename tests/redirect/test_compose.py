@@ -29,7 +29,6 @@ from acceptance.stack import EXAMPLE
 from acceptance.tokens import make_tokens
 from acceptance.wire import send, write_request
 
-pytestmark = pytest.mark.xdist_group("redirect-compose")
 ROOT = EXAMPLE.parent.parent
 PROJECT = yaml.safe_load((ROOT / "deploy/compose/compose.yaml").read_text())
 SECRET = "a secret of this test"

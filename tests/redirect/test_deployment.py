@@ -26,7 +26,6 @@ from acceptance.stack import EXAMPLE
 from acceptance.tokens import make_tokens
 from acceptance.wire import send, write_request
 
-pytestmark = pytest.mark.xdist_group("redirect-deployment")
 DEPLOY = EXAMPLE.parent.parent / "deploy/kubernetes"
 SECRET = "a secret of this test"
 TOKENS = make_tokens(SECRET)

@@ -11,8 +11,6 @@ from acceptance.check import run_row
 from acceptance.matrix import ROWS
 from acceptance.row import Row
 
-pytestmark = pytest.mark.xdist_group("redirect-matrix")
-
 
 @pytest.fixture(scope="module", autouse=True)
 def redirected(run: Run) -> Iterator[None]:

@@ -57,8 +57,8 @@ __all__ = [
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "watching over the parts failed")
-_ROUND: Final = 0.5
-"""Seconds between two looks at the parts."""
+_ROUND: Final = 5.0
+"""Seconds between two looks at the parts; a signal is noticed at once."""
 _PROBES: Final = 100
 """Connections of the listeners that probes and scrapers use."""
 
@@ -284,6 +284,7 @@ class Sidecar:
             health=self.health,
             on_reload=lambda failed: self.metrics.reloaded(failed=failed),
             building=lambda: self.pdp.turns.building(),
+            roots=self._options.sources.roots,
         )
 
     def start(self) -> None:
@@ -336,7 +337,8 @@ class Sidecar:
 
     def _supervise(self) -> bool:
         """Wait a moment; whether the HTTP server is alive."""
-        self._stop.wait(_ROUND)
+        tls = self._options.tls
+        self._stop.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
         self.refresh()
         return self.alive
 

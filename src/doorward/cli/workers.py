@@ -93,6 +93,7 @@ class WorkerGroup:
                 self._reload,
                 health=self._health,
                 on_reload=self._note_reload,
+                roots=options.sources.roots,
                 stop=self._stop,
             )
         self._loaded, self._snapshot = self._read()

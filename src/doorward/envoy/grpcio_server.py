@@ -28,7 +28,7 @@ from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
-from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.limits import DEADLINE
 
 __all__ = ["GrpcioServer"]
 

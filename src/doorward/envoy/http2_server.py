@@ -22,7 +22,7 @@ from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
-from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.limits import DEADLINE
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.grpc import health, methods
 from doorward.transport.grpc.reflection import Reflection

@@ -19,7 +19,7 @@ from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, Server, StartError, State
-from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.limits import DEADLINE
 
 __all__ = ["PLUGIN", "Server", "StartError", "State", "bind_workers", "make_server"]
 

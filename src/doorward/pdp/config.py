@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from doorward import __version__
-from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
@@ -111,14 +111,8 @@ class Evaluation:
 
     deadline: float = DEADLINE
     """`deadline_seconds`"""
-    max_items: int | None = None
-    """How much the collections that a decision makes may hold together; None: nobody counts.
-
-    Not counted by default: in 5 seconds a policy that pairs everything with everything comes to
-    3 GB, a limit that keeps it below 200 MB refuses policies that OPA runs, and a small decision
-    costs up to half as much again where items are counted. Who lets clients choose how long lists
-    are sets it.
-    """
+    max_items: int | None = MAX_ITEMS
+    """How much the collections that a decision makes may hold together; None: nobody counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,8 +362,10 @@ def _evaluation(block: Block, warnings: list[str]) -> Evaluation:
         raise ConfigError(
             f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {deadline:g}"
         )
-    counted = block.values.get("max_items") is not None
-    return Evaluation(deadline, _positive(block, "max_items", 1) if counted else None)
+    max_items = block.get("max_items", int, MAX_ITEMS)
+    if max_items < 0:
+        raise ConfigError(f"{block.location('max_items')} must not be negative but is {max_items}")
+    return Evaluation(deadline, max_items or None)
 
 
 def _positive(block: Block, key: str, default: int) -> int:

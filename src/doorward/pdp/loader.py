@@ -36,6 +36,7 @@ __all__ = [
     "note",
     "policy_text",
     "read_document",
+    "split_prefix",
 ]
 
 _DATA = (".json", ".yaml", ".yml")
@@ -185,7 +186,7 @@ def _find(
 
     count = 0
     for given in paths:
-        prefix, path = _split_prefix(given)
+        prefix, path = split_prefix(given)
         if not os.path.exists(path):
             messages.append(f"stat {path}: no such file or directory")
             continue
@@ -196,7 +197,7 @@ def _find(
             yield entry
 
 
-def _split_prefix(given: str) -> tuple[tuple[str, ...], str]:
+def split_prefix(given: str) -> tuple[tuple[str, ...], str]:
     """`a.b:file` -> (("a", "b"), "file"); `file://` is taken off."""
     if given.startswith("file://"):
         return (), given.removeprefix("file://")

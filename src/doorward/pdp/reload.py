@@ -1,8 +1,9 @@
 """Files that change bring a new snapshot into force; files that are broken leave the old one.
 
-The files are looked at every so often, by name: that sees every way in which a file is replaced
-(written in place, renamed over, or behind a symbolic link that is swapped, as Kubernetes does with
-a ConfigMap), on every file system, and is a few system calls for a sidecar's handful of files.
+The files are looked at by name: that sees every way in which a file is replaced (written in place,
+renamed over, or behind a symbolic link that is swapped, as Kubernetes does with a ConfigMap). When
+to look is what the kernel says where it can (`file_events`); elsewhere it is every so often, a few
+system calls for a sidecar's handful of files.
 
 A change is read when two polls in a row find the same, so that a half-written file is not read.
 Files that go on changing are read all the same, and once more when they rest: a policy that was
@@ -17,11 +18,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
 from doorward.edge import FAULTS, Edge, Part, repeat
+from doorward.pdp.file_events import FileEvents, open_events, watched_names
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
@@ -33,8 +35,12 @@ INTERVAL: Final = 0.25
 """Seconds between two polls."""
 SETTLE: Final = 0.1
 """Seconds between a poll that finds a change and the one that must find the same."""
+MOMENT: Final = 0.01
+"""Seconds between a change that the kernel tells of and the poll."""
 PATIENCE: Final = 0.75
 """Seconds after which a change is read although the files go on changing."""
+SELDOM: Final = 10.0
+"""Seconds between two polls where the kernel tells of changes: it may have missed one."""
 LOOKING: Final = 0.1
 """The share of the processor's time that polls may take: for many files they come less often."""
 STUCK_AFTER: Final = 120.0
@@ -120,6 +126,16 @@ class _Polls:
         return True
 
     @property
+    def rest(self) -> float:
+        """Seconds that must pass before the next poll, whatever was changed."""
+        return max(self._rest, MOMENT)
+
+    @property
+    def are_at_rest(self) -> bool:
+        """Whether the files are as they were read."""
+        return self._since is None and self._known == self._before
+
+    @property
     def are_changing(self) -> bool:
         """Whether what was due is read while the files change."""
         return self._known is None
@@ -151,12 +167,14 @@ class Watcher:
         health: Health,
         on_reload: Callable[[bool], object] = lambda _failed: None,
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
+        roots: Sequence[str] = (),
         interval: float = INTERVAL,
         stop: threading.Event | None = None,
     ) -> None:
         """`replace` puts what was read into force, unless `read` did that.
 
-        `stop`: what ends the watch, and waits between two polls.
+        `roots`: the folders in which new files may come up. `stop`: what ends the watch, and waits
+        between two polls; without it the watch sleeps until there is something to look at.
         """
         self._read = read
         self._replace = replace
@@ -164,6 +182,13 @@ class Watcher:
         self._on_reload = on_reload
         self._building = building
         self._stop = stop or threading.Event()
+        self._sleeps = stop is None
+        self._files = files
+        self._roots = roots
+        self._events: FileEvents | None = None
+        self._is_stale = True
+        """Whether other folders may have to be watched than are."""
+        self._watch_at = 0.0
         self._polls = _Polls(files, read_signature(files), interval)
         self._said = ""
         self._halves = 0
@@ -188,19 +213,67 @@ class Watcher:
     def close(self) -> None:
         self._health.parts.remove(self._part)
         self._stop.set()
+        if self._events is not None:
+            self._events.wake()
         if self._thread.is_alive():
             self._thread.join(5.0)
+        if self._events is not None and not self._thread.is_alive():
+            self._events.close()
 
     def run_once(self) -> bool:
         """Wait, poll, and read where something changed; False at the end."""
-        if self._stop.wait(self._polls.pause):
+        if not self._wait():
             return False
         self._part.beat()
+        # Where looking fails, it is tried again without waiting for an event.
+        is_stale, self._is_stale = self._is_stale, True
         with _brisk():
             if self._polls.is_due() or self._is_retry_due():
                 with self._polls.reading():
                     self.reload()
+        self._is_stale = is_stale
         return True
+
+    def _wait(self) -> bool:
+        """Wait until there is something to look at, or it is time to; False at the end."""
+        if not (self._polls.are_at_rest and self._is_watched()):
+            return not self._stop.wait(self._polls.pause)
+        assert self._events is not None
+        self._part.rest()
+        seconds = SELDOM if self._retry_at is None else self._retry_at - time.monotonic()
+        seconds = max(0.0, min(seconds, SELDOM))
+        if self._sleeps:
+            self._is_stale = self._events.wait(seconds)
+            # What changes all the time is not to take all the time.
+            return not self._stop.wait(self._polls.rest)
+        until = time.monotonic() + seconds
+        while not (ended := self._stop.wait(self._polls.pause)) and not self._is_stale:
+            self._is_stale = self._events.drain()
+            if time.monotonic() >= until:
+                break
+        return not ended
+
+    def _is_watched(self) -> bool:
+        """Whether the kernel tells of every change since the last poll."""
+        if not self._is_stale:
+            return True
+        now = time.monotonic()
+        if now >= self._watch_at:
+            with self._polls.reading():
+                self._is_stale = not self._watch()
+            if self._is_stale:
+                self._watch_at = now + SELDOM
+        # What changed before the kernel was told to watch is found by one poll more.
+        return False
+
+    def _watch(self) -> bool:
+        """Watch the files as they are now; whether that is possible."""
+        self._events = self._events or open_events()
+        try:
+            files = self._files()
+        except LoadError:
+            return False
+        return self._events is not None and self._events.watch(watched_names(self._roots, files))
 
     def _is_retry_due(self) -> bool:
         return self._retry_at is not None and time.monotonic() >= self._retry_at

@@ -18,13 +18,14 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol
 
-from doorward.pdp.deadline import DEADLINE
+from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.loader import Loaded
 from doorward.pdp.owners import Owners
+from doorward.pdp.process_memory import resident_memory
 from doorward.pdp.sources import Sources
 from doorward.rego import (
     CANCEL_ERROR,
@@ -80,7 +81,7 @@ class Settings:
     v0: bool = False
     deadline: float | None = DEADLINE
     """Seconds that one evaluation may take; None for as long as it likes."""
-    max_items: int | None = None
+    max_items: int | None = MAX_ITEMS
     """How much the collections and texts that one evaluation makes may hold; None: not counted."""
     environment: Environment = field(default_factory=Environment)
     capabilities: Capabilities | None = None
@@ -93,7 +94,7 @@ class Settings:
         return Options(
             v0=self.v0,
             rego_versions=rego_versions,
-            environment=self.environment,
+            environment=replace(self.environment, memory=resident_memory),
             max_items=self.max_items,
             capabilities=self.capabilities,
             registry=self.registry,

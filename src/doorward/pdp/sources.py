@@ -10,7 +10,16 @@ import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from doorward.pdp.loader import Limits, Loaded, LoadError, list_files, load, merge, note
+from doorward.pdp.loader import (
+    Limits,
+    Loaded,
+    LoadError,
+    list_files,
+    load,
+    merge,
+    note,
+    split_prefix,
+)
 from doorward.records import record
 from doorward.rego import Timers, gc_paused
 
@@ -47,6 +56,11 @@ class Sources:
     def all_paths(self) -> Sequence[str]:
         """Files, folders and bundles."""
         return (*self.paths, *self.bundles)
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """The files and folders themselves, without the place in data that one is given."""
+        return [split_prefix(path)[1] for path in self.all_paths]
 
     def load(self, timers: Timers | None = None) -> Loaded:
         """Everything. BundleError or LoadError says what cannot be used."""

@@ -29,6 +29,10 @@ MAX_CHAIN: Final = 100
 first calls: these take twice the stack, which must not decide whether an evaluation ends."""
 
 
+ALWAYS_COUNTED: Final = 1_000_000
+"""The limit of items below which all code counts them, so that the limit is exact."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Code:
     """The functions of a program, linked; `units`: file by file, where all were generated."""
@@ -36,6 +40,8 @@ class Code:
     plan: Plan
     units: list[Unit]
     linked: Linked
+    limited: bool = False
+    """Whether the code that decides errors counts items."""
     in_order: list[Code] = field(default_factory=list, repr=False)
     """The code that decides errors, once it was needed."""
 
@@ -47,8 +53,10 @@ class Code:
             from doorward.rego.codegen.exact import link_exactly  # few evaluations end in an error
 
             # Its slots are its own, as its answers are.
-            plan = replace(self.plan, exact=True, traced=False, slots={}, tables={})
-            self.in_order.append(Code(plan, [], link_exactly(plan)))
+            plan = replace(
+                self.plan, exact=True, limited=self.limited, traced=False, slots={}, tables={}
+            )
+            self.in_order.append(Code(plan, [], link_exactly(plan), self.limited))
         return self.in_order[0]
 
     def warm(self, nodes: Iterable[RuleNode]) -> None:
@@ -68,17 +76,18 @@ def generate_code(
 
     `whole`: all of it is generated now. CompileError where Python's compiler refuses a rule.
     """
+    limited = options.max_items is not None
     plan = Plan(
         program.callees,
         program.constant,
         program.mocked | mocked,
         prints=options.environment.on_print is not None,
         traced=options.traced,
-        limited=options.max_items is not None,
+        limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
         graph=program.graph,
     )
     if not (whole or plan.traced or longest_chain(program.root, program.graph) > MAX_CHAIN):
-        return Code(plan, [], link_lazily(plan))
+        return Code(plan, [], link_lazily(plan), limited)
     constants = Constants()
     units = generate(plan, constants)
-    return Code(plan, units, link(plan, units, constants))
+    return Code(plan, units, link(plan, units, constants), limited)

@@ -411,8 +411,8 @@ class Query:
         # A decision reads the value: code for rows is generated when somebody reads rows.
         self._bindings = None if is_single else self._function(self._code, single=False)
         self._exact_work: dict[bool, Callable[[Evaluation], Any]] = {}
-        self._max_items = policies.options.max_items
-        is_plain = not self.strict and self._max_items is None
+        self._counts = self._code.plan.limited
+        is_plain = not self.strict and not self._counts
         self._is_plain = is_plain and self._value is not None
 
     @property
@@ -482,7 +482,8 @@ class Query:
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
         if self.strict:
             new.strict = True
-        new.items_left = self._max_items
+        if self._counts:
+            new.count_from_here()
         if now_ns is not None:
             new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline
@@ -603,7 +604,7 @@ class Query:
         if self.strict or error.code in _OWN_LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
-        evaluation.repeat(self._exact.linked.root, answers, self._max_items)
+        evaluation.repeat(self._exact.linked.root, answers)
         work = self._exact_work.get(single)
         if work is None:
             work = self._exact_work[single] = self._function(self._exact, single=single)

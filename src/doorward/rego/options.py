@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from doorward.records import record
@@ -31,6 +31,8 @@ class Options:
     reports. `traced`: evaluations report each rule and expression to their `tracer`, which makes
     them slower. `max_items`: how much the collections and texts that one evaluation makes may hold
     together, in items; 64 characters count as one. More is an EvalError. None: nothing is counted.
+    A limit below a million is counted item by item, which makes evaluations slower; with a larger
+    one an evaluation is counted, from its beginning, once it took as many steps or 64 MB.
     `capabilities`: what policies and queries may use of all that exists. `schemas`: those that
     METADATA can name, and under () that of all input; types are checked against them when
     compiling, never when evaluating. `timers`: where compiling and preparing note how long they
@@ -60,9 +62,11 @@ class Options:
         return self.registry if allowed is None else allowed.registry(self.registry)
 
     def allowed_environment(self) -> Environment:
-        """The environment, with no more hosts than the capabilities allow."""
-        allowed = self.capabilities
-        return self.environment if allowed is None else allowed.environment(self.environment)
+        """The environment with the limits of these options: items, hosts."""
+        allowed, environment = self.capabilities, self.environment
+        if self.max_items != environment.max_items:
+            environment = replace(environment, max_items=self.max_items)
+        return environment if allowed is None else allowed.environment(environment)
 
     def measure(self, stage: str) -> AbstractContextManager[None]:
         """Add the time that the body takes to the timer of `stage`, if somebody listens."""

@@ -27,6 +27,8 @@ _EDGE: Final = Edge("transport", "a server's event loop failed")
 
 SWEEP: Final = 0.5
 """Seconds between two looks for what is over its time."""
+_IDLE_SWEEP: Final = 10.0
+"""The same while there is no connection: an idle server lets the processor sleep."""
 _DRAINING_SWEEP: Final = SWEEP / 10
 _BACKLOG: Final = 1_024
 
@@ -158,6 +160,8 @@ class LoopServer:
         self._serving = False
         self._draining = False
         self._ended: asyncio.Future[None] | None = None
+        self._next_sweep: asyncio.TimerHandle | None = None
+        self._is_idle = False
 
     def start(self) -> bool:
         """Serve; returns when connections are accepted, and whether they are."""
@@ -235,9 +239,15 @@ class LoopServer:
             listen = self._loop.create_unix_server
             if sys.version_info >= (3, 13):
                 options["cleanup_socket"] = False  # the file is the caller's, or another process's
-        server: asyncio.AbstractServer = await listen(endpoint.make_protocol, **options)
+        server: asyncio.AbstractServer = await listen(lambda: self._accept(endpoint), **options)
         endpoint.socket.listen(_BACKLOG)
         return server
+
+    def _accept(self, endpoint: Endpoint) -> asyncio.BaseProtocol:
+        if self._is_idle:
+            self._sweep()  # a connection begins with the time as it is now
+            self._sweep_in(SWEEP)
+        return endpoint.make_protocol()
 
     def _close_listeners(self) -> None:
         for server in self._listening:
@@ -252,10 +262,22 @@ class LoopServer:
         self._part.beat()
         for each in self._connections:
             each.sweep()
-        if self._draining and not any(map(len, self._connections)):
-            self._end()
-        elif self._ended is not None and not self._ended.done():
-            self._loop.call_later(_DRAINING_SWEEP if self._draining else SWEEP, self._sweep)
+        is_idle = not any(map(len, self._connections))
+        if self._draining:
+            if is_idle:
+                self._end()
+            self._sweep_in(_DRAINING_SWEEP)
+        else:
+            self._sweep_in(_IDLE_SWEEP if is_idle else SWEEP)
+            self._is_idle = is_idle
+
+    def _sweep_in(self, seconds: float) -> None:
+        """The next sweep comes after `seconds`, and no other before it."""
+        if self._next_sweep is not None:
+            self._next_sweep.cancel()
+        self._is_idle = False
+        if self._ended is not None and not self._ended.done():
+            self._next_sweep = self._loop.call_later(seconds, self._sweep)
 
     def _drain(self, grace: float) -> None:
         self._draining = True

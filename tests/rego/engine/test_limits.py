@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from tests.growth import slowness
 
-from doorward.rego import UNDEFINED, CompileError, Engine, EvalError, Query, from_json
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    Engine,
+    Environment,
+    EvalError,
+    Query,
+    code,
+    from_json,
+)
 
 DEADLINE = 0.1
 SLACK = 0.05
@@ -169,6 +178,51 @@ def test_enough_room_changes_nothing() -> None:
     assert limited.value([1, 2, 3]) == Engine().prepare(question).value([1, 2, 3])
     # Each evaluation has the whole of it.
     assert limited.value([30]) == limited.value([30])
+
+
+PAIRS = "count([[z | some z in [x, y, x]] | some x in input; some y in input])"
+"""Four items for each pair, and as many steps as pairs."""
+
+
+def test_a_large_limit_is_watched_without_counting() -> None:
+    query = Engine(max_items=code.ALWAYS_COUNTED).prepare(PAIRS)
+    assert "count_" not in query.emit()
+    assert query.value(list(range(300))) == 90_000
+    with pytest.raises(EvalError) as caught:
+        query.value(list(range(1_001)))
+    assert (caught.value.code, caught.value.span.row) == ("eval_limit_error", 1)
+
+
+def test_an_evaluation_that_takes_memory_is_counted_from_its_beginning() -> None:
+    class Growing:
+        size = 0
+
+        def __call__(self) -> int:
+            self.size += 65 << 20
+            return self.size
+
+    memory = Growing()
+    engine = Engine(max_items=code.ALWAYS_COUNTED, environment=Environment(memory=memory))
+    query = engine.prepare(PAIRS)
+    assert query.value(list(range(300))) == 90_000  # counted, and not too many
+    assert memory.size
+    with pytest.raises(EvalError) as caught:
+        query.value(list(range(600)))  # fewer steps than the limit, and more items
+    assert caught.value.code == "eval_limit_error"
+
+
+def test_what_happened_is_kept_when_an_evaluation_is_counted() -> None:
+    drawn: list[int] = []
+
+    def random(size: int) -> bytes:
+        drawn.append(size)
+        return bytes(size)
+
+    environment = Environment(memory=iter(range(0, 1 << 40, 65 << 20)).__next__, random=random)
+    engine = Engine(max_items=code.ALWAYS_COUNTED, environment=environment)
+    query = engine.prepare('{rand.intn("a", 1000) | some x in input; some y in input}')
+    assert query.value(list(range(300))) == frozenset({0})
+    assert len(drawn) == 1
 
 
 # Nesting

@@ -43,12 +43,14 @@ class EmbeddedPdp:
         self._settings = Settings(deadline=deadline)
         self._pdp = PDP(self._read())
         self.health = Health()
+        sources = Sources(self._paths, ignore=_IGNORED)
         self._watcher = Watcher(
-            Sources(self._paths, ignore=_IGNORED).files,
+            sources.files,
             self._read,
             self._pdp.replace,
             health=self.health,
             building=self._pdp.turns.building,
+            roots=sources.roots,
         )
         if watch:
             self._watcher.start()

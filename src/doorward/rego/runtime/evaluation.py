@@ -61,6 +61,12 @@ SLOW: Final = 0.005
 TEXT_OF_ITEM: Final = 64
 """Characters of a string that count as one item."""
 
+UNCOUNTED: Final = "uncounted"
+"""The code of the error that has an evaluation repeated by code that counts."""
+
+GROWTH: Final = 64 << 20
+"""Bytes that the process may grow by before an evaluation is repeated."""
+
 MAX_ORDERED: Final = 64
 """Sets whose order is remembered."""
 
@@ -156,7 +162,12 @@ class Evaluation(Context):
     repeats = False
     """Whether this is the second time, after an error: nothing is printed again."""
     items_left: int | None = None
-    """Items that collections may still hold; None: as many as they like."""
+    """Items that collections may still hold; None: nobody counted by now."""
+    counts_items = False
+    """Whether the code counts them as it makes them."""
+    uncounted_steps = 0
+    memory_before: int | None = None
+    """Bytes of the process when the deadline was first checked."""
 
     def __init__(
         self,
@@ -282,7 +293,10 @@ class Evaluation(Context):
 
         Rounds may cost anything, so the interval adapts: it doubles while checks come quickly.
         """
-        deadline = (self.origin or self).deadline
+        whole: Any = self.origin or self
+        if not whole.counts_items and self.environment.max_items is not None:
+            whole._check_growth(self.check_interval)
+        deadline = whole.deadline
         interval = CHECK_INTERVAL
         if deadline is not None:
             now = time.monotonic()
@@ -295,11 +309,29 @@ class Evaluation(Context):
             self.last_check = now
         self.check_interval = self.steps_left = interval
 
+    def _check_growth(self, steps: int) -> None:
+        """Have the evaluation repeated by code that counts items, if it may be making too many.
+
+        Nothing is counted before: what collections come to hold takes steps, or memory.
+        """
+        memory, limit = self.environment.memory(), self.environment.max_items
+        self.uncounted_steps += steps
+        if self.memory_before is None:
+            self.memory_before = memory
+        grown = memory - self.memory_before
+        if grown > GROWTH or (limit is not None and self.uncounted_steps > limit):
+            raise EvalError(UNCOUNTED, "items must be counted", NOWHERE)
+
     def halt_if_late(self) -> None:
         """Called on the way by what works long on values: stop past the deadline."""
         deadline = (self.origin or self).deadline
         if deadline is not None and time.monotonic() > deadline:
             raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
+
+    def count_from_here(self) -> None:
+        """The code counts items from now on, where there is a limit."""
+        self.items_left = self.environment.max_items
+        self.counts_items = True
 
     def count_items(self, count: int, span: Span) -> None:
         """Called by limited code: collections grow by so many items."""
@@ -310,6 +342,8 @@ class Evaluation(Context):
 
     def charge(self, items: int) -> None:
         whole: Any = self.origin or self
+        if whole.items_left is None:
+            whole.items_left = self.environment.max_items
         if whole.items_left is not None:
             whole.items_left -= items
             if whole.items_left < 0:
@@ -324,9 +358,10 @@ class Evaluation(Context):
             self.count_items(len(value), span)
         return value
 
-    def repeat(self, root: Document, constants: dict[int, Any], items_left: int | None) -> None:
+    def repeat(self, root: Document, constants: dict[int, Any]) -> None:
         """Forget what was computed, to evaluate the program of `root` instead."""
-        self.root, self.constants, self.items_left = root, constants, items_left
+        self.root, self.constants = root, constants
+        self.count_from_here()
         self.cache, self.parts = {}, _NO_PARTS
         self.errors.clear()
         self.tracer, self.repeats = None, True

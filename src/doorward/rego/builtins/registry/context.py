@@ -53,6 +53,10 @@ class HTTPSender(Protocol):
     def send(self, request: HTTPRequest, deadline: float | None) -> HTTPResponse: ...
 
 
+def _unknown() -> int:
+    return 0
+
+
 @record(frozen=True)
 class Environment:
     """The world that an engine's decisions share; every part can be replaced in a test."""
@@ -73,6 +77,10 @@ class Environment:
     """Receives each `print`; None: print calls are not evaluated at all."""
     on_test_case: Callable[[Sequence[Value]], None] | None = None
     """Receives the names of each case that a test tells by `internal.test_case`."""
+    max_items: int | None = None
+    """What `Options.max_items` says; evaluations read it here."""
+    memory: Callable[[], int] = _unknown
+    """Bytes that this process has in memory; 0 where that is not known."""
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -1,0 +1,250 @@
+"""Sleep until files may have changed: Linux's inotify, where it can be trusted.
+
+An event says that something changed, not what: the caller looks at the files then, by name. Watched
+is every folder that files lie in, and every name on the way to them, through each symbolic link: a
+folder that is moved away, or a link that is swapped as Kubernetes does with a ConfigMap, is seen as
+well. The kernel tells only what is changed through this machine's own file systems; for others, and
+for too many folders, `FileEvents.watch` is false, and the caller has to look every so often.
+
+The three calls are made through ctypes: the libraries that wrap them look for the C library with
+the help of other programs, which a hardened container does not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import struct
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import Any, Final
+
+__all__ = ["FileEvents", "open_events", "watched_names"]
+
+LOCAL: Final = {
+    *("bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay"),
+    *("ramfs", "reiserfs", "squashfs", "tmpfs", "vfat", "xfs", "zfs"),
+}
+"""File systems that nobody writes to but this machine's kernel."""
+FOLDERS: Final = 4_096
+"""Folders that are watched at most: a user may have 8,192 watches on older kernels."""
+_LINKS: Final = 40
+"""Symbolic links on the way to one file, as in the kernel."""
+_MOUNTS: Final = "/proc/self/mountinfo"
+
+_CHANGED: Final = 0x2 | 0x4 | 0x8  # written, its attributes changed, closed after writing
+_NAMES: Final = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # moved, created, deleted, itself gone
+_ONLY_FOLDERS: Final = 0x01000000
+_OVERFLOW: Final = 0x4000
+_ITSELF: Final = 0x400 | 0x800 | 0x2000 | 0x8000  # deleted, moved, unmounted, no longer watched
+_EVENT: Final = struct.Struct("iIII")
+
+
+class FileEvents:
+    """One inotify instance: `watch`, then `wait`. For one thread, but for `wake`. OSError where the
+    system has none."""
+
+    def __init__(self) -> None:
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        try:
+            self._fd = self._call(self._libc.inotify_init1, os.O_NONBLOCK | os.O_CLOEXEC)
+        except AttributeError:
+            raise OSError("no inotify in the C library") from None
+        self._waker, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+        self._poll.register(self._waker, select.POLLIN)
+        self._names: dict[int, frozenset[str] | None] = {}
+        """What matters in each watched folder; None: everything."""
+
+    def watch(self, names: dict[str, frozenset[str] | None]) -> bool:
+        """Watch these folders from now on, and no others; whether all of them can be."""
+        if len(names) > FOLDERS or not _are_local(names):
+            return False
+        numbers: dict[int, frozenset[str] | None] = {}
+        try:
+            for folder, inside in names.items():
+                mask = _ONLY_FOLDERS | _NAMES | (_CHANGED if inside is None else 0)
+                number = self._call(
+                    self._libc.inotify_add_watch, self._fd, os.fsencode(folder), mask
+                )
+                before = numbers.get(number, frozenset())
+                numbers[number] = None if before is None or inside is None else before | inside
+        except OSError:
+            return False
+        for number in set(self._names) - set(numbers):
+            self._libc.inotify_rm_watch(self._fd, number)
+        self._names = numbers
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until something changed, for `seconds` at most, or until `wake`; whether it did."""
+        until = monotonic() + seconds
+        while ready := dict(self._poll.poll(max(0.0, until - monotonic()) * 1000)):
+            if self._waker in ready:
+                os.read(self._waker, 64)
+                return self.drain()
+            if self.drain():
+                return True
+        return False
+
+    def drain(self) -> bool:
+        """Take every event that there is; whether one of them matters."""
+        matters = False
+        while True:
+            try:
+                content = os.read(self._fd, 65_536)
+            except BlockingIOError:
+                return matters
+            matters = matters or any(map(self._matters, _events(content)))
+
+    def _matters(self, event: tuple[int, int, str]) -> bool:
+        number, mask, name = event
+        if mask & (_ITSELF | _OVERFLOW):
+            return True
+        inside = self._names.get(number, frozenset())
+        return inside is None or name in inside
+
+    def wake(self) -> None:
+        """End the `wait` of another thread."""
+        try:
+            os.write(self._wake, b"\0")
+        except BlockingIOError:
+            return  # it is about to wake up
+
+    def close(self) -> None:
+        for descriptor in (self._fd, self._waker, self._wake):
+            os.close(descriptor)
+
+    @staticmethod
+    def _call(function: Any, *arguments: Any) -> int:
+        number: int = function(*arguments)
+        if number < 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        return number
+
+
+def open_events() -> FileEvents | None:
+    """None where there is no inotify, or no instance left for this user."""
+    try:
+        return FileEvents()
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+def _events(content: bytes) -> Iterator[tuple[int, int, str]]:
+    position = 0
+    while position < len(content):
+        number, mask, _, length = _EVENT.unpack_from(content, position)
+        position += _EVENT.size + length
+        yield number, mask, os.fsdecode(content[position - length : position].rstrip(b"\0"))
+
+
+def watched_names(roots: Iterable[str], files: Iterable[str]) -> dict[str, frozenset[str] | None]:
+    """The folders to watch for all changes to `files` and below `roots`, each with the names that
+    matter in it, or None for everything."""
+    way: dict[str, set[str]] = {}
+    inside: set[str] = set()
+    for root in roots:
+        inside.update(_folders(_absolute(root), way))
+    for file in files:
+        path = _absolute(file)
+        folder = os.path.dirname(path)
+        if folder not in inside:
+            inside.add(folder)
+            _note_way(folder, way)
+        if os.path.islink(path):
+            _note_way(path, way)
+    # What a link leads to is watched by the name that it has there.
+    names: dict[str, frozenset[str] | None] = {
+        folder: frozenset(items) for folder, items in way.items() if os.path.isdir(folder)
+    }
+    return names | {folder: None for folder in inside if os.path.isdir(folder)}
+
+
+def _absolute(path: str) -> str:
+    """`path` from the root on; `..` stays, since what is before it may be a link."""
+    return os.path.join(os.getcwd(), path)
+
+
+def _folders(root: str, way: dict[str, set[str]]) -> Iterator[str]:
+    """`root` and every folder below it, where it is one; links to folders are followed."""
+    _note_way(root, way)
+    if not os.path.isdir(root):
+        return
+    seen = {os.path.realpath(root)}
+    waiting = [root]
+    while waiting and len(seen) <= FOLDERS:
+        folder = waiting.pop()
+        yield folder
+        try:
+            with os.scandir(folder) as entries:
+                inner = [entry for entry in entries if entry.is_dir()]
+        except OSError:
+            continue
+        for entry in inner:
+            real = os.path.realpath(entry.path)
+            if real not in seen:
+                seen.add(real)
+                waiting.append(entry.path)
+                if entry.is_symlink():
+                    _note_way(entry.path, way)
+
+
+def _note_way(path: str, way: dict[str, set[str]]) -> None:
+    """Note each name on the way to `path`, and on the way to what links lead to."""
+    links = 0
+    rest = path.split("/")[:0:-1]
+    folder = "/"
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            folder = os.path.dirname(folder)
+            continue
+        way.setdefault(folder, set()).add(name)
+        inner = os.path.join(folder, name)
+        if os.path.islink(inner) and links < _LINKS:
+            links += 1
+            try:
+                target = os.readlink(inner)
+            except OSError:
+                return
+            if target.startswith("/"):
+                folder = "/"
+            rest += target.split("/")[::-1]
+        else:
+            folder = inner
+
+
+def _are_local(folders: Iterable[str]) -> bool:
+    """Whether this machine's kernel sees every change below `folders`."""
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            mounts = dict(_mounts(file))
+    except OSError:
+        return False
+    known: dict[str, bool] = {}
+    return all(_is_local(os.path.realpath(folder), mounts, known) for folder in folders)
+
+
+def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each mount point and the kind of its file system, the last one where one covers another."""
+    for line in lines:
+        fields, dash, rest = line.partition(" - ")
+        if dash:
+            point = fields.split(" ")[4]
+            yield point.replace("\\040", " ").replace("\\134", "\\"), rest.split(" ")[0]
+
+
+def _is_local(folder: str, mounts: dict[str, str], known: dict[str, bool]) -> bool:
+    if folder not in known:
+        kind = mounts.get(folder)
+        if kind is not None or folder == "/":
+            known[folder] = kind in LOCAL
+        else:
+            known[folder] = _is_local(os.path.dirname(folder), mounts, known)
+    return known[folder]

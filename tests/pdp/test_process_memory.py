@@ -1,0 +1,28 @@
+"""The memory of this process is what Linux says, and 0 where it says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doorward.pdp import process_memory
+from doorward.pdp.process_memory import resident_memory
+
+
+def test_memory_grows_with_what_is_kept() -> None:
+    before = resident_memory()
+    kept = bytearray(b"x") * (64 << 20)
+    assert resident_memory() - before > (60 << 20)
+    del kept
+
+
+@pytest.mark.parametrize("content", [None, b"", b"1", b"a b c"])
+def test_it_is_zero_where_nobody_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    path = tmp_path / "statm"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setattr(process_memory, "_STATUS", str(path))
+    assert resident_memory() == 0
