@@ -15,6 +15,7 @@ from doorward.rego import (
     Engine,
     Environment,
     EvalError,
+    InputError,
     Query,
     code,
     from_json,
@@ -270,7 +271,7 @@ def test_a_deep_input_is_an_answer_or_a_clear_error(question: str) -> None:
 
 def outcome(query: Query, value: Any) -> str:
     try:
-        query.value(value)
+        query.answer(value)
     except EvalError as error:
         return error.code
     return ""
@@ -282,6 +283,8 @@ def test_too_deep_an_answer_is_an_error_however_it_is_asked_for() -> None:
         with pytest.raises(EvalError, match="evaluation nests too deeply"):
             ask(query.evaluation(nested(50_000)))
     with pytest.raises(EvalError, match="evaluation nests too deeply"):
+        query.answer(nested(50_000))
+    with pytest.raises(InputError, match="input nests too deeply"):
         query.value(nested(50_000))
 
 
