@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.corpora import GOLDEN
+from tests.rego.partial.recorded import comparable
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import Config, identified, parse_config
@@ -24,6 +25,7 @@ from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
+from doorward.rego import parse_number
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 
@@ -32,6 +34,7 @@ ROWS = GOLDEN / "rest.jsonl.gz"
 RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 BUILD = re.compile(r'("(?:version|build_\w+)": ?)"[^"]*"')
+NANOSECONDS = re.compile(r"\b1\d{18}\b")
 TIMER = re.compile(r'("(?:timer|counter)_\w+": ?)\d+')
 
 
@@ -96,12 +99,25 @@ def differences(row: dict[str, Any]) -> list[tuple[Any, Any]]:
         content = (step.get("body") or "").encode() if body is None else body
         answer = ask(server.app, step["method"], step["path"], content, step.get("headers"))
         mine, want = of_answer(answer, step["response"]), of_row(step["response"])
+        if step["path"].startswith("/v1/compile"):
+            mine, want = up_to_names(mine), up_to_names(want)
         unordered = row.get("unordered") or step["response"].get("unordered")
         if unordered:
             mine, want = sorted_at(mine, unordered), sorted_at(want, unordered)
         if mine != want:
             different.append((mine, want))
     return different
+
+
+def up_to_names(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer of partial evaluation up to the names that are generated."""
+    body = answer.get("body") or ""
+    if '"queries"' not in body:
+        return answer
+    document = json.loads(NANOSECONDS.sub("0", body), parse_float=parse_number)
+    result = document["result"]
+    shown = comparable({"support": [], **result}, unordered=False)
+    return answer | {"body": document | {"result": shown}}
 
 
 def sorted_at(answer: dict[str, Any], name: str) -> dict[str, Any]:

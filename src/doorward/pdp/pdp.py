@@ -8,32 +8,26 @@ them, are not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from time import perf_counter_ns
 from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.residuals import unsafe_calls
 from doorward.pdp.snapshot import PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
 from doorward.pdp.turns import Turns
 from doorward.rego import (
-    TYPE_ERROR,
     UNDEFINED,
     CompileError,
-    Diagnostic,
     Query,
     RegoError,
     Undefined,
     Value,
     from_python,
 )
-from doorward.rego.tools import Call, walk
 
 __all__ = ["PDP", "DecisionSink"]
-
-UNSAFE: Final = frozenset({"http.send"})
-"""Built-ins that a client's own query may not call."""
 
 _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
@@ -214,10 +208,9 @@ def _note_cause(error: Exception) -> None:
 
 
 def _bindings(query: Query, input: Value | Undefined) -> Value | Undefined:
-    for node in chain.from_iterable(map(walk, query.source)):
-        if isinstance(node, Call) and node.name in UNSAFE:
-            message = f"unsafe built-in function calls in expression: {node.name}"
-            raise CompileError([Diagnostic(TYPE_ERROR, message, node.span)])
+    errors = unsafe_calls(query.source)
+    if errors:
+        raise CompileError(errors[:1])
     solutions = solutions_of(query, query.rows_of(query.evaluation(input)))
     bindings: list[Value] = [{k: v for k, v in each.bindings.items()} for each in solutions]
     return bindings or UNDEFINED

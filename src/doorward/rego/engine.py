@@ -58,6 +58,7 @@ __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
 
 MAX_PARTIAL: Final = 200_000
 """Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
+_UNSAFE_VALUE: Final = "var _ is unsafe"
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
 
@@ -282,7 +283,12 @@ class Engine:
             input = from_python(input, "input")
         body = _parse_query(query, v0=options.v0)
         path, imported = _surroundings(package, tuple(imports), v0=options.v0)
-        check_query(body, self.policies.program, path, imported)
+        try:
+            check_query(body, self.policies.program, path, imported)
+        except CompileError as error:
+            # An expression's value is not asked for: it cannot be unsafe.
+            kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
+            raise CompileError(kept or error.diagnostics) from None
         chosen = settings(
             unknowns, disable_inlining, shallow, nondeterministic, namespace, max_size
         )

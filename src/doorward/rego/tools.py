@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.registry.declarations import to_declaration
     from doorward.rego.builtins.registry.signature import signature_text, type_text
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
+    from doorward.rego.partial.paths import parse_path
     from doorward.rego.survey import find_errors
     from doorward.rego.syntax.format import Target, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
         Var,
     )
     from doorward.rego.syntax.opa_json import head_key, module_to_json
-    from doorward.rego.syntax.parser import Parsed, parse_module, parse_what_can_be
+    from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_what_can_be
     from doorward.rego.syntax.walk import Node, children, walk
     from doorward.rego.values import operand_text
 else:
@@ -60,6 +61,7 @@ else:
             "builtins.registry.declarations": "to_declaration",
             "builtins.registry.signature": "signature_text type_text",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
+            "partial.paths": "parse_path",
             "survey": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_source format_tree",
@@ -70,7 +72,7 @@ else:
                 "Term Var"
             ),
             "syntax.opa_json": "head_key module_to_json",
-            "syntax.parser": "Parsed parse_module parse_what_can_be",
+            "syntax.parser": "Parsed parse_module parse_query parse_what_can_be",
             "syntax.walk": "Node children walk",
             "values": "operand_text",
         },
@@ -130,6 +132,8 @@ __all__ = [
     "near_name",
     "operand_text",
     "parse_module",
+    "parse_path",
+    "parse_query",
     "parse_what_can_be",
     "path_text",
     "report",

@@ -32,6 +32,7 @@ from doorward.rest import (
     authorization,
     authzen,
     batch,
+    compile,
     data,
     health,
     openapi,
@@ -197,6 +198,8 @@ class Api:
                 return "authzen", await self._get(request, self._answer_metadata, tuple(rest))
             case ("openapi.json",):
                 return "openapi", await self._get(request, self._answer_openapi, ())
+            case ("v1", "compile", *rest):
+                return "v1/compile", await self._answer_compile(request, tuple(rest))
             case ("v1", "policies" | "query" | "config" | "status" as name, *rest):
                 handler = f"v1/{name}"
                 # A client that brings its own rules could read what it is not shown.
@@ -367,6 +370,23 @@ class Api:
             return query.post_query(pdp, params, body, context)
 
         return await self._posted(request, post, None, unzips=False)
+
+    async def _answer_compile(self, request: Request, path: tuple[str, ...]) -> Response:
+        if path:
+            return unknown_path()
+        if request.method != "POST":
+            return not_allowed("GET, HEAD, POST")
+        if self._served is not None or self._pdp.secrets:
+            return forbidden()
+        params, accept = _parameters(request), _accepted(request)
+
+        def post(body: bytes) -> Response:
+            return compile.post_compile(self._pdp, params, body)
+
+        try:
+            return await self._posted(request, post, accept)
+        except BadRequest as error:
+            return self._zipped(bad_request(str(error)), accept)
 
     async def _write(self, request: Request, path: tuple[str, ...]) -> Response:
         store, params = self._store, _parameters(request)

@@ -19,6 +19,16 @@ _ANY: Final[dict[str, Any]] = {}
 _EVALUATION: Final = {
     name: {"type": "object"} for name in ("subject", "action", "resource", "context")
 }
+_NAMES: Final = {"type": "array", "items": {"type": "string"}}
+_RESIDUAL: Final[dict[str, Any]] = {
+    "query": {"type": "string"},
+    "input": _ANY,
+    "unknowns": _NAMES,
+    "options": {
+        "type": "object",
+        "properties": {"disableInlining": _NAMES, "nondeterministicBuiltins": {"type": "boolean"}},
+    },
+}
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _ANSWERS: Final = {
     "200": "The answer.",
@@ -85,6 +95,10 @@ def _paths() -> list[tuple[str, Any]]:
         (
             "/v1/query",
             {"get": _operation("Solutions of a query.", shown, query={"q": "Rego"}), "post": ask},
+        ),
+        (
+            "/v1/compile",
+            {"post": _operation("What is left to ask of a query.", shown, _body(_RESIDUAL))},
         ),
         ("/v1/config", {"get": _operation("The configuration.", ("pretty",))}),
         (

@@ -58,7 +58,7 @@ def test_a_negated_reference_stays_asked_for() -> None:
 
 @pytest.mark.parametrize("path", ["inputs", "input[x]", "1", "input.", "x.y", "input; data", ""])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"path below input or data|cannot be parsed"):
+    with pytest.raises(ValueError, match=r"path below input or data|failed to parse term"):
         Engine().partial("input.x", [path])
 
 
@@ -77,3 +77,14 @@ def test_deep_recursion_is_an_error() -> None:
     engine = Engine({"a.rego": f"package a\n\n{chain}p400 if input.x\n"})
     with pytest.raises(EvalError, match="too deeply"):
         engine.partial("data.a.p0")
+
+
+@pytest.mark.parametrize("first", ["1", "input.x"])
+@pytest.mark.parametrize("pair", ["[x{0}, x{0}]", '{{"a": x{0}, "b": x{0}}}'])
+@pytest.mark.parametrize("query", ["input.a == x60", "not input.a == x60", "input.a"])
+def test_values_that_share_their_parts_are_bounded(first: str, pair: str, query: str) -> None:
+    doubled = "; ".join(f"x{n + 1} := {pair.format(n)}" for n in range(60))
+    policy = f"package a\n\nall := x60 if {{ x0 := {first}; {doubled}; {query} }}\n"
+    engine = Engine({"a.rego": policy})
+    with pytest.raises(EvalError, match="too large"):
+        engine.partial("x = data.a.all", deadline=20)

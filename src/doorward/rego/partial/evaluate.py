@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from doorward.rego.analysis.metadata import answer_metadata
@@ -19,15 +20,19 @@ from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.passes import Program as Checked
 from doorward.rego.analysis.resolve import resolve_modules
 from doorward.rego.analysis.rule_types import check_body_types
+from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
     INPUT,
     Body,
+    Comprehension,
+    Constant,
     Expr,
     Ref,
     Term,
     Var,
     equation,
     expr_terms,
+    parts,
     variables,
 )
 from doorward.rego.partial.lower import lower_modules, lower_query
@@ -44,10 +49,15 @@ from doorward.rego.partial.residual import (
 from doorward.rego.partial.search import Search
 from doorward.rego.partial.text import body_text, module_text
 from doorward.rego.runtime.evaluation import Evaluation
+from doorward.rego.source import NOWHERE
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.opa_json import rank
+from doorward.rego.values import Boxed, from_key
 
-__all__ = ["Lowered", "Partial", "settings"]
+__all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
+
+MAX_PARTS: Final = 500_000
+"""Terms and values, with all their parts, in one residual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +90,29 @@ class Lowered:
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
         """What is left of a resolved query; EvalError where what is known ends in an error."""
         body = lower_query(query, self._checked.callees)
-        search = Search(self.program, settings, evaluation, self._holds_types)
+        size = _Size()
+
+        def holds_types(body: Body) -> bool:
+            size.take(_terms_of(body))
+            return self._holds_types(body)
+
+        search = Search(self.program, settings, evaluation, holds_types)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         search.names.reserve(sorted(names))
-        live = {name for name in names if not name.startswith(("$", "__local"))}
+        live = {name for name in names if not name.startswith("__local")}
         live |= {path[0].name for path in settings.documents if isinstance(path[0], Var)}
         propagation = Propagation(self.program, live)
         queries = []
         for _ in search.body(body, search.root, search.root.number):
             left = [saved.plug(search.names) for saved in search.saved[0]]
-            left += _bound(search)
-            residual = tuple(left)
-            if self._holds_types(residual):
+            bound = _bound(search)
+            size.take(_terms_of(bound))
+            residual = (*left, *_in_order(bound))
+            if holds_types(residual):
                 queries.append(residual if settings.shallow else propagation.apply(residual))
         packages = search.support.packages
+        for rule in chain.from_iterable(search.support.packages.values()):
+            size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
         return Partial(
             tuple([body_to_nodes(each) for each in queries]),
@@ -112,6 +131,40 @@ class Lowered:
             return True
         result = body_to_nodes(body)
         return not check_body_types(result, self._checked.types, self._checked.callees)
+
+
+class _Size:
+    """Refuses a residual whose text would be too long: values share parts, which texts repeat."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def take(self, terms: Iterable[Any]) -> None:
+        waiting = list(terms)
+        while waiting:
+            part = waiting.pop()
+            self._count += 1
+            if self._count > MAX_PARTS:
+                raise EvalError(LIMIT_ERROR, "the residual is too large", NOWHERE)
+            match part:
+                case None | Var() | str() | int() | float():
+                    pass
+                case Constant(value=value):
+                    waiting.append(value)
+                case dict():
+                    waiting += [*part, *part.values()]
+                case list() | frozenset():
+                    waiting += part
+                case Boxed():
+                    waiting.append(from_key(part))
+                case Comprehension(_, key, term, body):
+                    waiting += [key, term, *_terms_of(body)]
+                case _:
+                    waiting += parts(part)
+
+
+def _terms_of(body: Body) -> list[Term]:
+    return [term for expr in body for term in expr_terms(expr)]
 
 
 def settings(
@@ -151,10 +204,12 @@ def _has_any_type(term: Term) -> bool:
     return type(term) is Var or (type(term) is Ref and term.parts[0] == INPUT)
 
 
-def _bound(search: Search) -> list[Expr]:
-    """What the query's variables are bound to, as equations in the order of OPA's."""
-    result = []
-    for name in list(search.root.values):
-        value = search.names.plug(Var(name), search.root)
-        result.append(equation(Var(name), value))
-    return sorted(result, key=lambda e: rank(body_to_nodes((e,))[0].term))  # type: ignore[arg-type]
+def _bound(search: Search) -> Body:
+    """What the query's variables are bound to, as equations."""
+    names = list(search.root.values)
+    return tuple([equation(Var(n), search.names.plug(Var(n), search.root)) for n in names])
+
+
+def _in_order(equations: Body) -> list[Expr]:
+    """Equations in the order of OPA's."""
+    return sorted(equations, key=lambda e: rank(body_to_nodes((e,))[0].term))  # type: ignore[arg-type]

@@ -19,7 +19,9 @@ def parse_path(text: str) -> tuple[Term, ...]:
     try:
         body = parse_query(Source("", text))
     except ParseError as error:
-        raise ValueError(f"`{text}` cannot be parsed: {error}") from None
+        column = error.diagnostics[0].span.col - 1
+        line = f"\n\t{text}\n\t{' ' * column}^" if text.isprintable() else ""
+        raise ValueError(f"failed to parse term: {error}{line}") from None
     term = body[0].term if len(body) == 1 else None
     args: tuple[nodes.Term, ...] = ()
     if isinstance(term, nodes.Var):

@@ -9,6 +9,7 @@ from typing import Any
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.partial.core import DATA, Constant, Operator, Ref, Rule, Term
+from doorward.rego.partial.index import in_index_order
 from doorward.rego.values import Key, from_key, sorted_keys, to_key
 
 __all__ = ["Node", "Program", "Settings"]
@@ -110,7 +111,21 @@ class Program:
             for below in node.walk():
                 if below is not node:
                     rules += [rule for rule in below.own if not (rule.default or rule.args)]
-        node.rules = rules
+        node.rules = in_index_order(rules, self._is_virtual)
+
+    def _is_virtual(self, ref: Ref) -> bool:
+        """Whether rules stand at a path below `data`, or on the way to it."""
+        if ref.parts[0] != DATA:
+            return False
+        node = self.root
+        for part in ref.parts[1:]:
+            child = node.children.get(to_key(part.value)) if type(part) is Constant else None
+            if child is None:
+                return False
+            if child.own:
+                return True
+            node = child
+        return True
 
     def builtin(self, name: str) -> Builtin | None:
         return self.callees.registry.get(name)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
     Body,
     Comprehension,
@@ -21,10 +22,13 @@ from doorward.rego.partial.core import (
     map_parts,
     parts,
 )
+from doorward.rego.source import NOWHERE
 from doorward.rego.values import Value
 
 __all__ = ["Bindings", "Disabled", "Names", "Saved", "Unknowns", "apply", "plug"]
 
+MAX_TERM: Final = 100_000
+"""Parts of one term."""
 ROOTS: Final = frozenset({"input", "data"})
 
 
@@ -52,13 +56,49 @@ def apply(term: Term, bindings: Bindings) -> tuple[Term, Bindings]:
 
 def plug(term: Term, bindings: Bindings) -> Term:
     """`term` with its bound variables replaced; closures stay as they are."""
+    if type(term) is Var:
+        term, bindings = apply(term, bindings)
     kind = type(term)
-    if kind is Constant or kind is Comprehension:
+    if kind is Constant or kind is Comprehension or kind is Var:
         return term
-    if kind is Var:
-        target, where = apply(term, bindings)
-        return target if type(target) is Var else plug(target, where)
-    return map_parts(term, lambda part: plug(part, bindings))
+    return _Plugging(lambda name, _: Var(name)).plug(term, bindings)
+
+
+class _Plugging:
+    """One term whose bound variables are replaced.
+
+    A variable is looked up once, however often it stands there: `x1 = [x0, x0]; x2 = [x1, x1]; …`
+    would take as long as its text is.
+    """
+
+    __slots__ = ("_done", "_name", "_sizes")
+
+    def __init__(self, name: Callable[[str, Bindings], Term]) -> None:
+        self._name = name
+        self._done: dict[tuple[int, int], Term] = {}
+        self._sizes: dict[int, int] = {}
+
+    def plug(self, term: Term, bindings: Bindings) -> Term:
+        if type(term) is Var:
+            target, where = apply(term, bindings)
+            if type(target) is Var:
+                return self._name(target.name, where)
+            if type(target) is Constant:
+                return target
+            done = self._done.get((id(target), id(where)))
+            if done is None:
+                done = self._done[id(target), id(where)] = self.plug(target, where)
+            return done
+        kind = type(term)
+        if kind is Constant or kind is Comprehension:
+            return term
+        result = map_parts(term, lambda part: self.plug(part, bindings))
+        if type(result) is not Constant:
+            size = 1 + sum([self._sizes.get(id(part), 1) for part in parts(result)])
+            if size > MAX_TERM:
+                raise EvalError(LIMIT_ERROR, "a term of the residual is too large", NOWHERE)
+            self._sizes[id(result)] = size
+        return result
 
 
 class Names:
@@ -90,15 +130,14 @@ class Names:
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
         """`term` as it stands in the residual."""
+        if type(term) is Var:
+            term, bindings = apply(term, bindings)
+            if type(term) is Var:
+                return Var(self.of(term.name, bindings))
         kind = type(term)
         if kind is Constant or kind is Comprehension:
             return term
-        if kind is Var:
-            target, where = apply(term, bindings)
-            if type(target) is Var:
-                return Var(self.of(target.name, where))
-            return self.plug(target, where)
-        return map_parts(term, lambda part: self.plug(part, bindings))
+        return _Plugging(lambda name, where: Var(self.of(name, where))).plug(term, bindings)
 
     def close(self, term: Term, bindings: Bindings) -> Term:
         """`term` with its closures made whole: they bring what their variables are bound to."""
@@ -265,15 +304,21 @@ class Unknowns:
 
     def inside(self, term: Term, bindings: Bindings) -> bool:
         """Whether a variable of `term` is unknown, or bound to what has one."""
-        if type(term) is Constant:
-            return False
-        for name in _free(term):
-            target, where = apply(Var(name), bindings)
-            if type(target) is Var:
-                if target.name in where.unknown:
+        waiting = [(term, bindings)]
+        seen: set[tuple[str, int]] = set()
+        while waiting:
+            term, bindings = waiting.pop()
+            if type(term) is Constant:
+                continue
+            for name in _free(term):
+                if (name, bindings.number) in seen:
+                    continue
+                seen.add((name, bindings.number))
+                target, where = apply(Var(name), bindings)
+                if type(target) is not Var:
+                    waiting.append((target, where))
+                elif target.name in where.unknown:
                     return True
-            elif self.inside(target, where):
-                return True
         return False
 
 

@@ -1,0 +1,80 @@
+"""What is left of a query or a document by the snapshot in force, when a part is not known.
+
+The queries are a client's: they may not reach the network, and end at the deadline of a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final
+
+from doorward.pdp.snapshot import Snapshot
+from doorward.pdp.turns import Turns
+from doorward.rego import (
+    TYPE_ERROR,
+    CompileError,
+    Diagnostic,
+    ParseError,
+    Partial,
+    Source,
+    Undefined,
+    Value,
+)
+from doorward.rego.tools import Body, Call, parse_query, walk
+
+__all__ = ["MAX_SIZE", "UNSAFE", "residual", "unsafe_calls"]
+
+UNSAFE: Final = frozenset({"http.send"})
+"""Built-ins that a client's own query may not call."""
+MAX_SIZE: Final = 50_000
+"""Expressions that one request makes at most."""
+
+
+def unsafe_calls(body: Body) -> list[Diagnostic]:
+    """What is wrong with a client's query: it calls what it may not."""
+    return [
+        Diagnostic(
+            TYPE_ERROR,
+            f"unsafe built-in function calls in expression: {node.name}",
+            node.span,
+        )
+        for node in chain.from_iterable(map(walk, body))
+        if isinstance(node, Call) and node.name in UNSAFE
+    ]
+
+
+def residual(
+    snapshot: Snapshot,
+    turns: Turns,
+    query: str,
+    unknowns: Iterable[str],
+    input: Value | Undefined,
+    *,
+    disable_inlining: Sequence[str] = (),
+    nondeterministic: bool = False,
+) -> Partial:
+    """What is left of `query`; the errors of `Engine.partial`, and CompileError for a query that
+    calls what clients may not.
+    """
+    engine = snapshot.engine
+    try:
+        errors = unsafe_calls(parse_query(Source("", query), v0=engine.options.v0))
+    except ParseError as error:
+        raise CompileError(error.diagnostics) from None
+    if errors:
+        raise CompileError(errors)
+    has_turn = turns.are_taken and turns.begin()
+    try:
+        return engine.partial(
+            query,
+            unknowns,
+            input,
+            disable_inlining=disable_inlining,
+            nondeterministic=nondeterministic,
+            deadline=snapshot.deadline,
+            max_size=MAX_SIZE,
+        )
+    finally:
+        if has_turn:
+            turns.end()

@@ -1,0 +1,116 @@
+"""The order in which OPA's rule index gives the rules of a document.
+
+No answer depends on it; the order of residual queries does. The index is a trie whose levels are
+the references that bodies equate with scalars, arrays or variables, the most frequent one first.
+A rule without such an equation stands before all others, and at each level come the rules that do
+not name its reference, then variables, arrays and scalars.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from doorward.rego.partial.core import (
+    Array,
+    Constant,
+    Expr,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    is_ground,
+)
+
+__all__ = ["in_index_order"]
+
+Tests: TypeAlias = dict[Term, Term]
+"""What a rule equates with what."""
+
+Rank: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Where in the trie a rule stands."""
+
+_NAMED: Final = Var("__any__")
+_ROOTS: Final = frozenset({"input", "data"})
+
+
+def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> list[Rule]:
+    """`rules` in OPA's order; `is_virtual` says whether a reference leads to rules."""
+    if len(rules) < 2:
+        return list(rules)
+    frequency: Counter[Term] = Counter()
+    chains = []
+    for rule in rules:
+        tests = [_tests(branch, is_virtual, frequency) for branch in rule.branches()]
+        chains.append((rule, tests))
+    levels = {term: -number for number, (term, _) in enumerate(frequency.most_common())}
+    scalars: dict[tuple[Term, Term], int] = {}
+
+    def rank(tests: Tests) -> Rank:
+        # Levels that a rule does not name are left out: one that names an earlier one comes later.
+        return tuple(
+            sorted(
+                [(levels[t], *_value_rank(t, v, scalars)) for t, v in tests.items()], reverse=True
+            )
+        )
+
+    ranked = [(min(map(rank, tests)), rule) for rule, tests in chains]
+    return [rule for _, rule in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _value_rank(level: Term, value: Term, scalars: dict[tuple[Term, Term], int]) -> tuple[int, int]:
+    if type(value) is Var:
+        return (1, 0)
+    if type(value) is Array or (type(value) is Constant and isinstance(value.value, list)):
+        return (2, 0)
+    return (3, scalars.setdefault((level, value), len(scalars)))
+
+
+def _tests(rule: Rule, is_virtual: Callable[[Ref], bool], frequency: Counter[Term]) -> Tests:
+    tests: Tests = {}
+    for expr in rule.body:
+        test = None if expr.withs or expr.negated or expr.every else _test(rule, expr, is_virtual)
+        if test is not None:
+            tests[test[0]] = test[1]
+            frequency[test[0]] += 1
+    return tests
+
+
+def _test(rule: Rule, expr: Expr, is_virtual: Callable[[Ref], bool]) -> tuple[Term, Term] | None:
+    if expr.operator is None:
+        subject = _subject(rule, expr.args[0], is_virtual)
+        return None if type(subject) is not Ref else (subject, _NAMED)
+    if not expr.is_equation:
+        return None
+    left, right = expr.args
+    for one, other in ((left, right), (right, left)):
+        subject = _subject(rule, one, is_virtual)
+        if subject is not None and _is_indexed(other):
+            return subject, other
+    return None
+
+
+def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term | None:
+    """What a level of the trie is for: a path of base documents, or an argument."""
+    if type(term) is Var:
+        args = rule.args or ()
+        return Constant(args.index(term)) if term in args else None
+    if type(term) is not Ref or not is_ground(term):
+        return None
+    head, *operands = term.parts
+    if type(head) is not Var or head.name not in _ROOTS or is_virtual(term):
+        return None
+    return term if all(type(part) is Constant for part in operands) else None
+
+
+def _is_indexed(term: Term) -> bool:
+    if type(term) is Array:
+        return all(type(item) is Var or _is_scalar(item) for item in term.items)
+    if type(term) is Constant and isinstance(term.value, list):
+        return all(_is_scalar(Constant(item)) for item in term.value)
+    return type(term) is Var or _is_scalar(term)
+
+
+def _is_scalar(term: Term) -> bool:
+    return type(term) is Constant and not isinstance(term.value, (list, dict, frozenset))

@@ -1,0 +1,133 @@
+"""POST /v1/compile: what is left of a client's query when a part of the documents is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from doorward.pdp.pdp import PDP
+from doorward.pdp.residuals import residual
+from doorward.rego import (
+    PARSE_ERROR,
+    UNDEFINED,
+    CompileError,
+    RegoError,
+    Timers,
+    Undefined,
+    Value,
+)
+from doorward.rego.golang import object_text, ordered_text
+from doorward.rego.tools import parse_path
+from doorward.rest.answers import (
+    bad_request,
+    failed,
+    internal_error,
+    json_answer,
+    metrics_text,
+    not_compiled,
+)
+from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+
+__all__ = ["decoded", "post_compile", "texts"]
+
+_TYPE: Final = "CompileRequestV1"
+
+
+@dataclass(frozen=True)
+class _Request:
+    query: str
+    input: Value | Undefined
+    unknowns: tuple[str, ...]
+    disable_inlining: tuple[str, ...]
+    nondeterministic: bool
+
+
+def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
+    """POST /v1/compile with {"query": …, "input": …, "unknowns": […], "options": {…}}"""
+    snapshot = pdp.snapshot
+    timers = Timers(("rego_partial_eval", "rego_query_compile", "rego_query_parse"))
+    with timers.measure("server_handler"):
+        try:
+            request = _request(any_document(body))
+        except BadRequest as error:
+            return bad_request(f"error(s) occurred while decoding request: {error}")
+        if not request.query.strip():
+            return bad_request("missing required 'query' value")
+        try:
+            for path in request.unknowns:
+                parse_path(path)
+        except ValueError as error:
+            return bad_request(f"error(s) occurred while parsing unknowns: {error}")
+        try:
+            with timers.measure("rego_partial_eval"):
+                left = residual(
+                    snapshot,
+                    pdp.turns,
+                    request.query,
+                    request.unknowns,
+                    request.input,
+                    disable_inlining=request.disable_inlining,
+                    nondeterministic=request.nondeterministic,
+                )
+        except CompileError as error:
+            is_parsed = error.diagnostics[0].code != PARSE_ERROR
+            return not_compiled(error, "compiling module(s)" if is_parsed else "parsing query")
+        except RegoError as error:
+            return failed(error)
+        except ValueError as error:
+            return internal_error(f"failed to parse ref: {error}")
+        result = ordered_text({name: part for name, part in left.ast.items() if part})
+    fields = {"result": result}
+    if parameters.flag("metrics") or parameters.flag("instrument"):
+        fields["metrics"] = metrics_text(timers)
+    return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
+
+
+def _request(document: Value) -> _Request:
+    fields = decoded(document, _TYPE, f"types.{_TYPE}")
+    options = decoded(fields.get("options"), _TYPE, f"struct field {_TYPE}.options of type object")
+    nondeterministic = options.get("nondeterministicbuiltins", False)
+    if not isinstance(nondeterministic, bool):
+        raise _wrong(nondeterministic, f"{_TYPE}.options.nondeterministicBuiltins", "bool")
+    query = fields.get("query", "")
+    if not isinstance(query, str):
+        raise _wrong(query, f"{_TYPE}.query", "string")
+    unknowns = texts(fields.get("unknowns"), f"{_TYPE}.unknowns")
+    inlining = texts(options.get("disableinlining"), f"{_TYPE}.options.disableInlining")
+    return _Request(
+        query,
+        fields.get("input", UNDEFINED),
+        ("input",) if unknowns is None else unknowns,
+        inlining or (),
+        nondeterministic,
+    )
+
+
+def decoded(document: Value, type: str, what: str) -> dict[str, Any]:
+    """The members of an object by their names in lower case, as Go matches them; no null ones."""
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise BadRequest(f"json: cannot unmarshal {go_kind(document)} into Go value of type {what}")
+    return {str(key).lower(): value for key, value in document.items() if value is not None}
+
+
+def texts(value: Value, name: str) -> tuple[str, ...] | None:
+    """A list of strings; None where there is none."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise _wrong(value, name, "[]string")
+    for number, item in enumerate(value):
+        if not isinstance(item, str):
+            raise BadRequest(
+                f"json: cannot unmarshal {go_kind(item)} into {name}.{number} of type string"
+            )
+    return tuple(value)  # type: ignore[arg-type]  # strings, all of them
+
+
+def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
+    kind = go_kind(value)
+    return BadRequest(f"json: cannot unmarshal {kind} into Go struct field {name} of type {wanted}")

@@ -1,0 +1,53 @@
+"""POST /v1/compile: what clients may not do. The answers stand in `test_golden.py`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.rest.asgi import Answer, ask
+
+from doorward.pdp.config import Config, Server
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, build
+from doorward.rest.app import Api
+
+RULES = "".join(f"p if input.a{n} == 1\n\n" for n in range(8))
+POLICY = f"package a\n\n{RULES}all if {{ {'; '.join(['p'] * 12)} }}\n"
+
+
+def asked(body: Any, *, server: Server | None = None, secrets: Any = ()) -> Answer:
+    pdp = PDP(build(Loaded({"a.rego": POLICY}), Settings(deadline=20)), secrets=secrets)
+    config = Config() if server is None else Config(server=server)
+    app = Api(pdp, config, Health(), Metrics("1"))
+    return ask(app, "POST", "/v1/compile", json.dumps(body).encode())
+
+
+def test_a_query_sends_no_requests() -> None:
+    answer = asked({"query": 'x := http.send({"method": "get", "url": input.u}).status'})
+    assert answer.status == 400
+    assert "unsafe built-in function calls in expression: http.send" in answer.body
+
+
+def test_a_residual_is_bounded() -> None:
+    answer = asked({"query": "data.a.all"})
+    assert answer.status == 500
+    assert "eval_limit_error" in answer.body
+
+
+@pytest.mark.parametrize("path", ["x", "input[x]", "data.a[_]"])
+def test_an_unknown_that_is_not_a_path_is_refused(path: str) -> None:
+    answer = asked({"query": "true", "unknowns": [path]})
+    assert answer.status == 400
+    assert "is not a path below input or data" in answer.body
+
+
+def test_nobody_asks_queries_where_documents_are_chosen_or_data_is_secret() -> None:
+    query = {"query": "data.a.p"}
+    assert asked(query).status == 200
+    assert asked(query, server=Server(decision_paths=("a/p",))).status == 403
+    assert asked(query, secrets=[("keys",)]).status == 403
