@@ -56,7 +56,7 @@ from doorward.rego.values import Boxed, from_key
 
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
 
-MAX_PARTS: Final = 500_000
+MAX_PARTS: Final = 2_000_000
 """Terms and values, with all their parts, in one residual."""
 
 
