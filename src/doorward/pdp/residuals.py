@@ -27,7 +27,7 @@ __all__ = ["MAX_SIZE", "UNSAFE", "residual", "unsafe_calls"]
 
 UNSAFE: Final = frozenset({"http.send"})
 """Built-ins that a client's own query may not call."""
-MAX_SIZE: Final = 50_000
+MAX_SIZE: Final = 20_000
 """Expressions that one request makes at most."""
 
 

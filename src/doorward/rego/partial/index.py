@@ -40,10 +40,10 @@ def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> 
     if len(rules) < 2:
         return list(rules)
     frequency: Counter[Term] = Counter()
-    chains = []
+    tested = []
     for rule in rules:
         tests = [_tests(branch, is_virtual, frequency) for branch in rule.branches()]
-        chains.append((rule, tests))
+        tested.append((rule, tests))
     levels = {term: -number for number, (term, _) in enumerate(frequency.most_common())}
     scalars: dict[tuple[Term, Term], int] = {}
 
@@ -55,7 +55,7 @@ def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> 
             )
         )
 
-    ranked = [(min(map(rank, tests)), rule) for rule, tests in chains]
+    ranked = [(min(map(rank, tests)), rule) for rule, tests in tested]
     return [rule for _, rule in sorted(ranked, key=lambda pair: pair[0])]
 
 
