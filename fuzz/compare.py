@@ -35,6 +35,7 @@ from doorward.rego.syntax.nodes import (
     Rule,
     Scalar,
     SetComprehension,
+    TemplateString,
     Var,
     With,
 )
@@ -187,6 +188,13 @@ def _names_rule(node: Node) -> bool:
     return not is_input and isinstance(node.value, (Ref, Var))
 
 
+def _fills_in_variable(node: Node) -> bool:
+    """Whether releases before 1.18 take the variable in a template string for one of any type."""
+    return isinstance(node, TemplateString) and any(
+        isinstance(part, Expr) and isinstance(part.term, Var) for part in node.parts
+    )
+
+
 def _outside(node: Node) -> Iterator[Node]:
     """What stands in a rule or comprehension, but for the comprehensions in it."""
     if isinstance(node, (Rule, Expr, *_COMPREHENSIONS)):
@@ -221,6 +229,8 @@ def _compare_with_peer(
         elif contradicts(program):
             raise RefusedError("a program to which the peer contradicts itself")
         if want[1] in _COMPILING or got[1] in _COMPILING:
+            if any(map(_fills_in_variable, _nodes(program))):
+                raise RefusedError("a type that the peer loses")
             return Difference(f"query: {got[1]} for {want[1]}", got[1], want[1], query, number)
         return Difference(f"OPA: {got[0]} for {want[0]}", got[1], want[1], query, number)
     return None

@@ -487,7 +487,7 @@ class Query:
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
         if self.strict:
-            new.strict = True
+            new.strict = new.exact = True
         if self._counts:
             new.count_from_here()
         if now_ns is not None:

@@ -26,6 +26,7 @@ ACCEPTED = [
     "p if { some x in input; x.y == 1 }\nq if { some x in input; x.y == `a` }",
     "fn(__local0__) := [__local0__]\np contains x if { fn(1, __local1__); x = __local1__[0] }",
     "p contains data.other[x].y if input[x]",
+    "u() := y if input[y]\ns[u()] := 1\ns[lower(`A`)] := 1\np := s[1]",
 ]
 
 

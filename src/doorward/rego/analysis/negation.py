@@ -84,6 +84,9 @@ class Negations:
             isinstance(term, Call) and term.name in self.equalities and len(term.args) == 2
         )
         term = parts.negated(term, whole=is_equation)
+        if isinstance(term, Call):
+            # What fails in the last step fails where the expression begins, at its `not`.
+            term = replace(term, span=expr.span)
         self.count = parts.count
         return replace(expr, term=term, before=(*parts.calls, *parts.references))
 

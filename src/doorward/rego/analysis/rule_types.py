@@ -32,7 +32,7 @@ from doorward.rego.builtins.registry.signature import (
     boolean,
 )
 from doorward.rego.errors import TYPE_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Head, Module, Scalar, Term, Var
+from doorward.rego.syntax.nodes import Body, Call, Head, Module, Scalar, Term, Var
 from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Boxed, Key, to_key
 
@@ -92,6 +92,10 @@ def _check_rule(
     if findings:
         known.rules.put(_keys(path, tail), any_)
         return [f.diagnostic for f in findings]
+    for written, name in zip(flat.rule.head.ref.args, flat.head.ref.args, strict=True):
+        # A call in a head is equal to a variable: any value, where nothing else is known.
+        if isinstance(written, Call):
+            inference.fit(name, any_, scope)
     type_, type_path = _given(flat.head, path, tail, inference, scope)
     if type_ is not None:
         known.rules.insert(type_path, type_)

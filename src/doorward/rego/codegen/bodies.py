@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from doorward.rego.analysis.bindings import as_call
 from doorward.rego.analysis.calls import replaced_function
@@ -74,7 +73,7 @@ def expression(state: FunctionState, expr: Expr) -> None:
     with state.code.at(expr.span), state.env.same_evaluation():
         # A replacement that is undefined makes a negated expression undefined too, not true.
         if expr.withs:
-            _replace(state, expr.withs)
+            _replace(state, expr)
         if expr.negated:
             _not(state, expr)
         else:
@@ -86,7 +85,7 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
     assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
     with state.env.same_evaluation():
         if expr.withs:
-            _replace(state, expr.withs)
+            _replace(state, expr)
         return term(state, expr.term)
 
 
@@ -283,12 +282,13 @@ def _is_test_of(statement: ast.stmt, flag: str) -> bool:
 # with
 
 
-def _replace(state: FunctionState, withs: Sequence[With]) -> None:
-    """From here on, the evaluation under `withs`."""
+def _replace(state: FunctionState, expr: Expr) -> None:
+    """From here on, the evaluation under the `with` clauses of `expr`."""
     inputs: list[ast.expr] = []
     data: list[ast.expr] = []
     functions: list[ast.expr] = []
-    for item in withs:
+    read_above = False
+    for item in expr.withs:
         name = replaced_function(item, state.plan.callees)
         if name is not None:
             mock = _mock(state, name, item.value)
@@ -298,9 +298,13 @@ def _replace(state: FunctionState, withs: Sequence[With]) -> None:
         head, path = _target(item)
         pair = _pair(state.constants.add(path), value)
         (inputs if head == "input" else data).append(pair)
+        read_above |= head == "data" and state.plan.is_read_above(path, expr)
     lists = [ast.Tuple(elts=part, ctx=ast.Load()) for part in (inputs, data, functions)]
     span = state.constants.add(state.code.span)
-    replaced = method_of(load(state.env.evaluation), "replace", *lists, span)
+    arguments: list[ast.expr] = [*lists, span]
+    if read_above and not state.plan.exact:
+        arguments.append(ast.Constant(value=True))
+    replaced = method_of(load(state.env.evaluation), "replace", *arguments)
     state.env.enter(state.code.bind_temp(replaced, holds="ctx").id)
 
 

@@ -31,7 +31,6 @@ from doorward.rego.codegen.rules import is_set_of_members, one_rule_function, pi
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import (
     freeze,
-    lookup_data_path,
     lookup_path,
     one,
     one_of_function,
@@ -201,4 +200,4 @@ def _read(ctx: Evaluation, args: Sequence[Any], subject: Subject) -> Any:
         return args[number]
     if document == "input":
         return lookup_path(ctx.input, [from_key(key) for key in path])
-    return lookup_data_path(ctx.data, [from_key(key) for key in path])
+    return ctx.base_at([from_key(key) for key in path])

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.dependencies import Dependencies
+from doorward.rego.analysis.dependencies import Dependencies, parts_below, parts_of
+from doorward.rego.analysis.documents import ReadPaths
 from doorward.rego.analysis.failures import Failures
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import Expr, Ref, Scalar, Term, Var
-from doorward.rego.values import to_key
+from doorward.rego.values import Key, to_key
 
 __all__ = ["Plan"]
 
@@ -42,6 +43,8 @@ class Plan:
     """What may fail: it is neither left out nor evaluated out of order."""
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
+    reads: ReadPaths | None = None
+    """What the rules read below `data`, once a `with` asks."""
 
     def __post_init__(self) -> None:
         self.failures = Failures(self.callees, self.graph, self.mocked, prints=self.prints)
@@ -63,6 +66,13 @@ class Plan:
             if node is None or node.definitions:
                 return node is not None
         return True
+
+    def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
+        """Whether rules, or `expr`, read what is above a path below `data`."""
+        if self.reads is None:
+            rules = (d.rule for node in self.root.walk() for d in node.definitions)
+            self.reads = ReadPaths(part for rule in rules for part in parts_of(rule))
+        return self.reads.above(path) or ReadPaths(parts_below(expr)).above(path)
 
     def slot(self, node: RuleNode) -> int:
         """Where evaluations keep the answer of the rules at `node`."""

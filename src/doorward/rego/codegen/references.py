@@ -77,7 +77,16 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
 
 
 def _base(state: FunctionState, operands: Sequence[Term]) -> Operand:
-    return _document_path(state, "data", operands)
+    if not state.plan.exact:
+        return _document_path(state, "data", operands)
+    values = [constant_value(operand) for operand in operands]
+    if NOT_CONSTANT in values:
+        return _nodes(state, (), operands)
+    path = state.constants.add(tuple(values))
+    temp = method_of(load(state.env.evaluation), "base_at", path)
+    value = state.code.bind_temp(temp, holds="document")
+    state.code.test_defined(value)
+    return Operand(value)
 
 
 def _document_path(state: FunctionState, document: str, operands: Sequence[Term]) -> Operand:

@@ -29,6 +29,8 @@ from doorward.rego.runtime.operations import (
     insert_at,
     items,
     lookup,
+    lookup_data,
+    lookup_data_path,
     lookup_path,
     open_at,
     put_path,
@@ -47,7 +49,7 @@ from doorward.rego.values import (
     to_rego,
 )
 
-__all__ = ["CHECK_INTERVAL", "DataNode", "Document", "Evaluation", "Site", "Tracer"]
+__all__ = ["CHECK_INTERVAL", "BaseData", "DataNode", "Document", "Evaluation", "Site", "Tracer"]
 
 CHECK_INTERVAL: Final = 64
 """Items walked between two looks at the clock, at the most."""
@@ -109,7 +111,33 @@ class Document:
 
 
 DataNode: TypeAlias = tuple[Document | None, Any]
-"""A path below `data` at run time: the rules there, and the base data there."""
+"""A path below `data` at run time: the rules there, and the base data there (`BaseData`, or a value
+in which no `with` matters)."""
+
+
+@record(frozen=True)
+class BaseData:
+    """Base data at a path, with what `with` put at some `targets` at and below it.
+
+    A value stands in place of what was at its target; what is read above a target is both, joined,
+    and what the value hides there is seen again. So a path must be followed, and is not one value.
+    """
+
+    over: Any
+    stored: Any
+    targets: tuple[tuple[Any, ...], ...] = ()
+
+    def replaced(self, path: Sequence[Any], value: Any, span: Span) -> BaseData:
+        """This, with `value` at a path."""
+        over = _put(self.over, path, value, span)
+        return BaseData(over, self.stored, (*self.targets, tuple(path)))
+
+    def at(self, path: Sequence[Any]) -> BaseData | Any:
+        """What is at a path: a value in place of what was there, or BaseData."""
+        base: Any = self.over if () in self.targets else self
+        for key in path:
+            base = _member(base, key)
+        return base
 
 
 class Tracer(Protocol):
@@ -159,8 +187,14 @@ class Evaluation(Context):
     """Members of sets that were walked, in order."""
     parts: Mapping[tuple[int, tuple[Key, ...]], Any] = _NO_PARTS
     """What partial rules made for lookups, by slot and key."""
-    repeats = False
-    """Whether this is the second time, after an error: nothing is printed again."""
+    exact = False
+    """Whether the code is that of `codegen/exact.py`."""
+    base: BaseData | None = None
+    """What exact code reads as base data once a `with` has replaced some; None: `data`."""
+    printed = 0
+    """Texts that were printed."""
+    not_printed = 0
+    """Texts that were printed before an error, and are not when all is evaluated again."""
     items_left: int | None = None
     """Items that collections may still hold; None: nobody counted by now."""
     counts_items = False
@@ -364,7 +398,8 @@ class Evaluation(Context):
         self.count_from_here()
         self.cache, self.parts = {}, _NO_PARTS
         self.errors.clear()
-        self.tracer, self.repeats = None, True
+        self.tracer, self.exact = None, True
+        self.printed, self.not_printed = 0, self.printed
 
     def replace(
         self,
@@ -372,8 +407,12 @@ class Evaluation(Context):
         data: Sequence[tuple[Sequence[Any], Any]],
         functions: Sequence[tuple[str, Any]],
         span: Span = NOWHERE,
+        read_above: bool = False,
     ) -> Evaluation:
-        """The evaluation under `with`: parts of input and data replaced, functions mocked."""
+        """The evaluation under `with`: parts of input and data replaced, functions mocked.
+
+        `read_above`: somebody reads what is above the replaced data, and not only what is below.
+        """
         origin = self.origin or self
         assert isinstance(origin, Evaluation)
         origin.count_step()
@@ -383,6 +422,7 @@ class Evaluation(Context):
         new.check_interval, new.last_check = self.check_interval, self.last_check
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets, new.replaced = self.presets, self.replaced
+        new.exact, new.base = self.exact, self.base
         if self.tracer is not None:
             new.tracer = self.tracer
         for path, value in inputs:
@@ -390,6 +430,11 @@ class Evaluation(Context):
         if data:
             new.presets = dict(self.presets)
         for path, value in data:
+            if self.exact:
+                new.base = (new.base or BaseData(UNDEFINED, self.data)).replaced(path, value, span)
+            elif _is_mixed(new.data, path, value, read_above=read_above):
+                # Exact code decides: it follows paths, and does not look at one value.
+                raise EvalError(CONFLICT_ERROR, "replaced data is read from above", span)
             new.data = _put(new.data, path, value, span)
             node = self.root.find(path)
             if node is not None:
@@ -418,13 +463,13 @@ class Evaluation(Context):
     def print(self, span: Span, *operands: list[Any]) -> None:
         """One `print` for each combination of its operands' values; none reads <undefined>."""
         whole: Any = self.origin or self
-        if whole.repeats:
-            return
         sink = self.environment.on_print
         assert sink is not None  # only then is there code that prints
         shown = [[_print_text(v) for v in values] or ["<undefined>"] for values in operands]
         for words in itertools.product(*shown):
-            sink(" ".join(words), span)
+            if whole.printed >= whole.not_printed:
+                sink(" ".join(words), span)
+            whole.printed += 1
 
     # Documents whose path is known only now
 
@@ -439,6 +484,7 @@ class Evaluation(Context):
 
     def document(self, node: Document | None, base: Any) -> Any:
         """The whole document at `node`: base data with the rules' answers over it."""
+        base = _whole(base)
         if node is None or node in self.replaced:
             return base
         if node.is_function:
@@ -481,6 +527,12 @@ class Evaluation(Context):
                 yield below, MISSING
                 yield from self._answers_below(child, below, only[1:])
 
+    def base_at(self, path: Sequence[Any]) -> Any:
+        """Base data at a path, for exact code."""
+        if self.base is None:
+            return lookup_data_path(self.data, path)
+        return _whole(self.base.at(path))
+
     def document_at(self, path: Sequence[Key]) -> Any:
         """The whole document at a path below `data`."""
         return self.document_of(self.node_at(path))
@@ -492,26 +544,35 @@ class Evaluation(Context):
     def node_at(self, path: Sequence[Key]) -> DataNode:
         """The node at a path below `data`."""
         node = self.root.find(path)
-        base = lookup_path(self.data, [from_key(key) for key in path])
+        names = [from_key(key) for key in path]
+        if self.exact:
+            base = (self.base or BaseData(UNDEFINED, self.data)).at(names)
+        else:
+            base = lookup_path(self.data, names)
         return None if node in self.replaced else node, base
 
     def child(self, parent: DataNode, key: Any) -> DataNode:
         """The place one step below `parent`; (None, UNDEFINED) where there is nothing."""
         node, base = parent
         if node is not None and node.part is not None:
-            return None, lookup(merge(base, node.part(self, (key,))), key)
+            return None, lookup(merge(_whole(base), node.part(self, (key,))), key)
         node, base = self._open(parent)
-        return self._below(node, key), lookup(base, key)
+        return self._below(node, key), _member(base, key)
 
     def children(self, parent: DataNode) -> list[tuple[Any, DataNode]]:
         """Every place one step below `parent` with its key, in Rego's order."""
         node, base = self._open(parent)
+        whole = _whole(base)
         if node is None:
-            return [(key, (None, value)) for key, value in items(base)]
+            if whole is base:
+                return [(key, (None, value)) for key, value in items(base)]
+            return [(key, (None, _member(base, key))) for key, _ in items(whole)]
         # As in OPA: what data holds, then what rules add to it.
-        names = [from_key(key) for key in sorted_keys(base)] if type(base) is dict else []
-        names += [from_key(key) for key in node.order if type(base) is not dict or key not in base]
-        return [(k, (self._below(node, k), lookup(base, k))) for k in names]
+        names = [from_key(key) for key in sorted_keys(whole)] if type(whole) is dict else []
+        names += [
+            from_key(key) for key in node.order if type(whole) is not dict or key not in whole
+        ]
+        return [(k, (self._below(node, k), _member(base, k))) for k in names]
 
     def _below(self, node: Document | None, key: Any) -> Document | None:
         inner = node.children.get(to_key(key)) if node is not None else None
@@ -523,6 +584,38 @@ class Evaluation(Context):
         if node is not None and (node.evaluate is not None or node.is_function):
             return None, self.document(node, base)
         return parent
+
+
+def _member(base: Any, key: Any) -> Any:
+    """What is one step below base data or a value."""
+    if type(base) is not BaseData:
+        return lookup(base, key)
+    over = lookup(base.over, key)
+    targets = tuple([target[1:] for target in base.targets if target[:1] == (key,)])
+    return over if () in targets else BaseData(over, lookup_data(base.stored, key), targets)
+
+
+def _whole(base: Any) -> Any:
+    """The value of base data that is read as a whole."""
+    if type(base) is not BaseData:
+        return base
+    return base.stored if base.over is UNDEFINED else merge(base.over, base.stored)
+
+
+def _is_mixed(data: Any, path: Sequence[Any], value: Any, *, read_above: bool) -> bool:
+    """Whether `value` at a path of base data hides what can be read nevertheless."""
+    for key in path:
+        if type(data) is not dict:
+            # The items of an array on the way are still found by their numbers.
+            return type(data) is list
+        data = data.get(key, UNDEFINED)
+    return read_above and _hides(value, data)
+
+
+def _hides(value: Any, data: Any) -> bool:
+    if type(value) is not dict or type(data) is not dict:
+        return False
+    return any(key not in value or _hides(value[key], data[key]) for key in data)
 
 
 def _put(value: Any, path: Sequence[Any], new: Any, span: Span) -> Any:
