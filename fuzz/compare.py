@@ -127,16 +127,19 @@ def _compare_acceptance(
         raise RefusedError("the peer contradicts itself")
     if contradicts(program) or (code == UNSAFE_VAR_ERROR and _has_every(program)):
         raise RefusedError("a program to which the peer contradicts itself")
-    if _used_as_reference(program):
+    if _says(program, "used as reference"):
         raise RefusedError("a function that only newer releases miss the call of")
+    if not code and _says(program, "invalid argument(s)"):
+        raise RefusedError("an operand in a collection that only newer releases check")
     return Difference(f"compiling: {ours or 'accepted'} for {code or 'accepted'}", ours, code)
 
 
-def _used_as_reference(program: Program) -> bool:
+def _says(program: Program, text: str) -> bool:
+    """Whether the engine refuses the program with an error that says `text`."""
     try:
         Engine(program.modules, program.data, v0=program.v0)
     except CompileError as error:
-        return any("used as reference" in each.message for each in error.diagnostics)
+        return any(text in each.message for each in error.diagnostics)
     return False
 
 

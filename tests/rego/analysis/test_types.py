@@ -16,6 +16,8 @@ REFUSED = [
     ("p := [1, 2][3]", "undefined ref: __local0__[3]"),
     ('p if { some x, y in ["a"]; x == "a" }', "match error"),
     ('p := {x | x := [1][_]; x == "a"}', "match error"),
+    ("p := sum([input.x, x]) if x := {`a`: 1}", "sum: invalid argument(s)"),
+    ("u() := y if input[y]\nf(x) := u()\np := f(1)", "data.t.f: too many arguments"),
     ("p if { f(1) with f as g }\nf(x) := x\ng(x, y) := 1", "data.t.f: arity mismatch"),
 ]
 
@@ -54,6 +56,18 @@ def test_one_mistake_is_reported_once() -> None:
     with pytest.raises(CompileError) as caught:
         Engine({"t.rego": 'package t\np := 1 + "a"\nq := p.x.y + 1'})
     assert len(caught.value.diagnostics) == 1
+
+
+def test_what_follows_from_a_mistake_is_reported_as_in_opa() -> None:
+    rules = 'f(x) := 1 + "a"\n%s\np := %s(1)'
+    for second, function, following in (
+        ("g(x) := f(x)", "g", "data.t.g: too many arguments"),
+        ("g(x) := [f(x)]", "g", None),
+    ):
+        with pytest.raises(CompileError) as caught:
+            Engine({"t.rego": f"package t\n{rules % (second, function)}"})
+        messages = [d.message for d in caught.value.diagnostics]
+        assert messages == ["plus: invalid argument(s)", *([following] if following else [])]
 
 
 def test_terms_that_share_their_parts_are_compiled_in_no_time() -> None:

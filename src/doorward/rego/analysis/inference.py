@@ -147,6 +147,12 @@ class Inference:
         if not isinstance(callee, Function):
             return undefined_function(call.operator, expr.span)
         wanted: tuple[Type, ...] = callee.args
+        if callee.result == UNKNOWN and len(call.args) > len(wanted):
+            # The function asks another one with an error in it, whose result nobody knows.
+            have = [self.type(arg, scope) for arg in call.args]
+            return arguments_error(
+                ref_text(call.operator), "too many arguments", have, wanted, expr.span
+            )
         if callee.result is not None:
             wanted = (*wanted, callee.result)
         for n, arg in enumerate(call.args):
@@ -258,6 +264,8 @@ class Inference:
             case Var(name) if name not in ROOTS:
                 known = scope.variable(name)
                 if widen:
+                    if known is not None and not unifies(known, type_):
+                        return False
                     scope.variables[name] = union(known or UNKNOWN, type_)
                 elif known is not None:
                     return unifies(known, type_)
