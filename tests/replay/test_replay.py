@@ -271,6 +271,7 @@ def test_people_read_text_markdown_and_a_page_in_which_nothing_runs(
         (gzip.compress(b"{}\n" * 9)[:-9], "end-of-stream"),
         (b"\x1f\x8b\x00" + b"x" * 20, "unknown compression"),
     ],
+    ids=["cut off", "of no known kind"],
 )
 def test_a_broken_archive_is_an_error_that_names_it(
     content: bytes, said: str, tmp_path: Path, policies: Path
