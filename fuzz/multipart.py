@@ -16,10 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.envoy.request.forms import disagreeing, mutated
+from tests.enforcement.forms import disagreeing, mutated
 
-from doorward.envoy.errors import AmbiguousRequestError
-from doorward.envoy.request.strict_multipart import check_multipart
+from doorward.enforcement.errors import AmbiguousRequestError
+from doorward.enforcement.strict_multipart import check_multipart
 
 
 def main() -> int:

@@ -24,14 +24,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from envoy.service.auth.v3 import external_auth_pb2 as auth
 from google.protobuf.message import DecodeError
+from tests.enforcement.forms import content_type, disagreeing, mutated
 from tests.envoy.deciders import Fixed, request
-from tests.envoy.request.forms import content_type, disagreeing, mutated
 from tests.envoy.request.test_hostile import HOSTILE
 from tests.envoy.request.test_strict import PASSED, REFUSED
 
+from doorward.enforcement.strict_multipart import check_multipart
 from doorward.envoy.check import Check, make_check
 from doorward.envoy.options import Options
-from doorward.envoy.request.strict_multipart import check_multipart
 
 PER_CALL: Final = 0.25
 PER_BYTE: Final = 5e-6

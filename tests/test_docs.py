@@ -40,8 +40,9 @@ def code_of(page: Path, language: str = "python") -> list[str]:
     return [dedent(block) for _, block in blocks]
 
 
-def test_the_examples_of_the_python_page_run_in_order() -> None:
-    code = "\n".join(code_of(ROOT / "docs/python.md"))
+@pytest.mark.parametrize("page", ["python.md", "frameworks.md"])
+def test_the_examples_of_a_page_run_in_order(page: str) -> None:
+    code = "\n".join(code_of(ROOT / "docs" / page))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

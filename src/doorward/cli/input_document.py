@@ -69,7 +69,7 @@ def envoy_input(
     skip_request_body_parse: bool = False,
 ) -> Any:
     """The input of a CheckRequest, JSON or protobuf. LoadError if the sidecar would refuse it."""
-    from doorward.envoy.errors import RequestError
+    from doorward.enforcement.errors import RequestError
     from doorward.envoy.options import Options
     from doorward.envoy.request.descriptors import load_services
     from doorward.envoy.request.input import to_input

@@ -14,7 +14,8 @@ from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
 from doorward.edge import FAULTS, Edge
-from doorward.envoy.errors import CallFailedError, RequestError, RequestParseError
+from doorward.enforcement.errors import RequestError, RequestParseError
+from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import Input, MalformedRequestError, Version, to_input

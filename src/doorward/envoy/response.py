@@ -9,54 +9,41 @@ only where the outcome uses it. INVARIANT: every answer carries a status; Envoy 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from envoy.config.core.v3 import base_pb2
 from envoy.service.auth.v3 import external_auth_pb2 as auth
-from envoy.type.v3 import http_status_pb2
 from google.protobuf import struct_pb2
 
-from doorward.envoy.errors import RequestError
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.result import (
+    FORBIDDEN,
+    ResultError,
+    failed,
+    key_name,
+    mismatch,
+    object_of,
+    read_allowed,
+    read_body,
+    read_headers,
+    read_http_status,
+    read_names,
+    read_parameters,
+)
 from doorward.envoy.request.input import Version
 from doorward.rego import (
     Key,
     Undefined,
     Value,
-    from_key,
-    kind_name,
     number_text,
-    sorted_keys,
     sorted_values,
-    to_json,
 )
-from doorward.rego.golang import parse_int
 
 __all__ = ["ResultError", "to_denial", "to_refusal", "to_response"]
 
 OK: Final = 0
 PERMISSION_DENIED: Final = 7
-_FORBIDDEN: Final = 403
 _BAD_REQUEST: Final = 400
-_STATUS_CODES: Final = frozenset(http_status_pb2.StatusCode.values()) - {0}
-_GO_TYPES: Final = {
-    "null": "<nil>",
-    "boolean": "bool",
-    "number": "json.Number",
-    "string": "string",
-    "array": "[]interface {}",
-    "object": "map[string]interface {}",
-    "set": "[]interface {}",
-}
-
-
-class ResultError(Exception):
-    """The policy's result cannot become an answer; `code` is the gRPC code that OPA-Envoy fails
-    with."""
-
-    def __init__(self, message: str, code: str = "UNKNOWN") -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def to_response(
@@ -70,14 +57,9 @@ def to_response(
             before, after = _ALLOWED if result else _DENIED
             return before + encoded + after
         return _to_boolean(result, decision_id, dry_run=dry_run, version=version)
-    if isinstance(result, Undefined):
-        raise ResultError("undefined decision")
-    if not isinstance(result, dict):
-        raise _failed(
-            "response status", f"illegal value for policy evaluation result: {_go_type(result)}"
-        )
+    given = object_of(result)
     try:
-        return _to_answer(result, decision_id, dry_run=dry_run, version=version)
+        return _to_answer(given, decision_id, dry_run=dry_run, version=version)
     except UnicodeEncodeError:
         raise ResultError(
             "grpc: error while marshaling: string field contains invalid UTF-8", "INTERNAL"
@@ -102,7 +84,7 @@ def to_denial(reason: str, decision_id: str, version: Version = "v3") -> bytes:
     response = auth.CheckResponse()
     response.status.code = PERMISSION_DENIED
     response.status.message = reason
-    response.denied_response.status.code = _FORBIDDEN
+    response.denied_response.status.code = FORBIDDEN
     if version == "v3":
         response.dynamic_metadata["decision_id"] = decision_id
     return _encode(response)
@@ -111,19 +93,6 @@ def to_denial(reason: str, decision_id: str, version: Version = "v3") -> bytes:
 def _encode(response: Any) -> bytes:
     encoded: bytes = response.SerializeToString()
     return encoded
-
-
-def _failed(what: str, why: str) -> ResultError:
-    return ResultError(f"failed to get {what}: {why}")
-
-
-def _mismatch(what: str, name: str, expected: str, value: Value) -> ResultError:
-    text = f"type assertion error, expected {name} to be of type '{expected}' but got"
-    return _failed(what, f"{text} '{_go_type(value)}'")
-
-
-def _go_type(value: Value) -> str:
-    return _GO_TYPES[kind_name(value)]
 
 
 _SAMPLE_ID: Final = "00000000-0000-4000-8000-000000000000"
@@ -154,9 +123,9 @@ def _to_boolean(allowed: bool, decision_id: str, *, dry_run: bool, version: Vers
 def _to_answer(
     result: dict[Key, Value], decision_id: str, *, dry_run: bool, version: Version
 ) -> bytes:
-    allowed = _read_allowed(result)
+    allowed = read_allowed(result)
     response = auth.CheckResponse()
-    headers = [_to_header(*pair) for pair in _read_headers(result, "headers", "response headers")]
+    headers = [_to_header(*pair) for pair in read_headers(result, "headers", "response headers")]
     _add_metadata(response.dynamic_metadata, result)
     if version == "v3":
         response.dynamic_metadata["decision_id"] = decision_id
@@ -178,33 +147,22 @@ def _to_answer(
     return _encode(response)
 
 
-def _read_allowed(result: dict[Key, Value]) -> bool:
-    if "allowed" not in result:
-        raise _failed(
-            "response status", 'unable to determine evaluation result due to missing "allowed" key'
-        )
-    allowed = result["allowed"]
-    if not isinstance(allowed, bool):
-        raise _mismatch("response status", "allowed", "boolean", allowed)
-    return allowed
-
-
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:
     if "dynamic_metadata" not in result:
         return
     given = result["dynamic_metadata"]
     if not isinstance(given, dict):
-        raise _mismatch("dynamic metadata", "dynamic_metadata", "object", given)
+        raise mismatch("dynamic metadata", "dynamic_metadata", "object", given)
     try:
         metadata.update(_to_metadata(given))
     except OverflowError:
-        raise _failed("dynamic metadata", "number that no double can hold") from None
+        raise failed("dynamic metadata", "number that no double can hold") from None
 
 
 def _to_metadata(value: Value) -> Any:
     """The value as `Struct` takes it: numbers as doubles, sets as lists, keys as text."""
     if isinstance(value, dict):
-        return {_name(key): _to_metadata(item) for key, item in value.items()}
+        return {key_name(key): _to_metadata(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_to_metadata(item) for item in value]
     if isinstance(value, frozenset):
@@ -219,109 +177,23 @@ def _to_metadata(value: Value) -> Any:
 
 def _add_changes(response: auth.OkHttpResponse, result: dict[Key, Value]) -> None:
     """What an allowed request is changed by, checked in OPA-Envoy's order."""
-    removed = _read_names(result, "request_headers_to_remove", "request headers to remove")
+    removed = read_names(result, "request_headers_to_remove", "request headers to remove")
     response.headers_to_remove.extend(removed)
     what = "response headers to send to client"
-    added = _read_headers(result, "response_headers_to_add", what)
+    added = read_headers(result, "response_headers_to_add", what)
     response.response_headers_to_add.extend([_to_header(*pair) for pair in added])
     what = "request query parameters to remove"
     response.query_parameters_to_remove.extend(
-        _read_names(result, "query_parameters_to_remove", what)
+        read_names(result, "query_parameters_to_remove", what)
     )
-    for name, value in _read_parameters(result):
+    for name, value in read_parameters(result):
         response.query_parameters_to_set.add(key=name, value=value)
 
 
 def _add_denial(response: auth.DeniedHttpResponse, result: dict[Key, Value]) -> None:
-    body = result.get("body", "")
-    if not isinstance(body, str):
-        raise _mismatch("response body", "body", "string", body)
-    response.body = body
-    response.status.code = _read_http_status(result)
-
-
-def _read_http_status(result: dict[Key, Value]) -> int:
-    if "http_status" not in result:
-        return _FORBIDDEN
-    status = result["http_status"]
-    if isinstance(status, bool) or not isinstance(status, (int, float)):
-        raise _mismatch("response http status", "http_status", "number", status)
-    try:
-        code = parse_int(number_text(status))
-    except ValueError as error:
-        text = f"error converting JSON number to int: {error}"
-        raise _failed("response http status", text) from None
-    if code not in _STATUS_CODES:
-        raise _failed("response http status", f"Invalid HTTP status code {code}")
-    return code
-
-
-def _name(key: Key) -> str:
-    return key if isinstance(key, str) else to_json(from_key(key))
+    response.body = read_body(result)
+    response.status.code = read_http_status(result)
 
 
 def _to_header(name: str, value: str) -> base_pb2.HeaderValueOption:
     return base_pb2.HeaderValueOption(header=base_pb2.HeaderValue(key=name, value=value))
-
-
-def _items(value: list[Value] | frozenset[Key]) -> Iterable[Value]:
-    return sorted_values(value) if isinstance(value, frozenset) else value
-
-
-def _read_headers(result: dict[Key, Value], name: str, what: str) -> Iterator[tuple[str, str]]:
-    if name not in result:
-        return
-    given = result[name]
-    for headers in _items(given) if isinstance(given, (list, frozenset)) else [given]:
-        if not isinstance(headers, dict):
-            raise _mismatch(what, "headers", "object", headers)
-        for key in sorted_keys(headers):
-            for value in _read_header(_name(key), headers[key], what):
-                yield _name(key), value
-
-
-def _read_header(name: str, given: Value, what: str) -> list[str]:
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, (list, frozenset)):
-        raise _failed(what, f"type assertion error for header '{name}'")
-    values = []
-    for value in _items(given):
-        if not isinstance(value, str):
-            raise _failed(what, f"invalid value type {_go_type(value)} for header '{name}'")
-        values.append(value)
-    return values
-
-
-def _read_names(result: dict[Key, Value], name: str, what: str) -> list[str]:
-    if name not in result:
-        return []
-    given = result[name]
-    if not isinstance(given, (list, frozenset)):
-        raise _mismatch(what, name, "[]string", given)
-    names = []
-    for value in _items(given):
-        if not isinstance(value, str):
-            raise _mismatch(what, f"{name} value", "string", value)
-        names.append(value)
-    return names
-
-
-def _read_parameters(result: dict[Key, Value]) -> Iterator[tuple[str, str]]:
-    what, name = "request query parameters to set", "query_parameters_to_set"
-    if name not in result:
-        return
-    parameters = result[name]
-    if not isinstance(parameters, dict):
-        text = f"type assertion error, expected {name} to be a map but got '{_go_type(parameters)}'"
-        raise _failed(what, text)
-    for key in sorted_keys(parameters):
-        value = parameters[key]
-        for item in _items(value) if isinstance(value, (list, frozenset)) else [value]:
-            if not isinstance(item, str):
-                raise _failed(
-                    what,
-                    "type assertion error, expected value to be string or array but got "
-                    f"'{_go_type(item)}'",
-                )
-            yield _name(key), item

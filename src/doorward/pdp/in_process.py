@@ -31,7 +31,16 @@ from doorward.pdp.signatures import Verification
 from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
-from doorward.rego import UNDEFINED, Explanation, InputError, Undefined, Value, from_python
+from doorward.rego import (
+    UNDEFINED,
+    Environment,
+    Explanation,
+    InputError,
+    Undefined,
+    Value,
+    VerifiedTokens,
+    from_python,
+)
 
 __all__ = ["DecisionPoint", "from_bundle", "from_folder", "from_modules"]
 
@@ -125,7 +134,7 @@ class DecisionPoint:
         self._given = given
         self.health = Health()
         """Whether the watch is at work, and the policies in force are those of the files."""
-        settings = settings or Settings()
+        settings = settings or Settings(environment=Environment(tokens=VerifiedTokens()))
         loaded = self._load()
         snapshot = build(loaded, settings)
         self.pdp = PDP(snapshot, _decision_log(log, log_options, self.health))

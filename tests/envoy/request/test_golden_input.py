@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.envoy.golden import Row, rows
 
-from doorward.envoy.errors import RequestError
+from doorward.enforcement.errors import RequestError
 from doorward.envoy.options import Options, from_block
 from doorward.envoy.request.descriptors import Services, load_services
 from doorward.envoy.request.input import MalformedRequestError, to_input

@@ -9,8 +9,8 @@ import pytest
 from tests.envoy.deciders import Fixed, request
 from tests.growth import grows
 
+from doorward.enforcement.errors import RequestError
 from doorward.envoy.check import make_check
-from doorward.envoy.errors import RequestError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import to_input
 

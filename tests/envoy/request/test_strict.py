@@ -13,12 +13,12 @@ from envoy.service.auth.v3 import external_auth_pb2 as auth
 from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.enforcement.test_strict_multipart import REFUSED as PARTS_REFUSED
 from tests.envoy.deciders import request
-from tests.envoy.request.test_strict_multipart import REFUSED as PARTS_REFUSED
 
-from doorward.envoy.errors import AmbiguousRequestError, RequestError, RequestParseError
+from doorward.enforcement import strict
+from doorward.enforcement.errors import AmbiguousRequestError, RequestError, RequestParseError
 from doorward.envoy.options import Options
-from doorward.envoy.request import strict
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.input import to_input
 

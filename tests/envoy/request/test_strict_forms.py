@@ -15,7 +15,7 @@ from starlette.formparsers import FormParser
 from tests.envoy.request.test_strict import FORM, post
 from werkzeug.formparser import FormDataParser
 
-from doorward.envoy.errors import RequestError
+from doorward.enforcement.errors import RequestError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import to_input
 

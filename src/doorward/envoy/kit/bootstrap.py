@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from doorward.enforcement.headers import IDENTITIES, ORIGINS, OVERRIDES
 from doorward.envoy.kit.explained_yaml import explain
 
 __all__ = ["Bootstrap", "render", "to_document"]
@@ -22,44 +23,6 @@ Document = dict[str, Any]
 _KIB: Final = 1024
 _TYPE: Final = "type.googleapis.com/envoy."
 _FILTER: Final = "envoy.filters.http.ext_authz"
-
-# Headers by which a client could tell the application another method, path, host or user than the
-# one that was decided on. Envoy guards most of its own `x-envoy-*`; these came through (1.40).
-_OVERRIDES: Final = (
-    "x-envoy-attempt-count",
-    "x-envoy-auth-partial-body",
-    "x-envoy-original-host",
-    "x-envoy-original-path",
-    "x-envoy-peer-metadata",
-    "x-envoy-peer-metadata-id",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-uri",
-    "x-original-url",
-    "x-rewrite-url",
-)
-_IDENTITIES: Final = (
-    "remote-user",
-    "x-auth-request-email",
-    "x-auth-request-groups",
-    "x-auth-request-user",
-    "x-forwarded-email",
-    "x-forwarded-groups",
-    "x-forwarded-preferred-username",
-    "x-forwarded-user",
-    "x-remote-group",
-    "x-remote-user",
-)
-# What proxies in front say of the client; where there are none, the client says it of itself.
-_ORIGINS: Final = (
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-real-ip",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +50,7 @@ class Bootstrap:
     """Proxies in front whose `x-forwarded-…` headers are believed; 0 takes those headers away."""
     forward_authorization: bool = False
     """Whether the application receives the `authorization` header, too."""
-    strip_headers: tuple[str, ...] = _OVERRIDES + _IDENTITIES
+    strip_headers: tuple[str, ...] = OVERRIDES + IDENTITIES
     """Request headers that no client may send to the application or the policy."""
 
     def __post_init__(self) -> None:
@@ -252,7 +215,7 @@ def _to_connection_manager(options: Bootstrap) -> Document:
 
 
 def _to_header_removals(options: Bootstrap) -> list[Document]:
-    headers = options.strip_headers + (() if options.trusted_hops else _ORIGINS)
+    headers = options.strip_headers + (() if options.trusted_hops else ORIGINS)
     if not headers:  # Envoy refuses an empty list
         return []
     return [

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message, message_factory
 
-from doorward.envoy.errors import RequestParseError
+from doorward.enforcement.errors import RequestParseError
 from doorward.rego import Value
 from doorward.rego.golang import json_float
 

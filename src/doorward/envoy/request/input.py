@@ -12,26 +12,23 @@ from typing import Any, Final, Literal, TypeAlias
 from envoy.service.auth.v2 import external_auth_pb2 as auth_v2
 from google.protobuf.message import DecodeError
 
-from doorward.envoy.errors import RequestError
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.http_input import Input, read_http
 from doorward.envoy.options import Options
-from doorward.envoy.request import attributes, attributes_v2, strict
-from doorward.envoy.request.bodies import parse_body
+from doorward.envoy.request import attributes, attributes_v2
 from doorward.envoy.request.descriptors import Services
 from doorward.envoy.request.messages import parse_check
-from doorward.envoy.request.paths import parse_target
-from doorward.rego import Key, Value
+from doorward.rego import Value
 
 __all__ = ["Input", "MalformedRequestError", "Version", "to_input"]
 
 Version: TypeAlias = Literal["v3", "v2"]
-Input: TypeAlias = dict[Key, Value]
 
 # INVARIANT: shared by every input; a value is never changed.
 _VERSION_V3: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
 _VERSION_V2: Final[Value] = {"ext_authz": "v2", "encoding": "encoding/json"}
 
 _DEFAULTS: Final = Options()
-_NO_HEADERS: Final[dict[str, str]] = {}
 _from_v2: Final = auth_v2.CheckRequest.FromString
 
 
@@ -69,47 +66,15 @@ def to_input(
     except DecodeError as error:
         raise _malformed(error) from None
     out["version"] = _VERSION_V3 if version == "v3" else _VERSION_V2
-    _read_http(out, fields, raw_body, options, services)
+    read_http(
+        out,
+        fields,
+        raw_body,
+        is_strict=options.strict,
+        skip_body=options.skip_request_body_parse,
+        services=services,
+    )
     return out
-
-
-def _read_http(
-    out: Input, http: Any, raw_body: bytes, options: Options, services: Services | None
-) -> None:
-    """What is derived from the `http` object: path, query and body."""
-    headers: dict[str, str] = http.get("headers", _NO_HEADERS)
-    target = http.get("path", "")
-    if options.strict:
-        strict.check_request(http, target, headers)
-    path: Any
-    query: Any
-    path, query = parse_target(target)
-    out["parsed_path"] = path
-    out["parsed_query"] = query
-    if query and options.strict:
-        strict.check_query(query)
-    if options.skip_request_body_parse:
-        return
-    body = http.get("body", "")
-    read = _read_strictly if options.strict else parse_body
-    out["parsed_body"], out["truncated_body"] = read(headers, body, raw_body, path, services)
-
-
-def _read_strictly(
-    headers: dict[str, str],
-    body: str,
-    raw_body: bytes,
-    path: list[str],
-    services: Services | None,
-) -> tuple[Value, bool]:
-    """`parse_body`, with every check of strict mode."""
-    if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
-        return strict.parse_json(body or raw_body), False
-    if not body and not raw_body:
-        return None, False
-    value, truncated = parse_body(headers, body, raw_body, path, services, strict.parse_json)
-    strict.check_parsed(headers, value, truncated=truncated)
-    return value, truncated
 
 
 def _malformed(error: DecodeError) -> MalformedRequestError:

@@ -24,7 +24,7 @@ from starlette.formparsers import MultiPartParser as StarletteParser
 from werkzeug.exceptions import HTTPException
 from werkzeug.formparser import FormDataParser
 
-from doorward.envoy.request.strict_multipart import StrictPart
+from doorward.enforcement.strict_multipart import StrictPart
 
 __all__ = ["content_type", "disagreeing", "mutated"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from doorward.envoy.errors import RequestParseError
+from doorward.enforcement.errors import RequestParseError
 from doorward.rego.golang import quote, to_text
 
 __all__ = ["MAX_PARTS", "Part", "parse_media_type", "parse_parts"]

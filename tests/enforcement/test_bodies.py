@@ -7,8 +7,8 @@ import struct
 import pytest
 from google.protobuf import descriptor_pb2
 
-from doorward.envoy.errors import RequestParseError
-from doorward.envoy.request.bodies import MAX_DEPTH, parse_body, parse_json
+from doorward.enforcement.bodies import MAX_DEPTH, parse_body, parse_json
+from doorward.enforcement.errors import RequestParseError
 from doorward.envoy.request.descriptors import Services, load_services
 from doorward.rego.golang.json_decoder import MAX_EXPLAINED
 from doorward.rego.json_text import from_json

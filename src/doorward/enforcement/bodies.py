@@ -12,17 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from json import JSONDecodeError
 from json.scanner import make_scanner
-from typing import Final, Literal, NoReturn, TypeAlias, cast
+from typing import Final, Literal, NoReturn, Protocol, TypeAlias, cast
 
-from doorward.envoy.errors import RequestParseError
-from doorward.envoy.request.descriptors import Services
-from doorward.envoy.request.multipart import parse_media_type, parse_parts
-from doorward.envoy.request.paths import parse_query
+from doorward.enforcement.errors import RequestParseError
+from doorward.enforcement.multipart import parse_media_type, parse_parts
+from doorward.enforcement.paths import parse_query
 from doorward.rego import Key, Value, from_json, parse_number
 from doorward.rego.golang import JSONError, parse_int, read_again, to_text
 
 __all__ = [
     "MAX_DEPTH",
+    "GrpcReader",
     "JSONParser",
     "Kind",
     "check_depth",
@@ -30,6 +30,13 @@ __all__ = [
     "parse_body",
     "parse_json",
 ]
+
+
+class GrpcReader(Protocol):
+    """Who reads the messages of gRPC: the value of the first, and whether it was cut."""
+
+    def read(self, path: list[str], body: bytes) -> tuple[Value, bool]: ...
+
 
 JSONParser: TypeAlias = Callable[["str | bytes"], Value]
 Kind: TypeAlias = Literal["json", "grpc", "form", "multipart", ""]
@@ -76,7 +83,7 @@ def parse_body(
     body: str,
     raw_body: bytes,
     path: list[str],
-    services: Services | None,
+    services: GrpcReader | None,
     parser: JSONParser | None = None,
 ) -> tuple[Value, bool]:
     """The value of the body and whether it was cut; `RequestParseError` when it cannot be read."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
+from tests.enforcement.forms import content_type, disagreeing, mutated
 from tests.envoy.deciders import request
-from tests.envoy.request.forms import content_type, disagreeing, mutated
 
-from doorward.envoy.errors import AmbiguousRequestError, RequestError
+from doorward.enforcement.errors import AmbiguousRequestError, RequestError
+from doorward.enforcement.strict_multipart import StrictPart, check_multipart
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import to_input
-from doorward.envoy.request.strict_multipart import StrictPart, check_multipart
 
 STRICT = Options(strict=True)
 BODIES = 12_000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.envoy.errors import RequestParseError
-from doorward.envoy.request.paths import MAX_FIELDS, parse_query, parse_target
+from doorward.enforcement.errors import RequestParseError
+from doorward.enforcement.paths import MAX_FIELDS, parse_query, parse_target
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import html
 import re
 from typing import Final, NamedTuple, NoReturn
 
-from doorward.envoy.errors import AmbiguousRequestError, shown
-from doorward.envoy.request.multipart import MAX_PART_HEADERS, MAX_VALUE, parse_media_type
+from doorward.enforcement.errors import AmbiguousRequestError, shown
+from doorward.enforcement.multipart import MAX_PART_HEADERS, MAX_VALUE, parse_media_type
 
 __all__ = ["CHARSETS", "StrictPart", "check_multipart"]
 

@@ -11,7 +11,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from doorward.envoy.errors import RequestParseError
+from doorward.enforcement.errors import RequestParseError
 from doorward.rego.golang import quote, to_text
 
 __all__ = ["MAX_FIELDS", "parse_query", "parse_target"]

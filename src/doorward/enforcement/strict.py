@@ -16,11 +16,11 @@ from decimal import Decimal
 from json.scanner import make_scanner
 from typing import Any, Final, NoReturn, cast
 
-from doorward.envoy.errors import AmbiguousRequestError, shown
-from doorward.envoy.request import bodies
-from doorward.envoy.request.bodies import Kind, kind_of
-from doorward.envoy.request.multipart import MAX_VALUE, parse_media_type
-from doorward.envoy.request.strict_multipart import CHARSETS, check_multipart
+from doorward.enforcement import bodies
+from doorward.enforcement.bodies import Kind, kind_of
+from doorward.enforcement.errors import AmbiguousRequestError, shown
+from doorward.enforcement.multipart import MAX_VALUE, parse_media_type
+from doorward.enforcement.strict_multipart import CHARSETS, check_multipart
 from doorward.rego import Number, Value, parse_number
 
 __all__ = ["check_body", "check_parsed", "check_query", "check_request", "parse_json"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doorward.envoy.errors import RequestParseError
-from doorward.envoy.request.multipart import MAX_PARTS, parse_media_type, parse_parts
+from doorward.enforcement.errors import RequestParseError
+from doorward.enforcement.multipart import MAX_PARTS, parse_media_type, parse_parts
 
 PART = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
 

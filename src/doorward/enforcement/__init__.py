@@ -1,0 +1,1 @@
+"""What adapters share: an HTTP request becomes the input, a policy's result a verdict."""

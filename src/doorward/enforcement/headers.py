@@ -1,0 +1,52 @@
+"""Request headers by which a client could pass for another, or ask for another request.
+
+A proxy or a middleware takes them away before anybody reads them, unless what stands in front of it
+sets them itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["IDENTITIES", "ORIGINS", "OVERRIDES", "UNTRUSTED"]
+
+# Envoy guards most of its own `x-envoy-*`; these came through (1.40).
+OVERRIDES: Final = (
+    "x-envoy-attempt-count",
+    "x-envoy-auth-partial-body",
+    "x-envoy-original-host",
+    "x-envoy-original-path",
+    "x-envoy-peer-metadata",
+    "x-envoy-peer-metadata-id",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-uri",
+    "x-original-url",
+    "x-rewrite-url",
+)
+"""They name another method, path or host than the one that is decided on."""
+IDENTITIES: Final = (
+    "remote-user",
+    "x-auth-request-email",
+    "x-auth-request-groups",
+    "x-auth-request-user",
+    "x-forwarded-email",
+    "x-forwarded-groups",
+    "x-forwarded-preferred-username",
+    "x-forwarded-user",
+    "x-remote-group",
+    "x-remote-user",
+)
+"""They name the user."""
+ORIGINS: Final = (
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-real-ip",
+)
+"""What proxies in front say of the client; where there are none, the client says it of itself."""
+UNTRUSTED: Final = frozenset({*OVERRIDES, *IDENTITIES, *ORIGINS, "x-forwarded-proto"})
+"""All of them."""

@@ -1,0 +1,177 @@
+"""An HTTP request becomes the policy's `input`, the same for every adapter.
+
+    wire -> HttpRequest -> `to_input` -> input        or RequestError: why no policy is asked
+
+The shape is what OPA-Envoy builds of Envoy's CheckRequest, so that one policy serves the sidecar,
+middleware and proxies; docs/frameworks.md says which keys an adapter cannot know. Pure, but for
+the time of the request.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from time import time_ns
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+from doorward.enforcement import strict
+from doorward.enforcement.bodies import GrpcReader, parse_body
+from doorward.enforcement.errors import AmbiguousRequestError
+from doorward.enforcement.paths import parse_target
+from doorward.rego import Key, Value
+
+__all__ = ["HttpRequest", "Input", "address_of", "join_headers", "read_http", "to_input"]
+
+Input: TypeAlias = dict[Key, Value]
+Address: TypeAlias = tuple[str, int]
+
+# INVARIANT: shared by every input; a value is never changed.
+_VERSION: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
+_NO_HEADERS: Final[dict[str, str]] = {}
+_SINGLE: Final = frozenset({b"content-length", b"content-type", b"host"})
+
+
+class HttpRequest(NamedTuple):
+    """One request as an adapter knows it."""
+
+    method: str
+    target: str
+    """Path and query as the client sent them, percent-encoded."""
+    headers: dict[str, str]
+    """By names in lower case, without `host`; repeated ones are joined (`join_headers`)."""
+    host: str = ""
+    scheme: str = "http"
+    protocol: str = "HTTP/1.1"
+    body: bytes = b""
+    is_cut: bool = False
+    """Whether the body goes on behind what is here."""
+    source: Address | None = None
+    destination: Address | None = None
+    """Who connected, and to what; None where the server does not say."""
+
+
+def join_headers(
+    pairs: Iterable[tuple[bytes, bytes]], stripped: frozenset[str], *, strict: bool
+) -> tuple[dict[str, str], str, bool]:
+    """The headers as a policy sees them, the host, and whether some of `stripped` were left out.
+
+    Repeated headers are joined by commas, cookies by semicolons, as Envoy does it. `strict`: some
+    may not be repeated at all.
+    """
+    headers: dict[str, str] = {}
+    has_stripped = False
+    for raw_name, raw_value in pairs:
+        name = raw_name.decode("latin-1")
+        if not name.islower():
+            name = name.lower()
+        if name in stripped:
+            has_stripped = True
+            continue
+        value = raw_value.decode() if raw_value.isascii() else text_of(raw_value)
+        if name in headers:
+            if strict and raw_name.lower() in _SINGLE:
+                _refuse(f"more than one {name} header")
+            value = f"{headers[name]}{'; ' if name == 'cookie' else ','}{value}"
+        headers[name] = value
+    return headers, headers.pop("host", ""), has_stripped
+
+
+def text_of(raw: bytes) -> str:
+    """Bytes of a head as text: UTF-8, and as Envoy writes them where they are not."""
+    return raw.decode("utf-8", "replace").replace("\ufffd", "!")
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = False) -> Input:
+    """The `input` document. RequestError says why there is none; `strict`: docs/strict.md."""
+    method, target, given, host, scheme, protocol, body, is_cut, source, destination = request
+    headers: dict[str, str] = {
+        ":authority": host,
+        ":method": method,
+        ":path": target,
+        ":scheme": scheme,
+        **given,
+        "x-forwarded-proto": scheme,
+    }
+    http: dict[str, Any] = {
+        "method": method,
+        "headers": headers,
+        "path": target,
+        "scheme": scheme,
+        "protocol": protocol,
+    }
+    if host:
+        http["host"] = host
+    else:
+        del headers[":authority"]
+    if body:
+        headers["x-envoy-auth-partial-body"] = "true" if is_cut else "false"
+        http["size"] = len(body)
+        http["rawBody"] = base64.b64encode(body).decode("ascii")
+    seconds, nanos = divmod(time_ns(), 1_000_000_000)
+    attributes: dict[Key, Any] = {
+        "request": {"time": {"seconds": seconds, "nanos": nanos}, "http": http},
+        "metadataContext": {},
+        "routeMetadataContext": {},
+    }
+    if source is not None:
+        attributes["source"] = address_of(source)
+    if destination is not None:
+        attributes["destination"] = address_of(destination)
+    out: Input = {"attributes": attributes, "version": _VERSION}
+    read_http(out, http, body, is_strict=strict, skip_body=skip_body)
+    return out
+
+
+def address_of(address: Address) -> Value:
+    """The peer that an address and a port are."""
+    host, port = address
+    return {"address": {"socketAddress": {"address": host, "portValue": port}}}
+
+
+def read_http(
+    out: Input,
+    http: Any,
+    raw_body: bytes,
+    *,
+    is_strict: bool,
+    skip_body: bool,
+    services: GrpcReader | None = None,
+) -> None:
+    """Put what is derived from the `http` object into `out`: path, query and body."""
+    headers: dict[str, str] = http.get("headers", _NO_HEADERS)
+    target = http.get("path", "")
+    if is_strict:
+        strict.check_request(http, target, headers)
+    path: Any
+    query: Any
+    path, query = parse_target(target)
+    out["parsed_path"] = path
+    out["parsed_query"] = query
+    if query and is_strict:
+        strict.check_query(query)
+    if skip_body:
+        return
+    body = http.get("body", "")
+    read = _read_strictly if is_strict else parse_body
+    out["parsed_body"], out["truncated_body"] = read(headers, body, raw_body, path, services)
+
+
+def _read_strictly(
+    headers: dict[str, str],
+    body: str,
+    raw_body: bytes,
+    path: list[str],
+    services: GrpcReader | None,
+) -> tuple[Value, bool]:
+    """`parse_body`, with every check of strict mode."""
+    if strict.check_body(headers, body, raw_body, reads_grpc=services is not None):
+        return strict.parse_json(body or raw_body), False
+    if not body and not raw_body:
+        return None, False
+    value, truncated = parse_body(headers, body, raw_body, path, services, strict.parse_json)
+    strict.check_parsed(headers, value, truncated=truncated)
+    return value, truncated

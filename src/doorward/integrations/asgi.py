@@ -1,0 +1,225 @@
+"""Middleware for ASGI: Starlette, FastAPI, Litestar, Quart and every other application.
+
+    app = Authorization(app, from_folder("policies"))
+
+HTTP requests and WebSocket handshakes are decided on before the application sees them. The bytes of
+a body that were read for the policy reach the application again, and the headers that no client may
+send reach neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, NoReturn, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+from doorward.enforcement.check import HttpCheck, HttpOptions
+from doorward.enforcement.errors import AmbiguousRequestError, RequestError
+from doorward.enforcement.http_input import HttpRequest, join_headers, text_of
+from doorward.enforcement.result import Verdict
+from doorward.pdp import PDP, DecisionPoint
+
+__all__ = ["VERDICT", "Authorization"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+VERDICT: Final = "doorward"
+"""The key of the scope under which the application finds the `Verdict` on its request."""
+
+_SCHEMES: Final = {"ws": "http", "wss": "https"}
+_RESPONSE: Final = "websocket.http.response"
+
+
+class _Gone(Exception):
+    """The client left before its request was whole."""
+
+
+class Authorization:
+    """Asks the decision point about each request, and hands on what it allows.
+
+    `doorward_decides` tells `doorward.testing` that every route behind it is decided on.
+    """
+
+    doorward_decides = True
+
+    def __init__(
+        self, app: App, point: DecisionPoint | PDP, options: HttpOptions | None = None
+    ) -> None:
+        self._app = app
+        self._options = options or HttpOptions()
+        pdp = point.pdp if isinstance(point, DecisionPoint) else point
+        self._check = HttpCheck(pdp, self._options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if kind not in ("http", "websocket"):
+            raise ValueError(f"there is no policy for connections of type {kind}")
+        chunks: list[Message] = []
+        try:
+            request, has_stripped = await self._read(scope, receive, chunks)
+        except _Gone:
+            return
+        except RequestError as error:
+            verdict = self._check.refuse(error)
+        else:
+            verdict = await self._check.check_async(request)
+        if not verdict.allowed:
+            await (_deny if kind == "http" else _deny_websocket)(scope, receive, send, verdict)
+            return
+        scope = {**scope, VERDICT: verdict}
+        if has_stripped or verdict.headers or verdict.removed:
+            scope["headers"] = self._changed(scope["headers"], verdict)
+        if verdict.response_headers:
+            send = _adding(send, _encoded(verdict.response_headers))
+        await self._app(scope, _replaying(chunks, receive) if chunks else receive, send)
+
+    async def _read(
+        self, scope: Scope, receive: Receive, chunks: list[Message]
+    ) -> tuple[HttpRequest, bool]:
+        options = self._options
+        path = scope.get("raw_path")
+        if path is None:
+            if options.strict:
+                _refuse("the server does not hand on the path as it was sent")
+            path = _quoted(scope["path"])
+        elif options.strict and _decoded(path) != scope["path"].encode():
+            _refuse("the path is not the one that was sent")
+        query: bytes = scope.get("query_string", b"")
+        target: bytes = path + b"?" + query if query else path
+        headers, host, has_stripped = join_headers(
+            scope["headers"], options.stripped, strict=options.strict
+        )
+        body, is_cut = b"", False
+        if scope["type"] == "http" and not options.skip_body and _may_have_body(scope, headers):
+            body, is_cut = await _read_body(receive, chunks, options.max_body)
+        scheme: str = scope.get("scheme", "http")
+        client, server = scope.get("client"), scope.get("server")
+        request = HttpRequest(
+            scope.get("method", "GET"),
+            target.decode() if target.isascii() else text_of(target),
+            headers,
+            host,
+            _SCHEMES.get(scheme, scheme),
+            f"HTTP/{scope.get('http_version', '1.1')}",
+            body,
+            is_cut,
+            (client[0], client[1]) if client else None,
+            (server[0], server[1]) if server and server[1] is not None else None,
+        )
+        return request, has_stripped
+
+    def _changed(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
+        """The headers that the application sees."""
+        setting = _encoded(verdict.headers)
+        gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}
+        gone.update(name for name, _ in setting)
+        return [pair for pair in headers if pair[0].lower() not in gone] + setting
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+def _decoded(path: bytes) -> bytes:
+    return unquote_to_bytes(path) if b"%" in path else path
+
+
+def _quoted(path: str) -> bytes:
+    return quote(path, safe="/:@!$&'()*+,;=-._~").encode()
+
+
+def _may_have_body(scope: Scope, headers: dict[str, str]) -> bool:
+    """Whether there can be a body: HTTP/1 says so in its head."""
+    length = headers.get("content-length")
+    if length is not None:
+        return length != "0"
+    return "transfer-encoding" in headers or not scope.get("http_version", "").startswith("1")
+
+
+async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tuple[bytes, bool]:
+    """At most `limit` bytes of the body, and whether there are more. What was received is added to
+    `chunks`; _Gone where the client left before the end."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        chunks.append(message)
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        has_more = message.get("more_body", False)
+        if size > limit or not has_more:
+            body = b"".join(parts)
+            return body[:limit], size > limit
+
+
+def _replaying(chunks: list[Message], receive: Receive) -> Receive:
+    """What was received first comes once more, then what follows."""
+    waiting = iter(chunks)
+
+    async def replay() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return replay
+
+
+def _encoded(pairs: Iterable[tuple[str, str]]) -> Headers:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+
+
+def _adding(send: Send, headers: Headers) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.accept"):
+            message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        await send(message)
+
+    return send_with_headers
+
+
+def denial(verdict: Verdict) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of the answer to a request that is denied."""
+    body = verdict.body.encode("utf-8", "replace")
+    headers = [pair for pair in _encoded(verdict.headers) if pair[0] != b"content-length"]
+    if body and not any(name == b"content-type" for name, _ in headers):
+        headers.append((b"content-type", b"text/plain; charset=utf-8"))
+    headers.append((b"content-length", b"%d" % len(body)))
+    return verdict.status, headers, body
+
+
+async def _deny(scope: Scope, _receive: Receive, send: Send, verdict: Verdict) -> None:
+    status, headers, body = denial(verdict)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    is_head = scope["method"] == "HEAD"
+    await send({"type": "http.response.body", "body": b"" if is_head else body})
+
+
+async def _deny_websocket(scope: Scope, receive: Receive, send: Send, verdict: Verdict) -> None:
+    """Before the handshake is accepted: a denial of it, or 403 where the server knows no other."""
+    if (await receive())["type"] != "websocket.connect":
+        return
+    if _RESPONSE not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1008, "reason": _phrase(verdict.status)})
+        return
+    status, headers, body = denial(verdict)
+    await send({"type": f"{_RESPONSE}.start", "status": status, "headers": headers})
+    await send({"type": f"{_RESPONSE}.body", "body": body})
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Denied"

@@ -1,0 +1,226 @@
+"""Middleware for WSGI: Flask, Django, Pyramid and every other application.
+
+    app = Authorization(app, from_folder("policies"))
+
+WSGI knows less of a request than a proxy does: docs/frameworks.md has the table. Strict mode
+refuses what it would have to guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from io import BytesIO, RawIOBase
+from typing import Any, Final, NoReturn, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+from doorward.enforcement.check import HttpCheck, HttpOptions
+from doorward.enforcement.errors import AmbiguousRequestError, RequestError
+from doorward.enforcement.http_input import HttpRequest, join_headers
+from doorward.enforcement.result import Verdict
+from doorward.pdp import PDP, DecisionPoint
+
+__all__ = ["VERDICT", "Authorization", "denial", "read_request"]
+
+Environ: TypeAlias = MutableMapping[str, Any]
+Start: TypeAlias = Callable[..., Any]
+App: TypeAlias = Callable[[Environ, Start], Iterable[bytes]]
+
+VERDICT: Final = "doorward.verdict"
+"""The key of the environ under which the application finds the `Verdict` on its request."""
+TARGETS: Final = ("RAW_URI", "REQUEST_URI")
+"""Where servers put the request target as it was sent: no standard says."""
+
+
+class Authorization:
+    """Asks the decision point about each request, and hands on what it allows.
+
+    `derive_target`: where the server does not hand on the request target, the policy sees the path
+    that the application sees, encoded anew; strict mode refuses such requests otherwise.
+    """
+
+    doorward_decides = True
+
+    def __init__(
+        self,
+        app: App,
+        point: DecisionPoint | PDP,
+        options: HttpOptions | None = None,
+        *,
+        derive_target: bool = False,
+    ) -> None:
+        self._app = app
+        self._options = options or HttpOptions()
+        self._derive_target = derive_target
+        pdp = point.pdp if isinstance(point, DecisionPoint) else point
+        self._check = HttpCheck(pdp, self._options)
+
+    def __call__(self, environ: Environ, start_response: Start) -> Iterable[bytes]:
+        verdict = self.decide(environ)
+        if not verdict.allowed:
+            status, headers, body = denial(verdict)
+            start_response(status, headers)
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+        start = start_response
+        if verdict.response_headers:
+            start = _adding(start_response, list(verdict.response_headers))
+        return self._app(environ, start)
+
+    def decide(self, environ: Environ) -> Verdict:
+        """The verdict; the environ of an allowed request is what the application is to see."""
+        try:
+            request = read_request(environ, self._options, derive_target=self._derive_target)
+        except RequestError as error:
+            return self._check.refuse(error)
+        verdict = self._check.check(request)
+        environ[VERDICT] = verdict
+        for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
+            environ.pop(_variable(name), None)
+        for name, value in verdict.headers:
+            variable = _variable(name)
+            environ[variable] = f"{environ[variable]},{value}" if variable in environ else value
+        return verdict
+
+
+def read_request(
+    environ: Environ, options: HttpOptions, *, derive_target: bool = False
+) -> HttpRequest:
+    """The request of an environ, out of which the stripped headers are taken. Its body can be read
+    again. AmbiguousRequestError where strict mode would have to guess."""
+    target = _read_target(environ, options, derive_target=derive_target)
+    headers: dict[str, str] = {}
+    stripped = options.stripped
+    for key in [key for key in environ if key[:5] == "HTTP_"]:
+        name = key[5:].replace("_", "-").lower()
+        if name in stripped:
+            del environ[key]
+        else:
+            value = environ[key]
+            headers[name] = value if value.isascii() else _text(value)
+    for key, name in (("CONTENT_TYPE", "content-type"), ("CONTENT_LENGTH", "content-length")):
+        if value := environ.get(key):
+            headers[name] = value
+    host = headers.pop("host", "")
+    if options.strict and "," in host:
+        _refuse("more than one host header")
+    body, is_cut = (b"", False) if options.skip_body else _read_body(environ, headers, options)
+    return HttpRequest(
+        environ["REQUEST_METHOD"],
+        target,
+        headers,
+        host,
+        environ["wsgi.url_scheme"],
+        environ.get("SERVER_PROTOCOL", "HTTP/1.1"),
+        body,
+        is_cut,
+        _source(environ),
+    )
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+def _text(value: str) -> str:
+    """WSGI has bytes as Latin-1."""
+    joined, _, _ = join_headers([(b"v", value.encode("latin-1"))], frozenset(), strict=False)
+    return joined["v"]
+
+
+def _read_target(environ: Environ, options: HttpOptions, *, derive_target: bool) -> str:
+    decoded = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+    for key in TARGETS:
+        target: str | None = environ.get(key)
+        if target:
+            if options.strict:
+                sent = target.partition("?")[0].encode("latin-1")
+                if unquote_to_bytes(sent) != decoded.encode("latin-1"):
+                    _refuse("the path is not the one that was sent")
+            return target
+    if options.strict and not derive_target:
+        _refuse("the server does not hand on the path as it was sent")
+    path = quote(decoded.encode("latin-1"), safe="/:@!$&'()*+,;=-._~")
+    query = environ.get("QUERY_STRING", "")
+    return f"{path}?{query}" if query else path
+
+
+def _source(environ: Environ) -> tuple[str, int] | None:
+    address, port = environ.get("REMOTE_ADDR"), str(environ.get("REMOTE_PORT", ""))
+    return (address, int(port) if port.isdecimal() else 0) if address else None
+
+
+def _read_body(
+    environ: Environ, headers: dict[str, str], options: HttpOptions
+) -> tuple[bytes, bool]:
+    stream = environ["wsgi.input"]
+    length = headers.get("content-length")
+    if length is not None:
+        if not length.isdecimal() or not length.isascii():
+            _refuse("content-length is not a number")
+        whole = int(length)
+    elif environ.get("wsgi.input_terminated"):
+        whole = options.max_body + 1
+    else:
+        # Without a length, reading could wait for ever.
+        if options.strict and "transfer-encoding" in headers:
+            _refuse("body of undeclared length")
+        return b"", False
+    wanted = min(whole, options.max_body + 1)
+    if not wanted:
+        return b"", False
+    body = b""
+    while len(body) < wanted and (part := stream.read(wanted - len(body))):
+        body += part
+    if len(body) > options.max_body:
+        environ["wsgi.input"] = _Rest(body, stream, whole if length is not None else None)
+        return body[: options.max_body], True
+    environ["wsgi.input"] = BytesIO(body)
+    return body, False
+
+
+class _Rest(RawIOBase):
+    """What was read of a body, then what follows; no more than `whole` bytes."""
+
+    def __init__(self, begin: bytes, stream: Any, whole: int | None) -> None:
+        self._begin = begin
+        self._stream = stream
+        self._left = whole
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = len(buffer) if self._left is None else min(len(buffer), self._left)
+        part, self._begin = self._begin[:wanted], self._begin[wanted:]
+        if not part and wanted:
+            part = self._stream.read(wanted)
+        buffer[: len(part)] = part
+        if self._left is not None:
+            self._left -= len(part)
+        return len(part)
+
+
+def _variable(name: str) -> str:
+    variable = name.upper().replace("-", "_")
+    return variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"
+
+
+def _adding(start_response: Start, headers: list[tuple[str, str]]) -> Start:
+    def start(status: str, given: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*given, *headers], *rest)
+
+    return start
+
+
+def denial(verdict: Verdict) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Status line, headers and body of the answer to a request that is denied."""
+    body = verdict.body.encode("utf-8", "replace")
+    headers = [pair for pair in verdict.headers if pair[0].lower() != "content-length"]
+    if body and not any(name.lower() == "content-type" for name, _ in headers):
+        headers.append(("content-type", "text/plain; charset=utf-8"))
+    headers.append(("content-length", str(len(body))))
+    try:
+        phrase = HTTPStatus(verdict.status).phrase
+    except ValueError:
+        phrase = "Denied"
+    return f"{verdict.status} {phrase}", headers, body
