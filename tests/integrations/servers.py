@@ -116,7 +116,7 @@ def expected(row: Row) -> str:
 
 def differences(port: int, arrivals: Arrivals) -> dict[str, tuple[str, str]]:
     """The rows that get something else than through Envoy: what they get there, and here."""
-    found = {}
+    different = {}
     for row in DECIDED:
         before = len(arrivals)
         try:
@@ -125,10 +125,10 @@ def differences(port: int, arrivals: Arrivals) -> dict[str, tuple[str, str]]:
             answer = Answer(0, {}, str(error).encode(), 0.0)
         got = outcome(answer, len(arrivals) > before)
         if got != expected(row):
-            found[f"{row.group}: {row.name}"] = (expected(row), got)
+            different[f"{row.group}: {row.name}"] = (expected(row), got)
         elif got == "403":
             assert answer.body == b""
             assert row.method == "HEAD" or answer.headers["content-length"] == "0"
         elif got == "400" and row.shows:
             assert row.shows in answer.body.decode(), row.name
-    return found
+    return different

@@ -37,8 +37,8 @@ def test_the_matrix_gets_what_it_gets_through_envoy() -> None:
         people_point() as point,
         uvicorn_port(Authorization(arrivals.asgi, point)) as port,
     ):
-        found = differences(port, arrivals)
-    assert found == {name: (envoy, ours) for name, (envoy, ours, _) in DIFFERENT.items()}
+        different = differences(port, arrivals)
+    assert different == {name: (envoy, ours) for name, (envoy, ours, _) in DIFFERENT.items()}
 
 
 POLICY = """package envoy.authz
