@@ -1,4 +1,4 @@
-"""One request gives one input, whoever passes it on: the same as Envoy's, but for what it adds."""
+"""One request gives one input in every adapter: that of Envoy, but for what Envoy adds."""
 
 from __future__ import annotations
 
