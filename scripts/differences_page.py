@@ -38,6 +38,7 @@ TITLES: Final = {
     "cli_partial": "Partial evaluation on the command line",
     "cli": "Commands",
     "rest": "HTTP API",
+    "pdp/control": "Bundles, discovery and status",
     "envoy": "Envoy's external authorization",
 }
 
@@ -74,7 +75,7 @@ def sections() -> Iterable[tuple[str, list[Row]]]:
         "cli_partial",
     ):
         yield TITLES[name], of_file(FOLDER / f"{name}.toml")
-    for name in ("cli", "rest", "envoy"):
+    for name in ("cli", "rest", "pdp/control", "envoy"):
         yield TITLES[name], of_file(ROOT / "tests" / name / "differences.toml")
 
 

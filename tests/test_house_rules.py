@@ -155,6 +155,8 @@ EDGES = {
     "docker/server.py": {"_reply", "_serve"},
     "enforcement/check.py": {"check"},
     "envoy/check.py": {"_deny", "check"},
+    "pdp/control/bundles.py": {"_take_bundle"},
+    "pdp/control/discovery.py": {"_take"},
     "pdp/decision_log.py": {"_line_of"},
     "pdp/pdp.py": {"decide", "_decide_query"},
     "pdp/reload.py": {"reload"},
@@ -182,6 +184,9 @@ LOOPS = {
     "docker/server.py": {"__init__"},
     "docker/service.py": {"run"},
     "envoy/grpcio_server.py": {"__init__"},
+    "pdp/control/bundles.py": {"start"},
+    "pdp/control/discovery.py": {"start"},
+    "pdp/control/status.py": {"start"},
     "pdp/decision_log.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
 }

@@ -80,6 +80,11 @@ class Process:
             with error:
                 return error.code, error.read().decode()
 
+    def ask_text(self, path: str) -> str:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return str(answer.read(), "utf-8")
+
     def ready(self) -> bool:
         def up() -> bool:
             try:
@@ -338,3 +343,27 @@ def test_the_api_is_served_over_tls(folder: Path, start: Callable[..., Process])
             return False
 
     assert until(answers), server.log.read_text()
+
+
+BUNDLES = """\
+services: {s: {url: "http://127.0.0.1:1"}}
+bundles: {a: {resource: a.tar.gz}}
+"""
+
+
+def test_a_server_whose_bundles_never_come_ends_after_its_ready_timeout(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    (folder / "b.yaml").write_text(BUNDLES)
+    process = start("--config-file=b.yaml", "--ready-timeout=1", "policy.rego")
+    assert process.process.wait(PATIENCE) == 1
+    assert "Failed to wait for plugins activation." in process.log.read_text()
+
+
+def test_bundles_of_services_need_a_single_process(
+    folder: Path, start: Callable[..., Process]
+) -> None:
+    (folder / "b.yaml").write_text(BUNDLES)
+    process = start("--config-file=b.yaml", "--workers=2", "policy.rego")
+    assert process.process.wait(PATIENCE) == 1
+    assert "need a single process" in process.log.read_text()

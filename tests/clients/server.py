@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from doorward.pdp.config import Config
+from doorward.pdp.control.status import StatusReporter
+from doorward.pdp.control.status_options import StatusOptions
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -23,7 +25,9 @@ def serving(**policies: str) -> Iterator[int]:
     """The port of a server with `policies`, by name without `.rego`."""
     loaded = Loaded({f"{name}.rego": text for name, text in policies.items()})
     pdp = PDP(build(loaded))
-    api = Api(pdp, Config(), Health(), Metrics("1"), store=Store(pdp, loaded))
+    status = StatusReporter(plugins=dict)
+    status.configure(StatusOptions(), None, {"id": "test"}, starts=False)
+    api = Api(pdp, Config(), Health(), Metrics("1"), store=Store(pdp, loaded), status=status)
     socket = bind("127.0.0.1:0")
     listener = Listener("127.0.0.1:0", socket, api, short_path=api.short_path)
     server = HttpServer([listener], grace=1.0)

@@ -69,7 +69,10 @@ def test_a_bundle_is_read_from_a_folder_or_an_archive(kind: str, tmp_path: Path)
         ({".manifest": "[]"}, "the manifest must be an object"),
         ({".manifest": '{"roots": ["a", "a/b"]}'}, "manifest has overlapped roots: 'a' and 'a/b'"),
         ({"sub/.manifest": "{}"}, "sub/.manifest: a manifest counts at the root of a bundle only"),
-        ({"patch.json": '{"data": []}'}, "patch.json: delta bundles are not supported"),
+        (
+            {"patch.json": '{"data": []}'},
+            "patch.json: only a bundle that is downloaded can be a delta",
+        ),
         ({"a/data.json": '{"a":'}, "bundle load failed on B/a/data.json: unexpected EOF"),
         ({"a/data.yaml": "a: [1"}, "bundle load failed on B/a/data.yaml: yaml: line"),
         ({"data.json": "[1]"}, "bundle load failed on /data.json: root value must be object"),

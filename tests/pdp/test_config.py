@@ -108,11 +108,11 @@ def test_limits_of_the_decision_log_are_read() -> None:
 
 
 def test_what_comes_later_is_a_warning_and_what_would_be_missed_an_error() -> None:
-    assert parse("status:\n  console: true\n").warnings == (
-        "c.yaml:1: status: not supported yet, ignored",
+    assert parse("caching:\n  a: true\n").warnings == (
+        "c.yaml:1: caching: not supported yet, ignored",
     )
-    with pytest.raises(ConfigError, match=r"^c.yaml:1: bundles is not supported yet"):
-        parse("bundles:\n  a: {resource: b.tar.gz}\n")
+    with pytest.raises(ConfigError, match=r'^c.yaml:2: bundles.a.service: service name "x" not'):
+        parse("bundles:\n  a: {resource: b.tar.gz, service: x}\n")
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_folder_may_be_signed_by_the_path_to_it(tmp_path: Path) -> None:
         (signed({**payload(), "files": 1}), FILES, "the payload lists no files"),
         (signed({**payload(), "files": [{"name": "x"}]}), FILES, "the payload lists no files"),
         (signed(payload(), secret="other"), FILES, "failed to verify JWT signature"),
-        ('{"signatures": ["a.b"]}', FILES, "failed to verify JWT signature"),
+        ('{"signatures": ["a.b"]}', FILES, "failed to split compact JWT"),
         ('{"signatures": []}', FILES, ".signatures.json: missing JWT (expected exactly one)"),
         ('{"signatures": ["a", "b"]}', FILES, "multiple JWTs not supported"),
         ('{"signatures"', FILES, "bundle load failed on signatures decode: unexpected EOF"),

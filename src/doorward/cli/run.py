@@ -173,7 +173,14 @@ Examples:
 @click.option("--disable-telemetry", is_flag=True, hidden=True)
 @click.option("--skip-version-check", is_flag=True, hidden=True)
 @click.option("--optimize-store-for-read-speed", is_flag=True, hidden=True)
-@click.option("--ready-timeout", type=int, default=0, hidden=True)
+@click.option(
+    "--ready-timeout",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Serve when bundles and discovery are ready, or end after so many seconds; 0: at once.",
+)
 def command(
     files: tuple[str, ...],
     server: bool,
@@ -241,9 +248,13 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     from doorward.cli.sidecar import SidecarOptions
     from doorward.rest.authorization import Access
 
+    config = read_config(options["config_file"], overrides=options["settings"])
+    workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
+    if workers > 1 and (config.bundles or config.discovery or config.status):
+        raise ConfigError("`bundles`, `discovery` and `status` need a single process: --workers 1")
     return SidecarOptions(
         sources=_sources(files, options),
-        config=read_config(options["config_file"], overrides=options["settings"]),
+        config=config,
         addresses=options["addr"],
         diagnostic_addresses=options["diagnostic_addr"],
         log_format=log_format,
@@ -256,7 +267,8 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         unix_permissions=_permissions(options["unix_socket_perm"]),
         access=Access(options["authentication"], options["authorization"] == "basic"),
         tls=_tls_options(options),
-        workers=options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0))),
+        workers=workers,
+        ready_timeout=options["ready_timeout"],
     )
 
 

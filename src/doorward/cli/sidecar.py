@@ -23,6 +23,9 @@ from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
 from doorward.pdp.config import Config, ConfigError, identified
+from doorward.pdp.control.bundle_metrics import BundleMetrics
+from doorward.pdp.control.bundle_status import BundleStatus
+from doorward.pdp.control.plane import ControlPlane
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
@@ -59,6 +62,7 @@ _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("supervisor", "watching over the parts failed")
 _ROUND: Final = 5.0
 """Seconds between two looks at the parts; a signal is noticed at once."""
+_READY_ROUND: Final = 0.05
 _PROBES: Final = 100
 """Connections of the listeners that probes and scrapers use."""
 
@@ -85,6 +89,9 @@ class SidecarOptions:
     access: Access = field(default_factory=Access)
     tls: TlsOptions | None = None
     workers: int = 1
+    ready_timeout: float = 0.0
+    """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
+    waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +211,16 @@ class Sidecar:
             loaded, snapshot = shared.loaded, shared.snapshot
         self.pdp = PDP(snapshot, self._decision_log(), secrets=options.config.secrets)
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
+        self._bundle_metrics: BundleMetrics | None = None
+        self._apis: list[Api] = []
+        self.plane = ControlPlane(
+            options.config,
+            self.store,
+            self.health,
+            settings=settings,
+            on_config=self._follow,
+            on_bundles=self._note_bundles,
+        )
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
@@ -216,6 +233,17 @@ class Sidecar:
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)
+
+    def _follow(self, config: Config) -> None:
+        for api in self._apis:
+            api.follow(config)
+
+    def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
+        if self._bundle_metrics is None:
+            status = self.plane.config.status
+            assert status is not None
+            self._bundle_metrics = BundleMetrics(self.metrics.registry, __version__, status.buckets)
+        self._bundle_metrics.note(statuses)
 
     def _decision_log(self) -> DecisionLog | None:
         options = self._options.config.decision_logs
@@ -258,7 +286,13 @@ class Sidecar:
         options = self._options
         common = self.pdp, options.config, self.health, self.metrics
         read_only = self._shared is not None
-        main = Api(*common, store=self.store, access=options.access, read_only=read_only)
+        main = Api(
+            *common,
+            store=self.store,
+            access=options.access,
+            read_only=read_only,
+            status=self.plane.status,
+        )
         diagnostic = Api(*common, access=options.access, diagnostic=True)
         self._apis = [main, diagnostic]
         try:
@@ -293,6 +327,9 @@ class Sidecar:
         if self._shared is None:
             announce(options, self.pdp.snapshot)
         try:
+            if options.ready_timeout > 0:
+                self.plane.start()
+                self._wait_until_ready(options.ready_timeout)
             if self._envoy is not None:
                 self._envoy.start()
             self._http.start()
@@ -306,6 +343,17 @@ class Sidecar:
         gc.freeze()
         if self._shared is None:
             _log.info("Server initialized.")
+        if options.ready_timeout <= 0:
+            self.plane.start()
+
+    def _wait_until_ready(self, timeout: float) -> None:
+        """StartupError where bundles and discovery are not ready in time."""
+        until = time.monotonic() + timeout
+        while set(self.health.down()) & {"bundle", "discovery"}:
+            if time.monotonic() >= until or self._stop.wait(_READY_ROUND):
+                _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
+                self.close()
+                raise StartupError("bundles were not ready in time")
 
     def stop(self) -> None:
         """Ask `run` to end; may be called from a signal handler."""
@@ -346,6 +394,7 @@ class Sidecar:
         """End every part, the decision log last, so that no answer is missing in it."""
         if self._watcher is not None:
             self._watcher.close()
+        self.plane.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()

@@ -15,11 +15,11 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from doorward.pdp.loader import Limits, io_message
 
-__all__ = ["ArchiveError", "Member", "folder_names", "read_archive", "read_folder"]
+__all__ = ["ArchiveError", "Member", "folder_names", "read_archive", "read_folder", "unpack"]
 
 Member = tuple[str, bytes]
 """The name of a file, from the root of the bundle and without a slash before it, and its bytes."""
@@ -43,8 +43,13 @@ def read_archive(path: str, limits: Limits) -> Iterator[Member]:
         size = os.fstat(raw.fileno()).st_size
         if size > limits.archive_bytes:
             raise ArchiveError(f"archive is larger than {limits.archive_bytes} bytes")
-        with _told(), gzip.GzipFile(fileobj=raw) as unzipped:
-            yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)
+        yield from unpack(raw, limits)
+
+
+def unpack(raw: BinaryIO, limits: Limits) -> Iterator[Member]:
+    """The same for an open archive, whose size is known to be bounded."""
+    with _told(), gzip.GzipFile(fileobj=raw) as unzipped:
+        yield from _members(_Bounded(unzipped, limits.unpacked_bytes), limits)
 
 
 @contextmanager

@@ -4,35 +4,65 @@
 lie in, `.manifest` says what the bundle may define. Other files are not read. A bundle is refused
 as a whole: half of one is a policy that nobody wrote.
 
-Delta bundles change data that somebody else holds, and are refused. WebAssembly is not run: what
-was compiled to it is left out, with a note. Signatures are verified when asked for; a bundle whose
-signatures nobody looked at says so in a note.
+Delta bundles change the data of the bundle before them: only one that is downloaded can be one.
+WebAssembly is not run: what was compiled to it is left out, with a note. Signatures are verified
+when asked for; a bundle whose signatures nobody looked at says so in a note.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
+from urllib.parse import unquote
 
-from doorward.pdp.archive import ArchiveError, Member, folder_names, read_archive, read_folder
+from doorward.pdp.archive import (
+    ArchiveError,
+    Member,
+    folder_names,
+    read_archive,
+    read_folder,
+    unpack,
+)
+from doorward.pdp.edit import Edit, Operation, Path
 from doorward.pdp.loader import (
     Limits,
     LoadError,
     io_message,
     merge,
+    note,
     policy_text,
     read_document,
 )
-from doorward.pdp.manifest import Manifest, ManifestError, check_data, check_module
+from doorward.pdp.manifest import (
+    Manifest,
+    ManifestError,
+    check_data,
+    check_module,
+    is_below_roots,
+)
 from doorward.pdp.signatures import SignatureError, Verification, verify
 from doorward.rego import Key, ParseError, RegoError, Source, Timers, Value
+from doorward.rego.golang import JSONError, read_json
 from doorward.rego.tools import parse_module
 
-__all__ = ["Bundle", "BundleError", "bundle_files", "plain_path", "read_bundle", "signed_files"]
+__all__ = [
+    "Bundle",
+    "BundleError",
+    "Change",
+    "bundle_files",
+    "changed",
+    "plain_path",
+    "read_bundle",
+    "read_download",
+    "read_local_bundle",
+    "signed_files",
+]
 
 MANIFEST: Final = ".manifest"
 SIGNATURES: Final = ".signatures.json"
@@ -54,6 +84,35 @@ class BundleError(LoadError):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One operation of a delta bundle: `upsert`, `replace` or `remove`, or what nobody knows."""
+
+    operator: str
+    path: Path
+    value: Value = None
+
+
+def changed(document: dict[Key, Value], changes: Sequence[Change]) -> dict[Key, Value]:
+    """The document with all changes; only the containers on their paths are copied.
+
+    StorageError, or ManifestError for an operation that there is not.
+    """
+    edit = Edit(document)
+    for change in changes:
+        if change.operator == "upsert":
+            if edit.is_missing(change.path[:-1]):
+                edit.make_parents(change.path)
+            edit.apply(Operation("add", change.path, change.value))
+        elif change.operator == "remove":
+            edit.apply(Operation("remove", change.path))
+        elif change.operator == "replace":
+            edit.apply(Operation("replace", change.path, change.value))
+        else:
+            raise ManifestError(f"bad patch operation: {change.operator}")
+    return edit.document
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """What one bundle holds. Nothing of it is compiled."""
 
@@ -64,6 +123,12 @@ class Bundle:
     rego_versions: dict[str, int] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
     """Every file that was read."""
+    shown_names: dict[str, str] = field(default_factory=dict)
+    """The name that errors show for a policy, where that is not its file."""
+    changes: tuple[Change, ...] | None = None
+    """Of a delta bundle: what it changes."""
+    digest: str = ""
+    """Of everything in it; of a bundle that was downloaded only."""
     is_signed: bool = False
     notes: tuple[str, ...] = ()
 
@@ -111,16 +176,69 @@ def read_bundle(
     return bundle
 
 
+def read_download(
+    name: str,
+    content: bytes,
+    *,
+    v0: bool = False,
+    verification: Verification | None = None,
+    limits: Limits | None = None,
+    timers: Timers | None = None,
+) -> Bundle:
+    """The bundle `name` that an archive holds, a delta bundle too. BundleError as for a file."""
+    members = unpack(io.BytesIO(content), limits or Limits())
+    return _read_here(name, members, v0=v0, verification=verification, timers=timers)
+
+
+def read_local_bundle(
+    name: str,
+    path: str,
+    *,
+    v0: bool = False,
+    verification: Verification | None = None,
+    limits: Limits | None = None,
+    timers: Timers | None = None,
+) -> Bundle:
+    """The same for a file or a folder, under a name of its own."""
+    members = _members(path, (), limits or Limits(), everything=True)
+    return _read_here(name, members, v0=v0, verification=verification, timers=timers)
+
+
+def _read_here(
+    name: str,
+    members: Iterator[Member],
+    *,
+    v0: bool,
+    verification: Verification | None,
+    timers: Timers | None,
+) -> Bundle:
+    try:
+        everything = sorted(members)
+        _verify("", everything, verification)
+        read = [(file, content) for file, content in everything if _is_read(file)]
+        return _NamedReader(name, read, timers or Timers(), v0=v0).bundle()
+    except ArchiveError as error:
+        raise BundleError(name, f"bundle read failed: {error}") from None
+    except OSError as error:
+        raise BundleError(name, io_message("open", name, error)) from None
+    except (ManifestError, SignatureError) as error:
+        raise BundleError(name, str(error)) from None
+    except ParseError as error:
+        raise BundleError(name, str(error), error) from None
+    except LoadError as error:
+        raise BundleError(name, error.messages[0]) from None
+
+
 def _verify(path: str, members: Sequence[Member], verification: Verification | None) -> None:
     signatures = dict(members).get(SIGNATURES)
     if signatures is None:
-        if verification is not None:
+        if verification is not None and verification.is_required:
             raise SignatureError(f"bundle missing {SIGNATURES} file")
         return
     if verification is None:
         raise SignatureError("verification key not provided")
     files = [member for member in members if member[0] != SIGNATURES]
-    verify(files, signatures, verification, folder=path if os.path.isdir(path) else "")
+    verify(files, signatures, verification, folder=path if path and os.path.isdir(path) else "")
 
 
 def bundle_files(path: str, *, limits: Limits | None = None) -> tuple[str, ...]:
@@ -205,17 +323,25 @@ class _Reader:
         self.modules: dict[str, str] = {}
         self.data: dict[Key, Value] = {}
         self.rego_versions: dict[str, int] = {}
+        self.shown_names: dict[str, str] = {}
         self.notes: list[str] = []
 
     def bundle(self) -> Bundle:
         manifest = self._manifest()
+        changes = self._changes(manifest)
         for name, content in self.members:
             if name.endswith(".rego"):
                 self._take_policy(name, content, manifest)
             elif name.rpartition("/")[2] in _DATA:
                 self._take_data(name, content)
         check_data(manifest, self.data)
-        if manifest.has_wasm or any(_is_named(name, _WASM) for name, _ in self.members):
+        names = {name for name, _ in self.members}
+        for module in manifest.wasm_modules:
+            if module.lstrip("/") not in names:
+                raise ManifestError(
+                    f"manifest references wasm module '{module}' but the module file does not exist"
+                )
+        if manifest.wasm_modules or any(_is_named(name, _WASM) for name, _ in self.members):
             self.notes.append(f"bundle {self.path}: WebAssembly is not run; its rules are missing")
         return Bundle(
             path=self.path,
@@ -224,6 +350,8 @@ class _Reader:
             data=self.data,
             rego_versions=self.rego_versions,
             members=tuple(self.members),
+            shown_names=self.shown_names,
+            changes=changes,
             is_signed=any(name == SIGNATURES for name, _ in self.members),
             notes=tuple(self.notes),
         )
@@ -231,17 +359,29 @@ class _Reader:
     def _manifest(self) -> Manifest:
         manifest = Manifest()
         for name, content in self.members:
-            if _is_named(name, _PATCH):
-                raise ManifestError(f"{name}: delta bundles are not supported")
             if name == MANIFEST:
                 manifest = Manifest.parse(content)
             elif name.endswith(MANIFEST):
                 raise ManifestError(f"{name}: a manifest counts at the root of a bundle only")
         return manifest
 
+    def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
+        for name, _ in self.members:
+            if _is_named(name, _PATCH):
+                raise ManifestError(f"{name}: only a bundle that is downloaded can be a delta")
+        return None
+
     def _file(self, name: str) -> str:
         """What the user calls it."""
         return os.path.join(self.path, name)
+
+    def _shown(self, name: str) -> str:
+        """What errors call it."""
+        return self._file(name)
+
+    def _source(self, file: str, name: str, text: str) -> Source:
+        """A policy, with the name that errors show for it."""
+        return Source(self._shown(name), text)
 
     def _take_policy(self, name: str, content: bytes, manifest: Manifest) -> None:
         file = self._file(name)
@@ -250,10 +390,9 @@ class _Reader:
             self.rego_versions[file] = version
         text = self.modules[file] = policy_text(file, content)
         with self.timers.measure("rego_module_parse"):
-            module = parse_module(
-                Source(file, text), v0=self.v0 if version is None else version == 0
-            )
-        check_module(manifest, module, file)
+            source = self._source(file, name, text)
+            module = parse_module(source, v0=self.v0 if version is None else version == 0)
+        check_module(manifest, module, source.name)
 
     def _take_data(self, name: str, content: bytes) -> None:
         folder, _, base = name.rpartition("/")
@@ -262,7 +401,7 @@ class _Reader:
                 document = read_document(base, content)
         except LoadError as error:
             what = error.messages[0].removeprefix(f"{base}: ")
-            raise ManifestError(f"bundle load failed on {self._file(name)}: {what}") from None
+            raise ManifestError(f"bundle load failed on {self._shown(name)}: {what}") from None
         # Leading dots go, as with OPA, where they are what a path relative to the root begins with.
         path = [part for part in folder.lstrip("./").split("/") if part]
         for part in reversed(path):
@@ -276,3 +415,60 @@ class _Reader:
 
 def _is_named(name: str, base: str) -> bool:
     return name.rpartition("/")[2] == base
+
+
+class _NamedReader(_Reader):
+    """Takes the files of a bundle that the configuration names; it may be a delta bundle."""
+
+    def bundle(self) -> Bundle:
+        digest = hashlib.sha256()
+        for name, content in self.members:
+            note(digest, name, content)
+        return replace(super().bundle(), digest=digest.hexdigest(), members=())
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _shown(self, name: str) -> str:
+        return f"/{name}"
+
+    def _source(self, file: str, name: str, text: str) -> Source:
+        self.shown_names[file] = self._shown(name)
+        return super()._source(file, name, text)
+
+    def _changes(self, manifest: Manifest) -> tuple[Change, ...] | None:
+        patch = dict(self.members).get(_PATCH)
+        if patch is None:
+            return super()._changes(manifest)
+        others = [name for name, _ in self.members if name not in (_PATCH, MANIFEST, SIGNATURES)]
+        if others:
+            raise ManifestError(f"a delta bundle holds no other files, but this one `{others[0]}`")
+        return _read_changes(patch, manifest)
+
+
+def _read_changes(patch: bytes, manifest: Manifest) -> tuple[Change, ...]:
+    try:
+        document = read_json(patch, trailing=True)
+    except JSONError as error:
+        raise ManifestError(f"bundle load failed on patch decode: {error}") from None
+    listed = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(listed or [], list):
+        raise ManifestError("bundle load failed on patch decode: data must be an array")
+    changes = tuple(map(_read_change, listed or ()))  # type: ignore[arg-type]  # a list, just seen
+    for change in changes:
+        if not is_below_roots(manifest, change.path):
+            raise ManifestError(
+                f"manifest roots {manifest.roots_text} do not permit data patch at path "
+                f"'{'/'.join(change.path)}'"
+            )
+    return changes
+
+
+def _read_change(entry: Any) -> Change:
+    operator, path = (
+        (entry.get("op"), entry.get("path")) if isinstance(entry, dict) else (None, None)
+    )
+    if not isinstance(operator, str) or not isinstance(path, str):
+        raise ManifestError("bundle load failed on patch decode: an operation needs op and path")
+    names = tuple(map(unquote, path.strip("/").split("/"))) if path.strip("/") else ()
+    return Change(operator, names, entry.get("value"))

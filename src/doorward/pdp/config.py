@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from doorward import __version__
+from doorward.pdp.control.bundle_options import (
+    BundleOptions,
+    DiscoveryOptions,
+    read_bundles,
+    read_discovery,
+)
+from doorward.pdp.control.services import Service, read_keys, read_services
+from doorward.pdp.control.status_options import StatusOptions, read_status
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
+from doorward.pdp.signatures import Key as SigningKey
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
@@ -27,6 +36,7 @@ __all__ = [
     "Evaluation",
     "Server",
     "active_config",
+    "config_of",
     "identified",
     "parse_config",
     "read_config",
@@ -35,18 +45,8 @@ __all__ = [
 MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
-_REFUSED: Final = ("bundles", "discovery")
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
-_LATER: Final = (
-    "caching",
-    "distributed_tracing",
-    "keys",
-    "nd_builtin_cache",
-    "persistence_directory",
-    "services",
-    "status",
-    "storage",
-)
+_LATER: Final = ("caching", "distributed_tracing", "nd_builtin_cache", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,16 @@ class Config:
     """Paths of data that clients are never shown (not OPA's)."""
     plugins: Mapping[str, Block] = field(default_factory=dict)
     """The block of each plugin under its newest name."""
-    document: Mapping[str, Any] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
+    keys: Mapping[str, SigningKey] = field(default_factory=dict, repr=False)
+    bundles: Mapping[str, BundleOptions] = field(default_factory=dict)
+    discovery: DiscoveryOptions | None = None
+    status: StatusOptions | None = None
+    persistence_directory: str = ".opa"
+    """Where bundles are kept that are to be there at the next start."""
+    block: Block = field(default_factory=Block, repr=False)
+    """What the configuration was read from."""
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The whole file as plain values."""
     warnings: tuple[str, ...] = ()
 
@@ -167,7 +176,13 @@ def parse_config(
     top = read_block(text, file=file, environment=environment)
     for setting in overrides:
         top = override(top, setting, environment=environment)
-    return _config(top)
+    return config_of(top)
+
+
+def config_of(top: Block, *, labels: Mapping[str, str] | None = None) -> Config:
+    """What `top` says, checked; `labels` win over its own."""
+    config = _config(top)
+    return config if labels is None else replace(config, labels={**config.labels, **labels})
 
 
 def identified(config: Config) -> Config:
@@ -180,8 +195,8 @@ def active_config(config: Config) -> dict[Key, Value]:
     """What is followed of a configuration, without its credentials, as `/v1/config` shows it."""
     shown = _without_credentials(config.document)
     shown["labels"] = dict(config.labels.items())
-    shown["default_decision"] = f"/{config.default_decision}"
-    shown["default_authorization_decision"] = f"/{config.default_authorization_decision}"
+    for name in ("default_decision", "default_authorization_decision"):
+        shown.setdefault(name, f"/{getattr(config, name)}")
     return shown
 
 
@@ -201,11 +216,6 @@ def _shown(value: Any) -> Value:
 
 
 def _config(top: Block) -> Config:
-    for key in _REFUSED:
-        if top.values.get(key):
-            raise ConfigError(
-                f"{top.location(key)} is not supported yet: give the policies as files or folders"
-            )
     warnings = [
         f"{top.location(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
     ]
@@ -219,8 +229,17 @@ def _config(top: Block) -> Config:
         "evaluation",
         "server",
         "plugins",
+        "bundle",
+        "bundles",
+        "discovery",
+        "keys",
+        "persistence_directory",
+        "services",
+        "status",
     }
-    warnings += top.unknown([*known, *_LATER, *_REFUSED])
+    warnings += top.unknown([*known, *_LATER])
+    keys = read_keys(top.block("keys"), warnings)
+    services = read_services(top, keys, warnings)
     return Config(
         labels=_labels(top),
         default_decision=_path(top, "default_decision", "/system/main"),
@@ -233,6 +252,13 @@ def _config(top: Block) -> Config:
         authzen=_authzen(top.block("authzen"), warnings),
         secrets=_secrets(top),
         plugins=_plugins(top.block("plugins")),
+        services=services,
+        keys=keys,
+        bundles=read_bundles(top, services, keys, warnings),
+        discovery=read_discovery(top, services, keys, warnings),
+        status=read_status(top, services, warnings),
+        persistence_directory=top.get("persistence_directory", str, ".opa"),
+        block=top,
         document=top.plain(),
         warnings=tuple(warnings),
     )

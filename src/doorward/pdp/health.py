@@ -42,6 +42,8 @@ class Health:
         self._patience = patience
         self.parts = Parts()
         """The threads that must be at work."""
+        self.failing_bundles: Mapping[str, str] = {}
+        """Bundles that could not be fetched or put into force, each with the reason."""
         self.worker: int | None = None
         """The number of this worker, where there are several."""
         self.workers: Sequence[Mapping[str, Any]] | None = None

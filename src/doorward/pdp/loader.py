@@ -37,6 +37,7 @@ __all__ = [
     "policy_text",
     "read_document",
     "split_prefix",
+    "united",
 ]
 
 _DATA = (".json", ".yaml", ".yml")
@@ -92,6 +93,8 @@ class Loaded:
     """What each bundle owns, by its name: paths below `data`; "" is all of it."""
     bundle_of: dict[str, str] = field(default_factory=dict)
     """The bundle that a policy is from, by its file."""
+    shown_names: dict[str, str] = field(default_factory=dict)
+    """The name that errors show for a policy, where that is not its file."""
     notes: tuple[str, ...] = ()
     """Notes for the caller: what was not verified, what is not used."""
 
@@ -299,3 +302,17 @@ def merge(into: dict[Key, Value], document: dict[Key, Value]) -> bool:
         if not (isinstance(present, dict) and isinstance(value, dict) and merge(present, value)):
             return False
     return True
+
+
+def united(first: dict[Key, Value], second: dict[Key, Value]) -> dict[Key, Value]:
+    """Both documents as one, without a change of either; LoadError where both define a value."""
+    whole = dict(first)
+    for key, value in second.items():
+        present = whole.get(key, value)
+        if present is value:
+            whole[key] = value
+        elif isinstance(present, dict) and isinstance(value, dict):
+            whole[key] = united(present, value)
+        else:
+            raise LoadError([f"merge error: two files or bundles define `{key}`"])
+    return whole

@@ -1,7 +1,8 @@
 """Structured logs in OPA's shape: one line of JSON, or of `key=value` text, for each record.
 
 Code logs with the standard library (`logging.getLogger(__name__).info("…", extra={…})`); what is in
-`extra` becomes fields of the line. No secret may be put there: nothing is masked here.
+`extra` becomes fields of the line, and so does what its `fields` holds. No secret may be put there:
+nothing is masked here.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def configure(level: str, format: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
-    # What asyncio says at info is noise.
-    logging.getLogger("asyncio").setLevel(logging.WARNING if level != "debug" else logging.INFO)
+    # What these say at info is noise, and at debug it holds headers.
+    for name in ("asyncio", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING if level != "debug" else logging.INFO)
 
 
 def line_for(format: str) -> Line:
@@ -72,6 +74,8 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {name: value for name, value in vars(record).items() if name not in _OF_RECORD}
+        # Fields under names that a record has itself, such as `name`.
+        fields |= fields.pop("fields", {})
         fields |= {
             "level": _NAMES.get(record.levelno, "info"),
             "msg": record.getMessage(),

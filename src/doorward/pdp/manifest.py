@@ -16,7 +16,14 @@ from doorward.rego import REGISTRY, Key, Value
 from doorward.rego.golang import JSONError, read_json
 from doorward.rego.tools import Module
 
-__all__ = ["Manifest", "ManifestError", "check_data", "check_module", "check_roots"]
+__all__ = [
+    "Manifest",
+    "ManifestError",
+    "check_data",
+    "check_module",
+    "check_roots",
+    "is_below_roots",
+]
 
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "revision": (str, "a string"),
@@ -41,8 +48,8 @@ class Manifest:
     rego_version: int | None = None
     file_rego_versions: Mapping[str, int] = field(default_factory=dict)
     """By pattern of `glob.match`; the names of files begin with a slash here."""
-    has_wasm: bool = False
-    """Whether rules are left to WebAssembly, which nothing here runs."""
+    wasm_modules: tuple[str, ...] = ()
+    """Files to which rules are left, in WebAssembly, which nothing here runs."""
     root_paths: frozenset[tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """The roots as paths; () is the whole document."""
 
@@ -64,7 +71,7 @@ class Manifest:
             roots=_roots(_given(document, "roots", [""])),
             rego_version=_version("rego_version", document.get("rego_version")),
             file_rego_versions=_versions(_given(document, "file_rego_versions", {})),
-            has_wasm=bool(document.get("wasm")),
+            wasm_modules=_wasm_modules(_given(document, "wasm", [])),
         )
 
     def __post_init__(self) -> None:
@@ -107,6 +114,14 @@ def _roots(listed: Sequence[Value]) -> tuple[str, ...]:
     return tuple(str(root).strip("/") for root in listed)
 
 
+def _wasm_modules(listed: Sequence[Any]) -> tuple[str, ...]:
+    modules = [entry.get("module") for entry in listed if isinstance(entry, dict)]
+    texts = tuple(module for module in modules if isinstance(module, str))
+    if len(texts) < len(listed):
+        raise _wrong("wasm", "an array of objects with a module")
+    return texts
+
+
 def _version(name: str, value: Value) -> int | None:
     if value is None:
         return None
@@ -132,6 +147,11 @@ def _path(root: str) -> tuple[str, ...]:
 def _first_above(path: Sequence[str], roots: Collection[tuple[str, ...]]) -> tuple[str, ...] | None:
     """The root that contains `path`, itself included; None if there is none."""
     return next((above for n in range(len(path) + 1) if (above := tuple(path[:n])) in roots), None)
+
+
+def is_below_roots(manifest: Manifest, path: Sequence[str]) -> bool:
+    """Whether `path` is one of the roots, or below one."""
+    return _first_above(path, manifest.root_paths) is not None
 
 
 def check_module(manifest: Manifest, module: Module, file: str) -> None:

@@ -9,7 +9,6 @@ an error.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -22,7 +21,15 @@ from doorward.pdp.loader import read_document
 from doorward.rego import CALL_ERRORS, REGISTRY, Context, Environment, Value
 from doorward.rego.golang import JSONError, marshal, read_json
 
-__all__ = ["ALGORITHMS", "SignatureError", "Verification", "canonical", "hashed_content", "verify"]
+__all__ = [
+    "ALGORITHMS",
+    "Key",
+    "SignatureError",
+    "Verification",
+    "canonical",
+    "hashed_content",
+    "verify",
+]
 
 ALGORITHMS: Final = tuple(
     f"{family}{size}" for family in ("ES", "HS", "PS", "RS") for size in (256, 384, 512)
@@ -48,14 +55,45 @@ class SignatureError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A key by which bundles are verified, or requests signed.
+
+    `public`: a public key or certificate in PEM, or a secret.
+    """
+
+    public: str = field(repr=False)
+    algorithm: str = "RS256"
+    scope: str = ""
+    """What signatures with it must be for, unless the verification says that."""
+    private_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
     """With what a bundle must be signed. `key`: a public key or certificate in PEM, or a secret."""
 
-    key: str = field(repr=False)
+    key: str = field(default="", repr=False)
     algorithm: str = "RS256"
     scope: str = ""
     exclude: tuple[str, ...] = ()
     """Patterns of files that need not be signed."""
+    keys: Mapping[str, Key] | None = field(default=None, repr=False)
+    """Keys by their names, in place of `key`."""
+    key_id: str = ""
+    """The one of them; without it the token names one."""
+    is_required: bool = True
+    """Whether a bundle without signatures is refused."""
+
+    def key_for(self, header: Mapping[Any, Any], payload: Mapping[Any, Any]) -> Key:
+        """The key of a token; SignatureError if there is none."""
+        if self.keys is None:
+            return Key(self.key, self.algorithm)
+        name = self.key_id or header.get("kid") or payload.get("keyid")
+        if not name:
+            raise SignatureError("verification key ID is empty")
+        if name not in self.keys:
+            raise SignatureError(f"verification key corresponding to ID {name} not found")
+        return self.keys[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +139,8 @@ def _token(signatures: bytes) -> str:
     except JSONError as error:
         raise SignatureError(f"bundle load failed on signatures decode: {error}") from None
     fields = document if isinstance(document, dict) else {}
-    if fields.get("plugin"):
-        raise SignatureError("no verifier exists under the id that .signatures.json names")
+    if plugin := fields.get("plugin"):
+        raise SignatureError(f"no verifier exists under id {plugin}")
     tokens = fields.get("signatures")
     if not isinstance(tokens, list) or not tokens:
         raise SignatureError(".signatures.json: missing JWT (expected exactly one)")
@@ -113,17 +151,22 @@ def _token(signatures: bytes) -> str:
 
 def _listed(token: str, verification: Verification) -> dict[str, _Signed]:
     """What a token lists that `verification` verifies."""
-    if verification.algorithm not in ALGORITHMS:
-        raise SignatureError(f"unknown signature algorithm: {verification.algorithm}")
-    check = REGISTRY[f"io.jwt.verify_{verification.algorithm.lower()}"].call
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise SignatureError("failed to split compact JWT: it has no three parts")
+    key = verification.key_for(_decoded(parts[0], "header"), _decoded(parts[1], "payload"))
+    if key.algorithm not in ALGORITHMS:
+        raise SignatureError(f"unknown signature algorithm: {key.algorithm}")
+    check = REGISTRY[f"io.jwt.verify_{key.algorithm.lower()}"].call
     try:
-        is_valid = check(Context(Environment()), token, verification.key)
+        is_valid = check(Context(Environment()), token, key.public)
     except CALL_ERRORS as error:
         raise SignatureError(f"failed to verify JWT signature: {error}") from None
     if not is_valid:
-        raise SignatureError("failed to verify JWT signature")
-    payload = _payload(token)
-    if payload.get("scope", "") != verification.scope:
+        reason = ": invalid HMAC signature" if key.algorithm.startswith("HS") else ""
+        raise SignatureError(f"failed to verify JWT signature{reason}")
+    payload = _decoded(parts[1], "payload")
+    if payload.get("scope", "") != (verification.scope or key.scope):
         raise SignatureError("scope mismatch")
     files = payload.get("files")
     try:
@@ -136,13 +179,14 @@ def _signed(entry: Mapping[str, Any]) -> _Signed:
     return _Signed(str(entry["hash"]), str(entry.get("algorithm", "")))
 
 
-def _payload(token: str) -> dict[Any, Any]:
-    text = token.split(".")[1]
+def _decoded(text: str, part: str) -> dict[Any, Any]:
+    """A part of a token as an object; nothing of it is verified yet."""
     try:
-        payload = read_json(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    except (JSONError, binascii.Error) as error:
-        raise SignatureError(f".signatures.json: {error}") from None
-    return payload if isinstance(payload, dict) else {}
+        octets = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        document = read_json(octets)
+    except (JSONError, ValueError) as error:
+        raise SignatureError(f"failed to base64 decode JWT {part}: {error}") from None
+    return document if isinstance(document, dict) else {}
 
 
 def _excludes(pattern: str, name: str) -> bool:

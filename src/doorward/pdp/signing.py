@@ -12,7 +12,7 @@ from typing import Any, Final
 from doorward.pdp.signatures import ALGORITHMS, SignatureError, hashed_content
 from doorward.rego.golang import ordered_text
 
-__all__ = ["sign"]
+__all__ = ["compact_token", "sign"]
 
 _HASHES: Final = {"256": "sha256", "384": "sha384", "512": "sha512"}
 _LISTED: Final = "SHA-256"
@@ -32,11 +32,17 @@ def sign(
         }
         for name, content in sorted(files)
     ]
-    payload = ordered_text({**claims, "files": listed})
-    header = ordered_text({"alg": algorithm, "typ": "JWT"})
-    text = b".".join([_encoded(header.encode()), _encoded(payload.encode())])
-    token = b".".join([text, _encoded(_signature(text, key, algorithm))]).decode()
+    token = compact_token({**claims, "files": listed}, key, algorithm)
     return (json.dumps({"signatures": [token]}, indent=" ") + "\n").encode()
+
+
+def compact_token(
+    claims: Mapping[str, Any], key: str, algorithm: str, header: Mapping[str, str] | None = None
+) -> str:
+    """A JWT of `claims`, with more members of its header; SignatureError as for `sign`."""
+    head = ordered_text({"alg": algorithm, "typ": "JWT", **(header or {})})
+    text = b".".join([_encoded(part.encode()) for part in (head, ordered_text(dict(claims)))])
+    return b".".join([text, _encoded(_signature(text, key, algorithm))]).decode()
 
 
 def _encoded(octets: bytes) -> bytes:

@@ -42,6 +42,7 @@ from doorward.rego import (
     Options,
     Query,
     Registry,
+    Source,
     Undefined,
     Value,
     compile,
@@ -138,10 +139,7 @@ class Snapshot:
         self.revision = revision
         self.files = loaded.files
         self.deadline = deadline
-        self.bundles: dict[Key, Value] = {
-            name: {"revision": revision} if revision else {}
-            for name, revision in loaded.revisions.items()
-        }
+        self.bundles = _shown_bundles(loaded.revisions)
         """The bundles it is made of, as decision logs and provenance show them."""
         self.owners = Owners(loaded.roots)
         """What bundles own, where nobody else may write."""
@@ -151,16 +149,25 @@ class Snapshot:
         self._before: dict[object, Document] = {}
         self._nowhere: dict[str, bool] = {}
 
-    def with_data(self, data: dict[Key, Value], revision: str) -> Snapshot:
+    def with_data(
+        self,
+        data: dict[Key, Value],
+        revision: str,
+        *,
+        bundles: Mapping[str, str] | None = None,
+    ) -> Snapshot:
         """The same policies with other data, which was parsed: nothing is compiled again.
 
-        CompileError where a rule stands in a place that the data fills.
+        `bundles`: their revisions, where they changed. CompileError where a rule stands in a place
+        that the data fills.
         """
         engine = self.engine.with_data(data, is_parsed=True)
         engine.check_data()
         changed = copy(self)
         changed.engine = engine
         changed.revision = revision
+        if bundles is not None:
+            changed.bundles = _shown_bundles(bundles)
         changed._pinned = {key: _bound(each, engine) for key, each in self._pinned.items()}
         changed._ready, changed._before, changed._nowhere = dict(changed._pinned), {}, {}
         return changed
@@ -224,6 +231,12 @@ class Snapshot:
             if len(self._ready) > len(self._pinned) + MAX_PREPARED // 2:
                 self._before, self._ready = self._ready, dict(self._pinned)
         return document
+
+
+def _shown_bundles(revisions: Mapping[str, str]) -> dict[Key, Value]:
+    return {
+        name: {"revision": revision} if revision else {} for name, revision in revisions.items()
+    }
 
 
 class _Queries:
@@ -342,10 +355,18 @@ def build(
     """
     settings = settings or Settings()
     with gc_paused():
-        policies = compile(loaded.modules, settings.options(loaded.rego_versions))
+        policies = compile(_policies(loaded), settings.options(loaded.rego_versions))
         engine = policies.bind(loaded.data, is_parsed=is_parsed)
         engine.check_data()
     return Snapshot(engine, revision or _revision(loaded), loaded, settings.deadline)
+
+
+def _policies(loaded: Loaded) -> Mapping[str, str | Source]:
+    """The texts, each with the name that errors show for it."""
+    if not loaded.shown_names:
+        return loaded.modules
+    names = loaded.shown_names
+    return {name: Source(names.get(name, name), text) for name, text in loaded.modules.items()}
 
 
 def _revision(loaded: Loaded) -> str:

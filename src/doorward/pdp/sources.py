@@ -7,7 +7,7 @@ knows what was asked for, so that it can be read again and watched.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from doorward.pdp.loader import (
@@ -19,6 +19,7 @@ from doorward.pdp.loader import (
     merge,
     note,
     split_prefix,
+    united,
 )
 from doorward.records import record
 from doorward.rego import Timers, gc_paused
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from doorward.pdp.bundle import Bundle
     from doorward.pdp.signatures import Verification
 
-__all__ = ["Sources"]
+__all__ = ["Sources", "with_bundles"]
 
 
 @record(frozen=True)
@@ -148,4 +149,47 @@ def _joined(loaded: Loaded, bundles: Sequence[Bundle], *, owners: Collection[str
         roots={b.path: b.manifest.roots for b in bundles if b.path in owned},
         bundle_of={file: b.path for b in bundles if b.path in owned for file in b.modules},
         notes=tuple(notes),
+    )
+
+
+def with_bundles(loaded: Loaded, bundles: Mapping[str, Bundle]) -> Loaded:
+    """What was loaded, and bundles that were downloaded, by their names, together.
+
+    LoadError where two of them define the same, ManifestError where they may.
+    """
+    if not bundles:
+        return loaded
+    import hashlib
+
+    from doorward.pdp.manifest import Manifest, check_roots
+
+    owners = {name: Manifest(roots=roots) for name, roots in loaded.roots.items()}
+    named = {name: bundles[name] for name in sorted(bundles)}
+    check_roots({**owners, **{name: bundle.manifest for name, bundle in named.items()}})
+    digest = hashlib.sha256(loaded.digest.encode())
+    data, modules = loaded.data, dict(loaded.modules)
+    versions, shown = dict(loaded.rego_versions), dict(loaded.shown_names)
+    for name, bundle in named.items():
+        data = united(data, bundle.data)
+        modules |= bundle.modules
+        versions |= bundle.rego_versions
+        shown |= bundle.shown_names
+        note(digest, name, bundle.digest.encode())
+    return Loaded(
+        modules=modules,
+        data=data,
+        files=loaded.files,
+        digest=digest.hexdigest(),
+        rego_versions=versions,
+        revisions={
+            **loaded.revisions,
+            **{name: bundle.manifest.revision for name, bundle in named.items()},
+        },
+        roots={
+            **loaded.roots,
+            **{name: bundle.manifest.roots for name, bundle in named.items()},
+        },
+        bundle_of=loaded.bundle_of,
+        shown_names=shown,
+        notes=loaded.notes,
     )

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from doorward.pdp.edit import (
     Edit,
@@ -27,11 +27,16 @@ from doorward.pdp.edit import (
     rebase,
 )
 from doorward.pdp.loader import Loaded
+from doorward.pdp.owners import OwnedError, Owners
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.pdp.sources import with_bundles
 from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
 from doorward.rego.golang import quote
 from doorward.rego.tools import Module
+
+if TYPE_CHECKING:
+    from doorward.pdp.bundle import Bundle
 
 __all__ = ["BusyError", "PolicyNotFoundError", "Store"]
 
@@ -72,8 +77,12 @@ class Store:
         self._pdp = pdp
         self._settings = settings or Settings()
         self._prepare = prepare
-        self._loaded = loaded or Loaded()
-        """As files and bundles are."""
+        self._files = loaded or Loaded()
+        """As files are, and bundles that are files."""
+        self._bundles: Mapping[str, Bundle] = {}
+        """As those are that were downloaded."""
+        self._loaded = self._files
+        """Both together."""
         trees = pdp.snapshot.engine.trees
         self._modules = {name: module.span.source.text for name, module in trees.items()}
         self._compiling = threading.Lock()
@@ -194,23 +203,104 @@ class Store:
             self._prepare(snapshot)
         return snapshot
 
-    # Files
+    # Files and bundles
 
     def load(self, loaded: Loaded) -> Snapshot:
-        """Put into force what files and bundles are now; what clients added to it stays."""
+        """Put into force what files are now; what clients added to them stays."""
         with self._locked(self._compiling):
-            files = self._loaded.modules
-            added = {name: text for name, text in self._modules.items() if name not in files}
-            modules = added | loaded.modules
-            snapshot = self._compiled(replace(loaded, modules=modules))
-            with self._locked(self._publishing):
-                data = _rebased(self._pdp.snapshot.engine.data, self._loaded, loaded)
-                if added or data is not loaded.data:
-                    change = self._pdp.snapshot.revision.encode()
-                    revision = _revision_after(snapshot.revision, "load", "", change)
-                    snapshot = snapshot.with_data(data, revision)
-                self._pdp.replace(snapshot)
-                self._modules, self._loaded = modules, loaded
+            return self._replace(loaded, self._bundles)
+
+    @property
+    def bundles(self) -> Mapping[str, Bundle]:
+        """The bundles in force that were downloaded, by their names."""
+        return self._bundles
+
+    def activate(self, bundles: Mapping[str, Bundle], *, timers: Timers | None = None) -> Snapshot:
+        """Put bundles that were downloaded into force beside the others: all of them or none.
+
+        What clients wrote below their roots is gone. Besides what every change may raise: LoadError
+        and ManifestError where bundles and files define the same or may, and for a delta bundle
+        StorageError, and ManifestError where it does not fit the one in force.
+        """
+        timers = timers or Timers()
+        with self._locked(self._compiling):
+            whole = {name: self._changed(name, bundle) for name, bundle in bundles.items()}
+            if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
+                return self._change(whole, delta)
+            with timers.measure("rego_module_compile"):
+                return self._replace(self._files, {**self._bundles, **whole})
+
+    def deactivate(self, names: Collection[str]) -> Snapshot:
+        """Take bundles out of force."""
+        with self._locked(self._compiling):
+            left = {name: each for name, each in self._bundles.items() if name not in names}
+            return self._replace(self._files, left)
+
+    def _changed(self, name: str, bundle: Bundle) -> Bundle:
+        """The bundle as it is to be in force: a delta bundle with what it changes."""
+        if bundle.changes is None:
+            return bundle
+        from doorward.pdp.bundle import changed
+        from doorward.pdp.manifest import ManifestError
+
+        before = self._bundles.get(name)
+        if before is None:
+            raise ManifestError(f"delta bundle '{name}' comes without a snapshot bundle before it")
+        if bundle.manifest.root_paths != before.manifest.root_paths:
+            raise ManifestError(
+                f"delta bundle '{name}' has wasm resolvers or manifest roots that are different "
+                "from those in the store"
+            )
+        return replace(
+            before,
+            data=changed(before.data, bundle.changes),
+            manifest=replace(before.manifest, revision=bundle.manifest.revision),
+            digest=hashlib.sha256(f"{before.digest}{bundle.digest}".encode()).hexdigest(),
+        )
+
+    def _change(self, whole: Mapping[str, Bundle], delta: Bundle) -> Snapshot:
+        """Put a delta bundle into force, `whole` with it: only data changes."""
+        from doorward.pdp.bundle import changed
+
+        changes = delta.changes or ()
+        bundles = {**self._bundles, **whole}
+        revisions = {name: bundle.manifest.revision for name, bundle in bundles.items()}
+        loaded = replace(
+            self._loaded,
+            data=changed(self._loaded.data, changes),
+            revisions={**self._loaded.revisions, **revisions},
+        )
+        with self._locked(self._publishing):
+            now = self._pdp.snapshot
+            is_plain = now.engine.data is self._loaded.data
+            data = loaded.data if is_plain else changed(now.engine.data, changes)
+            revision = _revision_after(now.revision, "delta", "", delta.digest.encode())
+            snapshot = now.with_data(data, revision, bundles=loaded.revisions)
+            self._pdp.replace(snapshot)
+            self._bundles, self._loaded = bundles, loaded
+        return snapshot
+
+    def _replace(self, files: Loaded, bundles: Mapping[str, Bundle]) -> Snapshot:
+        loaded = with_bundles(files, bundles)
+        before = self._loaded.modules
+        owners = Owners({name: bundle.manifest.roots for name, bundle in bundles.items()})
+        trees = self._pdp.snapshot.engine.trees
+        added = {
+            name: text
+            for name, text in self._modules.items()
+            if name not in before and not _is_owned(owners, trees[name].package.path)
+        }
+        modules = added | loaded.modules
+        snapshot = self._compiled(replace(loaded, modules=modules))
+        with self._locked(self._publishing):
+            data = _rebased(self._pdp.snapshot.engine.data, self._loaded, loaded)
+            if added or data is not loaded.data:
+                change = self._pdp.snapshot.revision.encode()
+                revision = _revision_after(snapshot.revision, "load", "", change)
+                snapshot = snapshot.with_data(data, revision)
+            self._pdp.replace(snapshot)
+            self._modules, self._loaded = modules, loaded
+            self._files, self._bundles = files, dict(bundles)
         return snapshot
 
     @contextmanager
@@ -221,6 +311,14 @@ class Store:
             yield
         finally:
             lock.release()
+
+
+def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
+    try:
+        owners.check(path)
+    except OwnedError:
+        return True
+    return False
 
 
 def _revision_after(revision: str, verb: str, name: str, text: bytes) -> str:

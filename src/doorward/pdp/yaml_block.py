@@ -19,7 +19,7 @@ import yaml
 
 from doorward.pdp.located_yaml import Located, LocatedError, read_documents
 
-__all__ = ["Block", "ConfigError", "override", "read_block"]
+__all__ = ["Block", "ConfigError", "overlaid", "override", "read_block"]
 
 _VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
 # While the file is parsed, marks stand for the variables: braces mean something to YAML.
@@ -102,6 +102,19 @@ def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Blo
         raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
     value = _Reader("--set", environment).top_value(text, path) if text else ""
     return _put(top, keys, value)
+
+
+def overlaid(below: Block, above: Block) -> Block:
+    """Both mappings as one; where both have a value, that of `above` counts."""
+    values, lines = dict(below.values), dict(below.lines)
+    for key, value in above.values.items():
+        inner = values.get(key)
+        if isinstance(inner, Block) and isinstance(value, Block):
+            value = overlaid(inner, value)
+        values[key] = value
+        if key in above.lines:
+            lines[key] = above.lines[key]
+    return Block(values, lines, above.file or below.file, above.path)
 
 
 class _Reader:

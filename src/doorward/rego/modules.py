@@ -16,8 +16,9 @@ from doorward.rego.syntax.parser import parse_module
 
 __all__ = ["Policy", "parse_modules"]
 
-Policy: TypeAlias = str | Module
-"""One policy file: its text, or what was parsed from it."""
+Policy: TypeAlias = str | Source | Module
+"""One policy file: its text, with the name that errors show for it where that is not the file's, or
+what was parsed from it."""
 
 
 def parse_modules(
@@ -37,9 +38,9 @@ def parse_modules(
         v0 = options.is_v0(name)
         try:
             if isinstance(policy, str):
-                policy = parse_module(
-                    Source(name, policy), v0=v0, annotations=annotations, builtins=registry
-                )
+                policy = Source(name, policy)
+            if isinstance(policy, Source):
+                policy = parse_module(policy, v0=v0, annotations=annotations, builtins=registry)
             modules[name] = policy
             if options.capabilities is not None:
                 errors += options.capabilities.problems(policy, v0=v0)
@@ -56,4 +57,6 @@ def _uses_metadata(policies: Iterable[Policy]) -> bool:
 
 
 def _text(policy: Policy) -> str:
-    return policy if isinstance(policy, str) else policy.span.source.text
+    if isinstance(policy, Module):
+        policy = policy.span.source
+    return policy if isinstance(policy, str) else policy.text

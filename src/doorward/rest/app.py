@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from time import perf_counter, perf_counter_ns
 from typing import Final
 from urllib.parse import quote
@@ -21,12 +22,13 @@ from starlette.types import Message, Receive, Scope, Send
 from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
 from doorward.pdp.config import Config, Server, active_config
+from doorward.pdp.control.status import StatusReporter
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.store import Store
-from doorward.rego import Value
+from doorward.rego import Value, from_python
 from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rest import (
     authorization,
@@ -112,6 +114,7 @@ class Api:
         access: Access | None = None,
         diagnostic: bool = False,
         read_only: bool = False,
+        status: StatusReporter | None = None,
     ) -> None:
         """`store`: what clients may change; without it they change what `pdp` alone decides by.
 
@@ -120,6 +123,8 @@ class Api:
         self._pdp = pdp
         self._store = store or Store(pdp)
         self._config = config
+        self._status = status
+        self._short_paths: list[ShortPath] = []
         self._access = access or Access()
         self._health = health
         self._metrics = metrics
@@ -334,7 +339,10 @@ class Api:
 
     async def _answer_state(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         if path == ("status",):
-            return internal_error("status plugin not enabled")
+            if self._status is None or not self._status.is_enabled:
+                return internal_error("status plugin not enabled")
+            status = object_text({"result": marshal(from_python(self._status.document()))})
+            return json_answer(status, pretty=parameters.flag("pretty"))
         shown = object_text({"result": marshal(active_config(self._config))})
         return json_answer(shown, pretty=parameters.flag("pretty"))
 
@@ -499,7 +507,16 @@ class Api:
         self._health.parts.add(part)
         pool = Pool(loop, THREADS, name="http-decisions", part=part)
         self._pools.append(pool)
-        return ShortPath(self._pdp, self._config, self._metrics, self._serves, pool).answer
+        short = ShortPath(self._pdp, self._config, self._metrics, self._serves, pool)
+        self._short_paths.append(short)
+        return short.answer
+
+    def follow(self, config: Config) -> None:
+        """Answer by another configuration from now on: its decisions and what it logs; limits and
+        the documents that are served stay."""
+        self._config = replace(config, server=self._config.server, authzen=self._config.authzen)
+        for short in self._short_paths:
+            short.follow(self._config)
 
     def close(self) -> None:
         """Drop the requests that wait for a thread."""

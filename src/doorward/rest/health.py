@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from doorward.pdp.health import Health
+from doorward.pdp.health import Health, State
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rego import EvalError, Key, Undefined, Value
@@ -25,7 +25,8 @@ def get_health(health: Health, parameters: Parameters) -> Response:
 
     `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
     failed is only said, since a probe that failed for it would take down what still works; for
-    `?plugins` it counts when reloads have failed for long.
+    `?plugins` it counts when reloads have failed for long. `?bundles`: whether each bundle that is
+    fetched has been in force once, and discovery.
     """
     fields: dict[str, str] = {}
     if health.workers is not None and parameters.flag("plugins"):
@@ -35,14 +36,23 @@ def get_health(health: Health, parameters: Parameters) -> Response:
     if stopped := health.stopped:
         problems = ", ".join([f"{name} is {problem}" for name, problem in stopped])
         return _unhealthy(f"not at work: {problems}")
+    if (parameters.flag("bundles") or parameters.flag("bundle")) and not _are_activated(health):
+        return _unhealthy("one or more bundles are not activated")
     if parameters.flag("plugins") and health.down(parameters.values("exclude-plugin")):
         return _unhealthy("one or more plugins are not up")
+    if parameters.flag("policies") and health.failing_bundles:
+        return _unhealthy("the last attempt to get a bundle failed: older ones are in force")
     if health.reload_error is None:
         return json_answer(object_text(fields))
     # What is wrong stands in the log: anybody may ask here.
     if parameters.flag("policies"):
         return _unhealthy(_NOT_NEWEST)
     return json_answer(object_text({**fields, "warning": marshal(_NOT_NEWEST)}))
+
+
+def _are_activated(health: Health) -> bool:
+    states = health.states
+    return all(states.get(name, State.OK) is State.OK for name in ("bundle", "discovery"))
 
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:

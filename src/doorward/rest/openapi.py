@@ -103,7 +103,7 @@ def _paths() -> list[tuple[str, Any]]:
         ("/v1/config", {"get": _operation("The configuration.", ("pretty",))}),
         (
             "/v1/status",
-            {"get": _operation("500: there is no status plugin yet.", ("pretty",))},
+            {"get": _operation("How bundles, discovery and plugins are.", ("pretty",))},
         ),
         ("/access/v1/evaluation", {"post": one}),
         ("/access/v1/evaluations", {"post": several}),

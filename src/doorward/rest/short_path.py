@@ -74,6 +74,10 @@ class ShortPath:
         self._routes: dict[bytes, _Route] = {}
         self._before: dict[bytes, _Route] = {}
 
+    def follow(self, config: Config) -> None:
+        """Log by another configuration from now on."""
+        self._logged_headers = config.decision_logs.headers
+
     def answer(self, request: Request, respond: Respond) -> Response | None:
         """The response, `LATER`, or None for a request that is not plain."""
         started = perf_counter()

@@ -1,0 +1,78 @@
+"""How one bundle is: what of it is in force, when it came, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from doorward.pdp.error_documents import diagnostic_fields
+from doorward.rego import Diagnostic
+from doorward.rego.golang import read_json
+
+__all__ = ["BundleStatus", "time_text"]
+
+NEVER: Final = "0001-01-01T00:00:00Z"
+
+
+def time_text(time_ns: int) -> str:
+    """Nanoseconds since the epoch as RFC 3339; 0 is never."""
+    if not time_ns:
+        return NEVER
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{rest:09d}".rstrip("0").rstrip(".")
+    return f"{whole}{fraction}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class BundleStatus:
+    """Times are nanoseconds since the epoch; 0 is never."""
+
+    name: str
+    active_revision: str = ""
+    type: str = ""
+    """`snapshot` or `delta`: what came last."""
+    size: int = 0
+    last_successful_activation: int = 0
+    last_successful_download: int = 0
+    last_successful_request: int = 0
+    last_request: int = 0
+    message: str = ""
+    http_code: int | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt brought nothing that could be put into force."""
+        return bool(self.message)
+
+    def document(self) -> dict[str, Any]:
+        """As OPA's status reports it."""
+        shown: dict[str, Any] = {"name": self.name}
+        if self.active_revision:
+            shown["active_revision"] = self.active_revision
+        for name in ("activation", "download", "request"):
+            key = f"last_successful_{name}"
+            shown[key] = time_text(getattr(self, key))
+        shown["last_request"] = time_text(self.last_request)
+        if self.type:
+            shown["type"] = self.type
+        if self.size:
+            shown["size"] = self.size
+        if self.message:
+            shown |= {"code": "bundle_error", "message": self.message}
+        if self.http_code is not None:
+            shown["http_code"] = self.http_code
+        if self.diagnostics:
+            shown["errors"] = [_document(each) for each in self.diagnostics]
+        if self.metrics:
+            shown["metrics"] = dict(self.metrics)
+        return shown
+
+
+def _document(diagnostic: Diagnostic) -> Any:
+    fields = diagnostic_fields(diagnostic).items()
+    return {name: read_json(text) for name, text in fields}

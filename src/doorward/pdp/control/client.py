@@ -1,0 +1,231 @@
+"""Requests to one service, over httpx: with its headers, credentials and TLS, all of it bounded.
+
+Bounds: the size of a response, the time until it begins (`response_header_timeout_seconds`), the
+time between two pieces of it, and the time of the whole exchange. Redirects are followed, without
+credentials to another host. Certificates are read again when their files change.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, NoReturn
+
+import httpx
+
+from doorward import __version__
+from doorward.pdp.control.credentials import CredentialsError, auth_for
+from doorward.pdp.control.services import ClientTls, Service
+
+__all__ = ["Answer", "ServiceClient", "ServiceError", "status_text"]
+
+WITHIN: Final = 900.0
+"""Seconds in which a response must be here as a whole."""
+BETWEEN: Final = 30.0
+"""Seconds in which the next piece of a response must come."""
+MAX_REDIRECTS: Final = 10
+TOKEN_BYTES: Final = 1 << 20
+"""Bytes of a response that brings a token."""
+TOKEN_WITHIN: Final = 10.0
+
+USER_AGENT: Final = f"Doorward/{__version__}"
+
+
+class ServiceError(Exception):
+    """A request that got no whole response, or none that may be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole response."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    body: bytes
+
+
+def status_text(status: int) -> str:
+    """`Not Found`; nothing for a status that nobody named."""
+    try:
+        return _GO_NAMES.get(status) or HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+_GO_NAMES: Final = {413: "Request Entity Too Large"}
+
+
+class ServiceClient:
+    """Sends requests to one service; safe in any number of threads."""
+
+    def __init__(self, service: Service, *, transport: httpx.BaseTransport | None = None) -> None:
+        """`transport`: what requests go over, in place of the network."""
+        self.service = service
+        self._transport = transport
+        self._auth = auth_for(service, self._fetch)
+        self._files = _files_of(service)
+        self._seen: tuple[object, ...] = ()
+        self._client: httpx.Client | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Close all connections; requests under way fail."""
+        self._closed = True
+        if self._client is not None:
+            self._client.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        wait: float = 0.0,
+        limit: int = 1 << 20,
+    ) -> Answer:
+        """The response to a request for `path` below the service's URL; ServiceError if there is
+        none.
+
+        `wait`: seconds that the server may think longer. `limit`: the most bytes of a body.
+        """
+        url = f"{self.service.url}/{path.strip('/')}"
+        named = f'{method.capitalize()} "{url}"'
+        sent = {"user-agent": USER_AGENT, "accept-encoding": "gzip"}
+        sent |= {name.lower(): value for name, value in self.service.headers.items()}
+        sent |= {name.lower(): value for name, value in (headers or {}).items()}
+        until = time.monotonic() + WITHIN + wait
+        try:
+            client = self._current()
+            request = client.build_request(method, url, content=content or None)
+            for name in ("accept", "accept-encoding", "connection", "user-agent"):
+                del request.headers[name]
+            request.headers.update(sent)
+            request.extensions["timeout"] = self._timeout(wait).as_dict()
+            return self._exchange(client, request, until, limit, named)
+        except CredentialsError as error:
+            raise ServiceError(str(error)) from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, RuntimeError) as error:
+            _fail(named, error)
+
+    def _exchange(
+        self, client: httpx.Client, request: httpx.Request, until: float, limit: int, named: str
+    ) -> Answer:
+        response = client.send(request, auth=self._auth, stream=True, follow_redirects=True)
+        try:
+            body = _body(response, until, limit, named)
+        finally:
+            response.close()
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, names, body)
+
+    def _timeout(self, wait: float) -> httpx.Timeout:
+        limit = self.service.header_timeout or WITHIN
+        return httpx.Timeout(BETWEEN, connect=limit, read=limit + wait, pool=limit)
+
+    def _fetch(self, request: httpx.Request) -> httpx.Response:
+        """The response to a request for a token."""
+        request.headers["user-agent"] = USER_AGENT
+        request.extensions["timeout"] = httpx.Timeout(TOKEN_WITHIN).as_dict()
+        named = f'{request.method.capitalize()} "{request.url.copy_with(query=None)}"'
+        # Tokens come from others than the service: no certificate of ours, no authority of its.
+        verify = not self.service.allow_insecure_tls
+        try:
+            with httpx.Client(verify=verify, transport=self._transport) as client:
+                response = client.send(request, stream=True)
+                try:
+                    until = time.monotonic() + TOKEN_WITHIN
+                    body = _body(response, until, TOKEN_BYTES, named)
+                finally:
+                    response.close()
+                return httpx.Response(response.status_code, content=body, request=request)
+        except ServiceError as error:
+            raise CredentialsError(str(error)) from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise CredentialsError(f"{named}: {_reason(error)}") from None
+
+    def _current(self) -> httpx.Client:
+        """The client, whose certificates are those that the files hold now."""
+        seen = tuple(map(_signature, self._files))
+        if self._client is None or seen != self._seen:
+            if self._closed:
+                raise ServiceError("shutting down")
+            older, self._client = self._client, self._connected()
+            self._seen = seen
+            if older is not None:
+                older.close()
+        return self._client
+
+    def _connected(self) -> httpx.Client:
+        if self._transport is not None:
+            return httpx.Client(transport=self._transport, max_redirects=MAX_REDIRECTS)
+        return httpx.Client(verify=_tls(self.service), max_redirects=MAX_REDIRECTS)
+
+
+def _body(response: httpx.Response, until: float, limit: int, named: str) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    for piece in response.iter_bytes():
+        size += len(piece)
+        if size > limit:
+            raise ServiceError(f"{named}: response is larger than {limit} bytes")
+        if time.monotonic() > until:
+            raise ServiceError(f"{named}: response took longer than {WITHIN:g} seconds")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _fail(named: str, error: Exception) -> NoReturn:
+    raise ServiceError(f"{named}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httpx.ReadTimeout):
+        return "net/http: timeout awaiting response headers"
+    if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
+        return "unexpected EOF" if "complete message" in str(error) else "EOF"
+    text = str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
+
+
+def _files_of(service: Service) -> tuple[str, ...]:
+    files = [service.ca_certificate]
+    if isinstance(service.credentials, ClientTls):
+        files += [service.credentials.certificate, service.credentials.private_key]
+    return tuple(filter(None, files))
+
+
+def _signature(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _tls(service: Service) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    authority = service.ca_certificate
+    if not authority or service.system_ca_required:
+        context.load_default_certs()
+    try:
+        if authority:
+            context.load_verify_locations(authority)
+        if isinstance(tls := service.credentials, ClientTls):
+            # Without a passphrase OpenSSL would ask at the terminal.
+            context.load_cert_chain(tls.certificate, tls.private_key, tls.passphrase or "")
+    except OSError as error:
+        if isinstance(error, ssl.SSLError):
+            raise ServiceError(f"the certificates of `{service.name}` cannot be used") from None
+        path = error.filename or authority or "a certificate"
+        raise ServiceError(f"open {path}: {(error.strerror or 'failed').lower()}") from None
+    if service.allow_insecure_tls:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

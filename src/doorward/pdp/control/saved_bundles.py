@@ -1,0 +1,58 @@
+"""The last good bundle of each name on disk, from which a start without its service begins.
+
+A bundle is written beside the one before, to the disk, and renamed over it: a crash leaves one of
+the two. It is verified again when it is read; nobody but this user may read the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Final
+
+__all__ = ["SavedBundles"]
+
+_FILE: Final = "bundle.tar.gz"
+
+
+class SavedBundles:
+    """Bundles below one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "bundles")
+
+    def path(self, name: str) -> str:
+        """Where the bundle of that name is, if it is."""
+        parts = [part for part in name.split("/") if part]
+        assert parts
+        assert ".." not in parts
+        return os.path.join(self._folder, *parts, _FILE)
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The bundle; None where there is none, OSError where it cannot be read."""
+        try:
+            with open(self.path(name), "rb") as file:
+                content = file.read(limit + 1)
+        except FileNotFoundError:
+            return None
+        if len(content) > limit:
+            raise OSError("file too large")
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put a bundle in place of the one before; OSError leaves that."""
+        path = self.path(name)
+        folder = os.path.dirname(path)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        new_path = f"{path}.{os.getpid()}.new"
+        try:
+            descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new_path, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(new_path)
+            raise

@@ -1,0 +1,425 @@
+"""`services` and `keys` of the configuration: where bundles come from, and how requests are signed.
+
+What cannot work is refused here, with its place; OPA refuses most of it at the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from doorward.pdp.signatures import ALGORITHMS, Key
+from doorward.pdp.yaml_block import Block, ConfigError
+
+__all__ = [
+    "AwsSigning",
+    "AzureIdentity",
+    "Bearer",
+    "ClientTls",
+    "Credentials",
+    "GcpMetadata",
+    "OAuth2",
+    "Service",
+    "read_keys",
+    "read_services",
+    "service_name",
+]
+
+CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token in `Authorization`: `token`, or what the file at `token_path` holds."""
+
+    token: str = field(default="", repr=False)
+    token_path: str = ""
+    scheme: str = "Bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """A client certificate: files in PEM."""
+
+    certificate: str
+    private_key: str
+    passphrase: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth2:
+    """A token from `token_url`, for client credentials or for a signed assertion (RFC 7523)."""
+
+    token_url: str
+    grant_type: str = "client_credentials"
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    signing_key: Key | None = None
+    claims: Mapping[str, object] = field(default_factory=dict)
+    include_jti: bool = False
+    thumbprint: str = ""
+    assertion: str = field(default="", repr=False)
+    assertion_path: str = ""
+    assertion_type: str = CLIENT_ASSERTION
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSigning:
+    """Requests signed for AWS (Signature Version 4), with the credentials of one source."""
+
+    service: str = "s3"
+    source: str = "environment"
+    """`environment`, `profile`, `metadata`, `web_identity`; several are tried in their order."""
+    region: str = ""
+    profile: str = ""
+    path: str = ""
+    role: str = ""
+    session_name: str = "open-policy-agent"
+    domain: str = "amazonaws.com"
+
+
+@dataclass(frozen=True, slots=True)
+class GcpMetadata:
+    """A token of Google's metadata server."""
+
+    audience: str = ""
+    scopes: tuple[str, ...] = ()
+    endpoint: str = "http://metadata.google.internal"
+    access_token_path: str = "/computeMetadata/v1/instance/service-accounts/default/token"
+    identity_token_path: str = "/computeMetadata/v1/instance/service-accounts/default/identity"
+
+
+@dataclass(frozen=True, slots=True)
+class AzureIdentity:
+    """A token of Azure's managed identities."""
+
+    endpoint: str = ""
+    resource: str = "https://storage.azure.com/"
+    api_version: str = ""
+    object_id: str = ""
+    client_id: str = ""
+    mi_res_id: str = ""
+    app_service: bool = False
+    """Whether it is App Service's endpoint; so is that of `IDENTITY_ENDPOINT`."""
+
+
+Credentials: TypeAlias = Bearer | ClientTls | OAuth2 | AwsSigning | GcpMetadata | AzureIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service, by its name."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    header_timeout: float = 10.0
+    """Seconds in which a response must begin; 0: no limit but that of the whole response."""
+    allow_insecure_tls: bool = False
+    ca_certificate: str = ""
+    """A file in PEM: who signs the service's certificate, instead of the system's authorities."""
+    system_ca_required: bool = False
+    """Whether the system's authorities count beside those."""
+    credentials: Credentials | None = None
+
+
+def read_keys(block: Block, warnings: list[str]) -> dict[str, Key]:
+    """The keys by their names; ConfigError for one that cannot verify or sign anything."""
+    keys: dict[str, Key] = {}
+    for name in block.values:
+        one = block.block(name)
+        warnings += one.unknown(["algorithm", "key", "private_key", "scope"])
+        public, private = one.get("key", str, ""), one.get("private_key", str, "")
+        if not public and not private:
+            raise ConfigError(
+                f"{block.location(name)}: invalid keys configuration: "
+                f"no keys provided for key ID {name}"
+            )
+        algorithm = one.get("algorithm", str, "") or "RS256"
+        if algorithm not in ALGORITHMS:
+            raise ConfigError(f"{one.location('algorithm')}: unsupported algorithm '{algorithm}'")
+        keys[name] = Key(public, algorithm, one.get("scope", str, ""), private_key=private)
+    return keys
+
+
+def read_services(top: Block, keys: Mapping[str, Key], warnings: list[str]) -> dict[str, Service]:
+    """`services` by their names, in their order: an object, or a list of objects with names."""
+    services: dict[str, Service] = {}
+    for name, block in _named_blocks(top):
+        if name in services:
+            raise ConfigError(f"{block.location('name')}: the service `{name}` is there twice")
+        services[name] = _service(name, block, keys, warnings)
+    return services
+
+
+def _named_blocks(top: Block) -> Iterable[tuple[str, Block]]:
+    listed = top.values.get("services")
+    if not isinstance(listed, list):
+        block = top.block("services")
+        for name in block.values:
+            yield name, block.block(name)
+        return
+    for each in listed:
+        if not isinstance(each, Block):
+            raise ConfigError(f"{top.location('services')} must hold objects")
+        if not (name := each.get("name", str, "")):
+            raise ConfigError(f"{top.location('services')}: a service in a list needs a `name`")
+        yield name, each
+
+
+def service_name(block: Block, services: Iterable[str], *, key: str = "service") -> str:
+    """The service that `block` names, or the first there is; ConfigError if it does not exist."""
+    known = list(services)
+    name = block.get(key, str, "")
+    if not name and known:
+        return known[0]
+    if name not in known:
+        raise ConfigError(f'{block.location(key)}: service name "{name}" not found')
+    return name
+
+
+def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[str]) -> Service:
+    warnings += block.unknown(
+        [
+            "allow_insecure_tls",
+            "credentials",
+            "headers",
+            "name",
+            "response_header_timeout_seconds",
+            "tls",
+            "type",
+            "url",
+        ]
+    )
+    tls = block.block("tls")
+    warnings += tls.unknown(["ca_cert", "system_ca_required"])
+    url = block.get("url", str, "").rstrip("/")
+    if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
+        raise ConfigError(f"{block.location('url')} must be an http or https URL")
+    if (kind := block.get("type", str, "")) and kind.lower() == "oci":
+        raise ConfigError(f"{block.location('type')}: OCI registries are not supported yet")
+    if kind:
+        warnings.append(f"{block.location('type')}: `{kind}` means nothing, ignored")
+    timeout = block.get("response_header_timeout_seconds", int, 10)
+    if timeout < 0:
+        raise ConfigError(
+            f"{block.location('response_header_timeout_seconds')} must not be below 0"
+        )
+    credentials = _credentials(block.block("credentials"), keys, warnings)
+    authority, and_system = tls.get("ca_cert", str, ""), tls.get("system_ca_required", bool, False)
+    if isinstance(credentials, ClientTls) and not authority:
+        older = block.block("credentials").block("client_tls")
+        authority = older.get("ca_cert", str, "")
+        and_system = older.get("system_ca_required", bool, False)
+    return Service(
+        name=name,
+        url=url,
+        headers=_texts(block, "headers"),
+        header_timeout=float(timeout),
+        allow_insecure_tls=block.get("allow_insecure_tls", bool, False),
+        ca_certificate=authority,
+        system_ca_required=and_system,
+        credentials=credentials,
+    )
+
+
+def _texts(block: Block, key: str) -> dict[str, str]:
+    inner = block.block(key)
+    return {name: inner.get(name, str, "") for name in inner.values}
+
+
+def _credentials(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> Credentials | None:
+    given = [name for name in block.values if block.values[name] is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise ConfigError(
+            f"{block.location(given[1])}: a maximum one credential method must be specified"
+        )
+    name = given[0]
+    readers: dict[str, Callable[[Block, list[str]], Credentials]] = {
+        "bearer": _bearer,
+        "client_tls": _client_tls,
+        "s3_signing": _aws,
+        "gcp_metadata": _gcp,
+        "azure_managed_identity": _azure,
+    }
+    if name == "oauth2":
+        return _oauth2(block.block(name), keys, warnings)
+    if name not in readers:
+        raise ConfigError(f"{block.location(name)}: there are no such credentials")
+    return readers[name](block.block(name), warnings)
+
+
+def _bearer(block: Block, warnings: list[str]) -> Bearer:
+    warnings += block.unknown(["scheme", "token", "token_path"])
+    token, path = block.get("token", str, ""), block.get("token_path", str, "")
+    if token and path:
+        raise ConfigError(
+            f"{block.location('token_path')}: specify a value for either the "
+            '"token" or "token_path" field'
+        )
+    return Bearer(token, path, block.get("scheme", str, "") or "Bearer")
+
+
+def _client_tls(block: Block, warnings: list[str]) -> ClientTls:
+    warnings += block.unknown(
+        ["ca_cert", "cert", "private_key", "private_key_passphrase", "system_ca_required"]
+    )
+    certificate, key = block.get("cert", str, ""), block.get("private_key", str, "")
+    if not certificate or not key:
+        missing = "private_key" if certificate else "cert"
+        raise ConfigError(f"{block.location(missing)} is needed when client TLS is enabled")
+    return ClientTls(certificate, key, block.get("private_key_passphrase", str, ""))
+
+
+_OAUTH2: Final = (
+    "additional_claims",
+    "additional_headers",
+    "additional_parameters",
+    "client_assertion",
+    "client_assertion_path",
+    "client_assertion_type",
+    "client_id",
+    "client_secret",
+    "grant_type",
+    "include_jti_claim",
+    "scopes",
+    "signing_key",
+    "thumbprint",
+    "token_url",
+)
+
+
+def _oauth2(block: Block, keys: Mapping[str, Key], warnings: list[str]) -> OAuth2:
+    for name in ("aws_kms", "aws_signing", "azure_keyvault", "azure_signing"):
+        if block.values.get(name) is not None:
+            raise ConfigError(f"{block.location(name)}: keys in the cloud are not supported")
+    warnings += block.unknown(_OAUTH2)
+    grant = block.get("grant_type", str, "") or "client_credentials"
+    if grant not in ("client_credentials", "jwt_bearer"):
+        raise ConfigError(
+            f"{block.location('grant_type')} must be either client_credentials or jwt_bearer"
+        )
+    url = block.get("token_url", str, "")
+    if not url.startswith("https://"):
+        raise ConfigError(f"{block.location('token_url')} required to use https scheme")
+    secrets = ("client_secret", "signing_key", "client_assertion", "client_assertion_path")
+    given = [name for name in secrets if block.get(name, str, "")]
+    if grant == "client_credentials":
+        if len(given) != 1:
+            raise ConfigError(
+                f"{block.location('client_secret')}: give one of {', '.join(secrets)}"
+            )
+        if given != ["signing_key"] and not block.get("client_id", str, ""):
+            raise ConfigError(f"{block.location('client_id')} and {given[0]} required")
+    return OAuth2(
+        token_url=url,
+        grant_type=grant,
+        client_id=block.get("client_id", str, ""),
+        client_secret=block.get("client_secret", str, ""),
+        scopes=block.strings("scopes"),
+        headers=_texts(block, "additional_headers"),
+        parameters=_texts(block, "additional_parameters"),
+        signing_key=_signing_key(block, keys, is_needed=grant == "jwt_bearer"),
+        claims=block.block("additional_claims").plain(),
+        include_jti=block.get("include_jti_claim", bool, False),
+        thumbprint=block.get("thumbprint", str, ""),
+        assertion=block.get("client_assertion", str, ""),
+        assertion_path=block.get("client_assertion_path", str, ""),
+        assertion_type=block.get("client_assertion_type", str, "") or CLIENT_ASSERTION,
+    )
+
+
+def _signing_key(block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> Key | None:
+    name = block.get("signing_key", str, "")
+    if not name and not is_needed:
+        return None
+    if name not in keys:
+        raise ConfigError(f"{block.location('signing_key')} refers to non-existent key")
+    if not keys[name].private_key:
+        raise ConfigError(f"{block.location('signing_key')}: `{name}` has no private key")
+    return keys[name]
+
+
+_AWS_SOURCES: Final = {
+    "environment_credentials": "environment",
+    "web_identity_credentials": "web_identity",
+    "profile_credentials": "profile",
+    "metadata_credentials": "metadata",
+}
+"""In the order in which they are tried."""
+
+
+def _aws(block: Block, warnings: list[str]) -> AwsSigning:
+    for name in ("assume_role_credentials", "sso_credentials"):
+        if block.values.get(name) is not None:
+            raise ConfigError(f"{block.location(name)} is not supported")
+    warnings += block.unknown([*_AWS_SOURCES, "service", "signature_version"])
+    version = block.values.get("signature_version")
+    if str(version or "4") != "4":
+        raise ConfigError(f"{block.location('signature_version')}: only version 4 is supported")
+    sources = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
+    if not sources:
+        raise ConfigError(
+            f"{block.path}: a AWS credential service must be specified when S3 signing is enabled"
+        )
+    inner = {name: block.block(name) for name in sources}
+    for name, one in inner.items():
+        warnings += one.unknown(_AWS_KEYS[name])
+
+    def text(key: str) -> str:
+        return next((value for one in inner.values() if (value := one.get(key, str, ""))), "")
+
+    if "metadata_credentials" in inner and not text("aws_region"):
+        where = inner["metadata_credentials"].location("aws_region")
+        raise ConfigError(f"{where} must be specified for AWS metadata credential service")
+    return AwsSigning(
+        service=block.get("service", str, "").lower() or "s3",
+        source=",".join(_AWS_SOURCES[name] for name in sources),
+        region=text("aws_region"),
+        profile=text("profile"),
+        path=text("path"),
+        role=text("iam_role"),
+        session_name=text("session_name") or AwsSigning().session_name,
+        domain=text("aws_domain") or AwsSigning().domain,
+    )
+
+
+_AWS_KEYS: Final[Mapping[str, list[str]]] = {
+    "environment_credentials": [],
+    "web_identity_credentials": ["aws_domain", "aws_region", "session_name"],
+    "profile_credentials": ["aws_region", "path", "profile"],
+    "metadata_credentials": ["aws_region", "iam_role"],
+}
+
+
+def _gcp(block: Block, warnings: list[str]) -> GcpMetadata:
+    warnings += block.unknown(
+        ["access_token_path", "audience", "endpoint", "identity_token_path", "scopes"]
+    )
+    audience, scopes = block.get("audience", str, ""), block.strings("scopes")
+    if bool(audience) == bool(scopes):
+        raise ConfigError(f"{block.location('audience')}: give either audience or scopes")
+    default = GcpMetadata()
+    return GcpMetadata(
+        audience,
+        scopes,
+        block.get("endpoint", str, "") or default.endpoint,
+        block.get("access_token_path", str, "") or default.access_token_path,
+        block.get("identity_token_path", str, "") or default.identity_token_path,
+    )
+
+
+def _azure(block: Block, warnings: list[str]) -> AzureIdentity:
+    names = ["api_version", "client_id", "endpoint", "mi_res_id", "object_id", "resource"]
+    warnings += block.unknown([*names, "use_app_service_msi"])
+    given = {name: block.get(name, str, "") for name in names}
+    return AzureIdentity(
+        app_service=block.get("use_app_service_msi", bool, False),
+        **{name: value for name, value in given.items() if value},
+    )

@@ -1,0 +1,164 @@
+"""Requests to services are bounded, and say who sends them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.transport.certificates import Authority
+
+from doorward.pdp.config import parse_config
+from doorward.pdp.control.client import ServiceClient, ServiceError
+from doorward.pdp.control.services import ClientTls, Service
+
+
+def client(respond: Callable[[httpx.Request], httpx.Response], **service: Any) -> ServiceClient:
+    text = json.dumps({"services": {"s": {"url": "http://s/base/", **service}}})
+    config = parse_config(text, environment={})
+    return ServiceClient(config.services["s"], transport=httpx.MockTransport(respond))
+
+
+def test_requests_carry_the_headers_of_the_configuration() -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, content=b"x")
+
+    answer = client(respond, headers={"X-Tenant": "a"}).request("GET", "/p?q=a%20b")
+    assert (answer.status, answer.body) == (200, b"x")
+    assert str(seen[0].url) == "http://s/base/p?q=a%20b"
+    assert seen[0].headers["x-tenant"] == "a"
+    assert seen[0].headers["user-agent"].startswith("Doorward/")
+    assert seen[0].headers["accept-encoding"] == "gzip"
+
+
+def test_a_response_is_bounded() -> None:
+    large = client(lambda _: httpx.Response(200, content=b"x" * 100))
+    with pytest.raises(ServiceError, match="response is larger than 10 bytes"):
+        large.request("GET", "p", limit=10)
+
+
+def test_a_token_is_not_sent_to_another_host() -> None:
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        if request.url.host == "s":
+            return httpx.Response(302, headers={"location": "http://other/x"})
+        return httpx.Response(200)
+
+    client(respond, credentials={"bearer": {"token": "t"}}).request("GET", "p")
+    assert [each.headers.get("authorization") for each in seen] == ["Bearer t", None]
+
+
+def test_a_token_is_kept_until_it_expires() -> None:
+    tokens: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "s":
+            return httpx.Response(200, content=request.headers["authorization"].encode())
+        tokens.append(request)
+        body = {"access_token": f"t{len(tokens)}", "token_type": "bearer", "expires_in": 3600}
+        return httpx.Response(200, json=body)
+
+    oauth2 = {"token_url": "https://token/x", "client_id": "i", "client_secret": "p"}
+    asking = client(respond, credentials={"oauth2": oauth2})
+    assert [asking.request("GET", "p").body for _ in range(3)] == [b"Bearer t1"] * 3
+    pair = base64.b64encode(b"i:p").decode()
+    assert [each.headers["authorization"] for each in tokens] == [f"Basic {pair}"]
+
+
+def test_a_token_file_is_read_for_each_request(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    asking = client(
+        lambda request: httpx.Response(200, content=request.headers["authorization"].encode()),
+        credentials={"bearer": {"token_path": str(file)}},
+    )
+    with pytest.raises(ServiceError, match="no such file or directory"):
+        asking.request("GET", "p")
+    for text in ("one\n", "two\n"):
+        file.write_text(text)
+        assert asking.request("GET", "p").body == f"Bearer {text.strip()}".encode()
+
+
+def test_certificates_that_cannot_be_used_are_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for credentials in (None, ClientTls(str(broken), str(broken))):
+        service = Service("s", "https://s", ca_certificate=str(broken), credentials=credentials)
+        with pytest.raises(ServiceError, match="certificates of `s` cannot be used"):
+            ServiceClient(service).request("GET", "p")
+    missing = Service("s", "https://s", ca_certificate=str(tmp_path / "none.pem"))
+    with pytest.raises(ServiceError, match="no such file or directory"):
+        ServiceClient(missing).request("GET", "p")
+
+
+class Greeting(BaseHTTPRequestHandler):
+    """Answers with the name in the client's certificate."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.connection, ssl.SSLSocket)
+        certificate: Any = self.connection.getpeercert()
+        name = dict(pair[0] for pair in certificate["subject"])["commonName"].encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(name)))
+        self.end_headers()
+        self.wfile.write(name)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_client_certificates_are_sent_and_read_again(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Greeting)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    url = f"https://127.0.0.1:{server.server_address[1]}"
+    files = authority.issue("first", "client")
+    asking = ServiceClient(
+        Service("s", url, ca_certificate=str(authority.file), credentials=ClientTls(*files))
+    )
+    try:
+        assert asking.request("GET", "x").body == b"first"
+        authority.issue("second", "client")
+        assert asking.request("GET", "x").body == b"second"
+        unknown = ServiceClient(Service("s", url, credentials=ClientTls(*files)))
+        with pytest.raises(ServiceError, match="certificate verify failed"):
+            unknown.request("GET", "x")
+        unknown.close()
+    finally:
+        asking.close()
+        server.shutdown()
+        server.server_close()
+
+
+def test_uploads_of_any_bytes_are_signed_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "x")
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200)
+
+    signing = client(respond, credentials={"s3_signing": {"environment_credentials": {}}})
+    content = b"\x1f\x8b\xff\x00"
+    signing.request("POST", "p", content=content)
+    assert seen[0].headers["x-amz-content-sha256"] == hashlib.sha256(content).hexdigest()
+    assert seen[0].headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=x/")

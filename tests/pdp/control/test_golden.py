@@ -1,0 +1,220 @@
+"""Bundles, discovery and status against what OPA's server did: every recorded row, in this process.
+
+The recorded server plays its script over a transport of its own, and nothing waits: each bundle is
+asked for as often as it was. Rows that differ are named in `differences.toml` with the reason; one
+that does not differ any more fails.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.corpora import GOLDEN
+from tests.pdp.control.scripted import Script
+from tests.rest.asgi import ask
+
+from doorward.pdp.config import Config, ConfigError, identified, parse_config
+from doorward.pdp.control.plane import ControlPlane
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.store import Store
+from doorward.rego import Environment
+from doorward.rest.app import Api
+
+ROWS = GOLDEN / "serve.jsonl.gz"
+RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
+GROUPS = {"auth", "bundle", "delta", "discovery", "longpoll", "multi", "persist", "signed"}
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TIME = re.compile(r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"')
+MOST = 12
+"""Rounds in which every request that was recorded must have come."""
+
+
+def rows() -> list[Any]:
+    with gzip.open(ROWS, "rt", encoding="utf-8") as lines:
+        answered = [json.loads(line) for line in lines]
+    return [pytest.param(row, id=row["id"]) for row in answered if row["group"] in GROUPS]
+
+
+class Server:
+    """The decision point of one row, as far as the control plane goes."""
+
+    def __init__(self, row: dict[str, Any], script: Script) -> None:
+        text = json.dumps(row["config"]).replace("TLSSERVER", "tlsserver")
+        text = text.replace("http://SERVER", "http://server")
+        environment = row.get("env") or {}
+        config = identified(parse_config(text, environment=environment))
+        runtime = {"config": dict(config.document), "env": {}}
+        settings = Settings(environment=Environment(runtime=runtime))
+        loaded = Loaded()
+        self.pdp = PDP(build(loaded, settings))
+        store = Store(self.pdp, loaded, settings)
+        self.health = Health()
+        self.script = script
+        self.apis: list[Api] = []
+        self.plane = ControlPlane(
+            config,
+            store,
+            self.health,
+            settings=settings,
+            environment=environment,
+            transport=script,
+            on_config=self.follow,
+        )
+        api = Api(
+            self.pdp,
+            config,
+            self.health,
+            Metrics("1"),
+            store=store,
+            status=self.plane.status,
+        )
+        self.apis.append(api)
+
+    def follow(self, config: Config) -> None:
+        for api in self.apis:
+            api.follow(config)
+
+    def begin(self) -> None:
+        """What `start` does, without threads."""
+        self.plane.is_started = True
+        self.plane.note_status()
+        if self.plane.discovery is not None:
+            self.plane.discovery.activate_saved()
+
+    def play(self, wanted: dict[str, int]) -> None:
+        """Ask until so many requests came for each path."""
+        for _ in range(MOST):
+            if all(len(self.script.requests[path]) >= count for path, count in wanted.items()):
+                break
+            if self.plane.discovery is not None:
+                self.plane.discovery.poll()
+            for name, options in self.plane.config.bundles.items():
+                path = f"/{options.resource.partition('?')[0].strip('/')}"
+                have = next(
+                    (len(v) for k, v in self.script.requests.items() if k.endswith(path)), 0
+                )
+                count = next((n for k, n in wanted.items() if k.endswith(path)), MOST)
+                if have < count:
+                    self.plane.bundles.poll(name)
+        self.plane.status.report()
+
+
+@pytest.mark.parametrize("row", rows())
+def test_a_row_ends_as_it_did_with_opa(
+    row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = next((r["reason"] for r in RULES["difference"] if row["id"] in r["ids"]), None)
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in (row.get("env") or {}).items():
+        monkeypatch.setenv(name, text)
+    # Nothing asks by itself: the test does.
+    monkeypatch.setattr("doorward.pdp.control.bundles._Poller.start", lambda *_: None)
+    monkeypatch.setattr("doorward.pdp.control.status.StatusReporter.start", lambda *_: None)
+    for name, text in (row.get("files") or {}).items():
+        (tmp_path / name).write_text(text)
+    different = differences(row)
+    if reason is None:
+        assert not different, different[0]
+    elif not different:
+        pytest.fail(f"does not differ any more: {reason}")
+
+
+def differences(row: dict[str, Any]) -> list[Any]:
+    """What ended otherwise than with OPA."""
+    script = Script(row.get("server") or {})
+    calls = row["calls"]
+    try:
+        server = Server(row, script)
+    except ConfigError as error:
+        return [] if "exit" in calls[0] else [("refused", str(error))]
+    if "exit" in calls[0]:
+        return [("started", row["logs"])]
+    server.begin()
+    different: list[Any] = []
+    steps = row.get("steps") or [{}]
+    restarts = [index for index, stage in enumerate(steps) if "restart" in stage]
+    for stage in steps:
+        if "restart" in stage:
+            server.plane.close()
+            script = Script({**(row.get("server") or {}), **stage.get("server", {})})
+            server = Server(row, script)
+            server.begin()
+        server.play(stage.get("until_requests", {}))
+    # Of the calls before a restart, those after it are repeated.
+    first = max((n for n, c in enumerate(calls) if c["call"] == "GET /health"), default=0)
+    for call in calls[first:] if restarts else calls:
+        different += compared(server, call)
+    different += of_requests(row, server.script) if not restarts else []
+    return different
+
+
+def compared(server: Server, call: dict[str, Any]) -> list[Any]:
+    method, target = call["call"].split(" ", 1)
+    body = json.dumps(call["request"]).encode() if "request" in call else b""
+    answer = ask(server.apis[0], method, target, body)
+    text = TIME.sub('"TIME"', UUID.sub("UUID", answer.body)).replace("tlsserver", "TLSSERVER")
+    text = text.replace("http://server", "http://SERVER")
+    mine: Any = json.loads(text) if text else ""
+    want = call["body"]
+    if (answer.status, plain(mine)) != (call["status"], plain(want)):
+        return [(call["call"], answer.status, plain(mine), call["status"], plain(want))]
+    return []
+
+
+def plain(document: Any) -> Any:
+    """A document without what no two servers have alike."""
+    if isinstance(document, dict):
+        masked = ("ast", "metrics", "warning", "version")
+        return {
+            key: plain(value)
+            for key, value in document.items()
+            if key not in masked and not key.startswith("build_")
+        }
+    return [plain(each) for each in document] if isinstance(document, list) else document
+
+
+SHOWN = ("authorization", "if-none-match", "prefer", "content-type", "x-amz-content-sha256")
+
+
+def of_requests(row: dict[str, Any], script: Script) -> list[Any]:
+    """The requests for bundles and tokens that were not as OPA's."""
+    different: list[Any] = []
+    for path, wanted in row["requests"].items():
+        if path.startswith(("/status", "/api/v2/status")):
+            continue
+        mine = [headers_of(each["headers"]) for each in script.requests[path]]
+        want = [headers_of(each["headers"]) for each in wanted]
+        number = min(len(mine), len(want))
+        if not mine or mine[:number] != want[:number]:
+            different.append((path, mine[:4], want[:4]))
+    return different
+
+
+SIGNED = re.compile(r"(Credential=[^/]+)/[^/]+/(.*),Signature=.*")
+
+
+def headers_of(headers: dict[str, str]) -> dict[str, str]:
+    shown = {name: headers[name].strip() for name in SHOWN if name in headers}
+    if "authorization" in shown:
+        shown["authorization"] = SIGNED.sub(r"\1 \2", shown["authorization"])
+    return shown
+
+
+def test_every_reason_names_rows_that_are_run() -> None:
+    run = {str(row.id) for row in rows()}
+    every = [name for rule in RULES["difference"] for name in rule["ids"]]
+    assert len(set(every)) == len(every)
+    for rule in RULES["difference"]:
+        assert set(rule["ids"]) <= run, rule["reason"]
