@@ -223,7 +223,7 @@ def test_a_warning_names_the_key_that_nobody_reads(
         ("policy.rego:package", [], "rego_parse_error"),
         ("x:", ["missing.rego"], "stat missing.rego: no such file or directory"),
         ("doorward.yaml:decision_logs: 1", [], "doorward.yaml:1: decision_logs must be an object"),
-        ("doorward.yaml:bundles: {a: {}}", [], "doorward.yaml:1: bundles is not supported yet"),
+        ("doorward.yaml:bundles: {a: {}}", [], 'bundles.a.service: service name "" not found'),
         (
             "doorward.yaml:plugins: {envoy_ext_authz_grpc: {addr: 'http://x'}}",
             [],
