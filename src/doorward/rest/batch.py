@@ -39,8 +39,9 @@ def post_batch(
         inputs, common = _request(any_body(body, content_type))
     except BadRequest as error:
         return bad_request(str(error))
-    if any('"' in segment for segment in path):
-        return bad_path(path)
+    refused = bad_path(path)
+    if refused is not None:
+        return refused
     batch_id = new_decision_id() if pdp.logs_decisions else ""
     answers = _answers(pdp, path, parameters, inputs or {}, common, context, batch_id, price(body))
     failures = sum("code" in fields for fields in answers.values())

@@ -176,8 +176,9 @@ def _answer_v1(
     call: Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
 ) -> str | Response:
     call.parsed()
-    if any('"' in segment for segment in call.path):
-        return bad_path(call.path)
+    refused = bad_path(call.path)
+    if refused is not None:
+        return refused
     fields = reply(call, input, parameters)
     if isinstance(fields, Exception):
         return failed(fields)
@@ -212,8 +213,14 @@ def reply(
     return fields
 
 
-def bad_path(path: tuple[str, ...]) -> Response:
-    """OPA's refusal of a quote in a path. Ours could do no harm there; its clients expect it."""
+def bad_path(path: tuple[str, ...]) -> Response | None:
+    """OPA's refusal of a quote or a NUL in a path, None where there is none. Ours could do no harm
+    there; its clients expect it."""
+    text = "/".join(path)
+    if "\0" in text:
+        return failed(DecisionError("invalid_parameter: invalid path: failed to parse query"))
+    if '"' not in text:
+        return None
     bad = next(segment for segment in path if '"' in segment)
     return failed(DecisionError(f"invalid_parameter: invalid path: invalid ref term '{bad}'"))
 
@@ -234,8 +241,9 @@ def post_v0(
     except BadRequest as error:
         return bad_request(str(error))
     call.parsed()
-    if any('"' in segment for segment in path):
-        return bad_path(path)
+    refused = bad_path(path)
+    if refused is not None:
+        return refused
     decision, result = encoded(call.decide(input), call.snapshot.deadline)
     call.size += len(result)
     # OPA logs the input that is missing as null.

@@ -57,9 +57,10 @@ def _are_activated(health: Health) -> bool:
 
 def get_health_policy(pdp: PDP, health: Health, path: tuple[str, ...]) -> Response:
     """GET /health/PATH: what `data.system.health.PATH` says; it must be true."""
-    states = health.states
+    states: dict[Key, Value] = {name: state.value for name, state in health.states.items()}
     input: dict[Key, Value] = {
-        "plugin_state": {name: state.value for name, state in states.items()},
+        # As in OPA, discovery has a state even where nothing is to be discovered.
+        "plugin_state": {"discovery": "OK", **states},
         "plugins_ready": not health.down(),
     }
     decision = pdp.decide(("system", "health", *path), input, is_parsed=True)
