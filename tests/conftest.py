@@ -39,6 +39,12 @@ def docker_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Archives hold the time at which they were made, and processes that share the tests must
+    collect the same names: bytes are not a name."""
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
 SYSTEM = {"acceptance", "docker", "drills", "people", "redirect"}
 """The folders whose tests start daemons, databases or namespaces."""
 
