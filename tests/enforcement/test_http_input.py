@@ -77,3 +77,16 @@ def test_what_is_not_known_is_not_there() -> None:
     assert ":authority" not in document["attributes"]["request"]["http"]["headers"]
     skipped = to_input(HttpRequest("GET", "/", {}, body=b"x"), skip_body=True)
     assert not {"parsed_body", "truncated_body"} & skipped.keys()
+
+
+def test_what_a_header_is_called_replaces_nothing_of_the_request() -> None:
+    given = {":path": "/public", ":method": "GET", ":authority": "other", "x-forwarded-proto": "x"}
+    request = HttpRequest("POST", "/admin", given, "host")
+    headers = to_input(request)["attributes"]["request"]["http"]["headers"]  # type: ignore[call-overload, index]
+    assert headers == {
+        ":path": "/admin",
+        ":method": "POST",
+        ":authority": "host",
+        ":scheme": "http",
+        "x-forwarded-proto": "http",
+    }
