@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "check": "Compile policies and report everything that is wrong.",
     "completion": "Print the script that completes commands in a shell.",
     "deps": "Show what a query reads.",
+    "diff": "Find requests that two versions of a policy decide differently.",
     "docker": "Everything for the Docker daemon.",
     "emit": "Show the Python that policies or a query become.",
     "envoy": "Everything for the Envoy proxy.",

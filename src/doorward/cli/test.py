@@ -17,11 +17,11 @@ from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people, warn
 from doorward.cli.findings import github, sarif
 from doorward.pdp.bundle import BundleError
-from doorward.pdp.loader import LoadError
+from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.reload import changes, read_signature
 from doorward.pdp.sources import Sources
 from doorward.rego import CALL_ERRORS, Diagnostic, RegoError, gc_paused
-from doorward.testing import Coverage, Result, Suite, Test, why
+from doorward.testing import Coverage, Result, Suite, Test, run, why
 from doorward.testing.bench import (
     Measured,
     bench_gobench,
@@ -71,7 +71,7 @@ Examples:
     "-f",
     "--format",
     "style",
-    type=OneOf("pretty", "json", "junit", "sarif", "github", "gobench"),
+    type=OneOf("pretty", "json", "junit", "sarif", "github", "gobench", "markdown"),
     default="pretty",
     show_default=True,
 )
@@ -86,6 +86,10 @@ Examples:
     type=click.Choice(["fails", "full", "notes", "debug", "off"]),
     help="How a failed test is explained; by default by its failures.",
 )
+@click.option(
+    "--mutate", is_flag=True, help="Show which conditions no test holds; pretty, json or markdown."
+)
+@click.option("--mutate-time", default="1m", show_default=True, help="How long to try mutants.")
 @click.option("--bench", is_flag=True, help="Measure how long each test takes.")
 @click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
 @click.option("--count", type=click.IntRange(1), default=1, help="Run everything so many times.")
@@ -120,6 +124,8 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
     if options["bench"] and (options["coverage"] or options["threshold"] > 0):
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
+    if options["style"] == "markdown" and not options["mutate"]:
+        raise click.UsageError("the output format markdown is that of --mutate")
     request = _Request(
         style=options["style"],
         verbose=options["verbose"] or options["explain"] is not None,
@@ -170,8 +176,25 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
         return 1
     if options["bench"]:
         return _bench(suite, tests, request.style)
+    if options["mutate"]:
+        return _mutate(suite, loaded, request, sources, options)
     codes = (_run(suite, tests, request) for _ in range(request.count))
     return next((code for code in codes if code), 0)
+
+
+def _mutate(
+    suite: Suite, loaded: Loaded, request: _Request, sources: Sources, options: dict[str, Any]
+) -> int:
+    from doorward.cli.mutation import mutate  # tests alone do not need it
+
+    failed = [result for result in run(suite, timeout=request.timeout) if _is_bad(result, request)]
+    if failed:
+        click.echo(pretty(failed, verbose=False), nl=False)
+        return 2
+    registry = extensions.registry_for(options["builtins"], sources.all_paths)
+    duration = seconds(options["mutate_time"], "--mutate-time") or 60.0
+    v0 = options["v0_compatible"]
+    return mutate(suite, loaded, request.style, v0=v0, registry=registry, seconds=duration)
 
 
 def _watch(sources: Sources, run: Callable[[], int]) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ArrayComprehension,
         Body,
         Call,
+        Every,
         Expr,
         Head,
         Import,
@@ -39,11 +40,13 @@ if TYPE_CHECKING:
         Ref,
         Rule,
         Scalar,
+        Set,
         SetComprehension,
         SomeDecl,
         SomeIn,
         Term,
         Var,
+        With,
     )
     from doorward.rego.syntax.opa_json import head_key, module_to_json
     from doorward.rego.syntax.parser import Parsed, parse_module, parse_query, parse_what_can_be
@@ -67,9 +70,9 @@ else:
             "syntax.format": "Target format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
-                "Array ArrayComprehension Body Call Expr Head Import Module Not Object "
-                "ObjectComprehension Package Ref Rule Scalar SetComprehension SomeDecl SomeIn "
-                "Term Var"
+                "Array ArrayComprehension Body Call Every Expr Head Import Module Not Object "
+                "ObjectComprehension Package Ref Rule Scalar Set SetComprehension SomeDecl SomeIn "
+                "Term Var With"
             ),
             "syntax.opa_json": "head_key module_to_json",
             "syntax.parser": "Parsed parse_module parse_query parse_what_can_be",
@@ -95,6 +98,7 @@ __all__ = [
     "Call",
     "CheckOptions",
     "Documents",
+    "Every",
     "Expr",
     "Head",
     "Import",
@@ -111,6 +115,7 @@ __all__ = [
     "Resolver",
     "Rule",
     "Scalar",
+    "Set",
     "SetComprehension",
     "SomeDecl",
     "SomeIn",
@@ -118,6 +123,7 @@ __all__ = [
     "Term",
     "Token",
     "Var",
+    "With",
     "check",
     "check_base_data",
     "children",

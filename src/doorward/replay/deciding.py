@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from doorward.pdp.loader import LoadError
+from doorward.pdp.limits import DEADLINE
+from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.rego import (
@@ -63,17 +63,29 @@ class Version:
         cls, sources: Sources, *, registry: Registry = REGISTRY, deadline: float | None = None
     ) -> Version:
         """The policies that `sources` are. ReplayError."""
-        recorded = Recorded()
-        settings = replace(
-            Settings(v0=sources.v0, environment=Environment(tokens=VerifiedTokens())),
-            registry=recorded.registry(registry),
-        )
-        if deadline is not None:
-            settings = replace(settings, deadline=deadline)
         try:
-            return cls(build(sources.load(), settings), recorded)
+            return cls.compile(sources.load(), v0=sources.v0, registry=registry, deadline=deadline)
         except (LoadError, RegoError) as error:
             raise ReplayError(str(error)) from None
+
+    @classmethod
+    def compile(
+        cls,
+        loaded: Loaded,
+        *,
+        v0: bool = False,
+        registry: Registry = REGISTRY,
+        deadline: float | None = None,
+    ) -> Version:
+        """The policies that were loaded; `deadline` in seconds for each. CompileError."""
+        recorded = Recorded()
+        settings = Settings(
+            v0=v0,
+            environment=Environment(tokens=VerifiedTokens()),
+            registry=recorded.registry(registry),
+            deadline=DEADLINE if deadline is None else deadline,
+        )
+        return cls(build(loaded, settings), recorded)
 
     def answer(self, event: Event) -> Answer:
         """What the policies say of `event`."""

@@ -1,0 +1,94 @@
+"""`doorward diff`: requests that two versions of a policy decide differently, found by search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from doorward.cli import extensions
+from doorward.cli.durations import seconds
+from doorward.cli.errors import OneOf
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
+from doorward.replay import KINDS, ReplayError
+from doorward.replay.deciding import Version
+from doorward.replay.search import as_json, entry_points, markdown, search, text
+
+__all__ = ["command"]
+
+_FORMATS: Final = {"text": text, "json": as_json, "markdown": markdown}
+_FAILS: Final = [kind for kind in KINDS if kind not in ("unchanged", "not-replayable")]
+
+
+@click.command(
+    "diff",
+    epilog="""\b
+Examples:
+  doorward diff old/ new/
+  doorward diff --query data.app.allow --time 20s old.rego new.rego
+  doorward diff --format markdown --fail-on new-allow old/ new/           # for a pull request
+""",
+)
+@click.argument("old")
+@click.argument("new")
+@click.option(
+    "-d", "--data", multiple=True, metavar="PATH", help="Data, or more policies, of both."
+)
+@click.option("--query", "queries", multiple=True, metavar="data.a.b", help="What to ask.")
+@click.option("--time", "duration", default="2s", show_default=True, help="How long to search.")
+@click.option("--seed", default=0, show_default=True, help="Another one tries other requests.")
+@click.option("--limit", default=10, show_default=True, help="Causes to show at most.")
+@click.option("-f", "--format", "style", type=OneOf(*_FORMATS), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice([*_FAILS, "change"]),
+    help="End with 2 if there is one; `change` is any.",
+)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@extensions.option
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+def command(old: str, new: str, **options: Any) -> int:
+    """Search for requests that policies OLD and NEW decide differently.
+
+    Requests are made of what the policies read and compare. Both versions decide each one; a
+    difference is made small, and shown with its cause and as a test to keep. What was not tried may
+    differ as well: no finding is not a proof.
+    """
+    try:
+        before, after = (_version((path, *options["data"]), options) for path in (old, new))
+        given = [_path(query) for query in options["queries"]]
+        paths = given or entry_points([before, after])
+        if not paths:
+            raise ReplayError("the versions have no document in common: name one with --query")
+        result = search(
+            before,
+            after,
+            paths,
+            seconds=seconds(options["duration"], "--time") or 2.0,
+            seed=options["seed"],
+            most=options["limit"],
+        )
+    except (ReplayError, LoadError) as error:
+        raise click.ClickException(str(error)) from None
+    report = _FORMATS[options["style"]](result)
+    if options["output"] is not None:
+        options["output"].write_text(report, encoding="utf-8")
+    else:
+        click.echo(report, nl=False)
+    kinds = {each.kind for each in result.findings} | ({"change"} if result.findings else set())
+    return 2 if kinds & set(options["fail_on"]) else 0
+
+
+def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
+    sources = Sources(paths, ignore=options["ignore"], v0=options["v0_compatible"])
+    registry = extensions.registry_for(options["builtins"], paths)
+    return Version.load(sources, registry=registry, deadline=0.5)
+
+
+def _path(query: str) -> str:
+    """`data.a.b` or `a/b` as `a/b`."""
+    return query.removeprefix("data.").replace(".", "/").strip("/")

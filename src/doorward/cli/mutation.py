@@ -1,0 +1,147 @@
+"""`doorward test --mutate`: which conditions of a policy no test holds.
+
+Each mutant of the policies is tested. For one that passes all tests, a request is searched
+that tells it from the original: with that request as a test it would have failed. Mutants are tried
+in an order of chance, until a given time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+import click
+
+from doorward.pdp.loader import Loaded
+from doorward.rego import CompileError, Registry
+from doorward.replay.deciding import Version
+from doorward.replay.search import Finding, entry_points, rego_test, search
+from doorward.testing import Suite, run
+from doorward.testing.mutants import Mutant, mutants_of
+
+__all__ = ["mutate"]
+
+SEARCH: Final = 0.5
+"""Seconds to search for a request that tells a mutant from the original."""
+_DEADLINE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Survivor:
+    """A mutant that passes all tests, and a request that it decides otherwise, if one is known."""
+
+    mutant: Mutant
+    finding: Finding | None
+
+
+@dataclass(slots=True)
+class _Tested:
+    """How many mutants there are, and what became of those that were tested."""
+
+    mutants: int = 0
+    refused: int = 0
+    """Those that do not compile."""
+    tested: int = 0
+    survivors: list[_Survivor] = field(default_factory=list)
+
+    @property
+    def unnoticed(self) -> list[_Survivor]:
+        """Those that a test could notice."""
+        return [each for each in self.survivors if each.finding is not None]
+
+
+def mutate(
+    suite: Suite, loaded: Loaded, style: str, *, v0: bool, registry: Registry, seconds: float
+) -> int:
+    """Print the report; 2 where a mutant passes all tests that a request tells apart, else 0."""
+    until = time.monotonic() + seconds
+    mutants = list(mutants_of(suite.trees))
+    Random(0).shuffle(mutants)
+    tested = _Tested(len(mutants))
+    original = Version.compile(loaded, v0=v0, registry=registry, deadline=_DEADLINE)
+    for mutant in mutants:
+        if time.monotonic() >= until:
+            break
+        changed = replace(loaded, modules={**loaded.modules, mutant.file: mutant.text})
+        try:
+            other = Suite(changed, v0=v0, registry=registry)
+        except CompileError:
+            tested.refused += 1  # nobody could put it into force
+            continue
+        tested.tested += 1
+        if all(result.outcome in ("PASS", "SKIPPED") for result in run(other, timeout=_DEADLINE)):
+            version = Version.compile(changed, v0=v0, registry=registry, deadline=_DEADLINE)
+            tested.survivors.append(_Survivor(mutant, _told_apart(original, version)))
+    tested.survivors.sort(key=lambda each: (each.mutant.file, each.mutant.row))
+    report = {"json": _as_json, "markdown": _markdown}.get(style, _text)
+    click.echo(report(tested), nl=False)
+    return 2 if tested.unnoticed else 0
+
+
+def _told_apart(original: Version, mutant: Version) -> Finding | None:
+    """A request that the original decides otherwise; as a finding whose `new` is the original."""
+    result = search(
+        mutant,
+        original,
+        entry_points([mutant, original]),
+        seconds=SEARCH,
+        most=1,
+        is_enough=lambda each: bool(each.findings),
+    )
+    return next(iter(result.findings), None)
+
+
+def _summary(tested: _Tested) -> str:
+    noticed = tested.tested - len(tested.survivors)
+    same = len(tested.survivors) - len(tested.unnoticed)
+    left = tested.mutants - tested.refused - tested.tested
+    return (
+        f"{tested.tested:,} mutants tested, {left:,} not: {noticed:,} fail a test, "
+        f"{len(tested.unnoticed):,} pass all tests and decide a request otherwise, "
+        f"{same:,} pass all tests and may mean the same"
+    )
+
+
+def _text(tested: _Tested) -> str:
+    return "\n".join([*_lines(tested.unnoticed), _summary(tested)]) + "\n"
+
+
+def _lines(survivors: Sequence[_Survivor]) -> Iterator[str]:
+    for number, each in enumerate(survivors, start=1):
+        assert each.finding is not None  # only those are given
+        yield f"{each.mutant.file}:{each.mutant.row}: {each.mutant.change}: no test fails; add:"
+        yield from [f"    {line}" for line in rego_test(each.finding, number).splitlines()]
+        yield ""
+
+
+def _markdown(tested: _Tested) -> str:
+    lines = ["### Mutants", "", _summary(tested)]
+    for number, each in enumerate(tested.unnoticed, start=1):
+        assert each.finding is not None  # only those are given
+        where = f"{each.mutant.file}:{each.mutant.row}"
+        lines += ["", f"**{where}** {each.mutant.change}: no test fails; add:", ""]
+        lines += ["```rego", rego_test(each.finding, number), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(tested: _Tested) -> str:
+    survivors: list[dict[str, Any]] = []
+    for number, each in enumerate(tested.survivors, start=1):
+        test = None if each.finding is None else rego_test(each.finding, number)
+        mutant = each.mutant
+        survivors.append(
+            {
+                "file": mutant.file,
+                "row": mutant.row,
+                "rule": mutant.rule,
+                "change": mutant.change,
+                "test": test,
+            }
+        )
+    counts = {"mutants": tested.mutants, "refused": tested.refused, "tested": tested.tested}
+    document = {**counts, "survivors": survivors}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

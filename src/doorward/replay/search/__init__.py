@@ -1,0 +1,24 @@
+"""Requests that two versions of a policy decide differently, found without a log.
+
+    programs ─shape_of─▶ Shape ─Candidates─▶ inputs ─both decide─▶ differences ─minimise─▶ Finding
+
+The shape says where an input is read and what is compared with it there. Candidates are changed at
+random, kept where they reach something new, and decided by both engines; what differs is made small
+and decided once more. A search that finds nothing proves nothing: it says how much was tried.
+"""
+
+from __future__ import annotations
+
+from doorward.replay.search.findings import as_json, markdown, rego_test, text
+from doorward.replay.search.searching import Finding, Search, entry_points, search
+
+__all__ = [
+    "Finding",
+    "Search",
+    "as_json",
+    "entry_points",
+    "markdown",
+    "rego_test",
+    "search",
+    "text",
+]

@@ -1,0 +1,104 @@
+"""What a search came to, as text, JSON and Markdown, and each finding as a test in Rego."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from doorward.pdp.snapshot import document_ref
+from doorward.rego import Undefined, to_json, to_python, to_rego
+from doorward.replay.compare import Answer
+from doorward.replay.search.searching import NOW_NS, Finding, Search
+
+__all__ = ["as_json", "markdown", "rego_test", "text"]
+
+_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
+
+
+def tried(search: Search) -> str:
+    """One line: how much was tried."""
+    return (
+        f"{search.candidates:,} requests tried in {search.seconds:.1f} s, "
+        f"{search.different:,} decided differently, with {len(search.findings)} causes. "
+        "Requests that were not tried may differ as well."
+    )
+
+
+def text(search: Search) -> str:
+    """For a terminal."""
+    return "\n".join([*_text(search), tried(search)]) + "\n"
+
+
+def _text(search: Search) -> Iterator[str]:
+    for number, each in enumerate(search.findings, start=1):
+        said = f"was {_shown(each.old)}, is {_shown(each.new)}"
+        yield f"{number}. {each.kind}: {document_ref(each.path)} {said}"
+        yield f"   {each.cause.text}{f' ({each.cause.rule})' if each.cause.rule else ''}"
+        yield f"   input: {to_json(each.input)}"
+        yield from [f"   {line}" for line in rego_test(each, number).splitlines()]
+        yield ""
+
+
+def markdown(search: Search) -> str:
+    """For a pull request."""
+    lines = [f"### Differences: {len(search.findings)}", "", tried(search)]
+    for number, each in enumerate(search.findings, start=1):
+        was = f"`{document_ref(each.path)}` was `{_shown(each.old)}`, is `{_shown(each.new)}`"
+        lines += ["", f"**{each.kind}**: {was}", "", "```rego", rego_test(each, number), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(search: Search) -> str:
+    """For machines."""
+    document = {
+        "tried": search.candidates,
+        "different": search.different,
+        "seconds": round(search.seconds, 3),
+        "findings": [
+            {
+                "kind": each.kind,
+                "path": each.path,
+                "rule": each.cause.rule,
+                "cause": each.cause.text,
+                "input": to_python(each.input),
+                "was": _document(each.old),
+                "is": _document(each.new),
+                "test": rego_test(each, number),
+            }
+            for number, each in enumerate(search.findings, start=1)
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def rego_test(finding: Finding, number: int = 1) -> str:
+    """A rule for a file of tests, which holds for the new version and not for the old one."""
+    name = _WORD.sub("_", f"{finding.path}_{finding.kind}_{number}").strip("_")
+    ref, value = document_ref(finding.path), finding.new.value
+    given = f"with input as {to_rego(finding.input)} with time.now_ns as {NOW_NS}"
+    if isinstance(value, Undefined):
+        # `not` would hold for a result that is false, too.
+        said = f"not {ref} {given}"
+        if finding.old.value is False:
+            said = f"count([1 | _ = {ref} {given}]) == 0"
+    else:
+        said = f"{ref} == {to_rego(value)} {given}"
+    return f"# {_one_line(finding.cause.text)}\ntest_{name} if {{\n\t{said}\n}}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _shown(answer: Answer) -> str:
+    if answer.error:
+        return "an error"
+    return "undefined" if isinstance(answer.value, Undefined) else to_rego(answer.value)
+
+
+def _document(answer: Answer) -> Any:
+    if answer.error:
+        return {"error": answer.error}
+    return None if isinstance(answer.value, Undefined) else {"result": to_python(answer.value)}

@@ -1,0 +1,251 @@
+"""The search itself: both versions decide each candidate, and what is new to either is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from doorward.rego import Evaluation, Query, RegoError, Value
+from doorward.rego.tools import Expr, Rule, path_text
+from doorward.replay.causes import Cause, cause_of
+from doorward.replay.compare import UNCHANGED, Answer, kind_of
+from doorward.replay.deciding import Version
+from doorward.replay.events import Event
+from doorward.replay.search.candidates import Candidates
+from doorward.replay.search.shape import Material, shape_of
+
+__all__ = ["Finding", "Search", "entry_points", "search"]
+
+NOW_NS: Final = 1_790_000_000_000_000_000
+"""The time at which candidates are decided."""
+SMALLER: Final = 2_000
+"""Inputs tried to make one finding smaller."""
+SIMPLE: Final[list[Value]] = [None, False, True, 0, 1, "", "a", [], {}]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A request that the versions decide differently, and why."""
+
+    path: str
+    input: Any
+    kind: str
+    old: Answer
+    new: Answer
+    cause: Cause
+
+
+@dataclass(slots=True)
+class Search:
+    """What was tried and what came of it."""
+
+    candidates: int = 0
+    different: int = 0
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    reached: int = 0
+    """Rules and expressions that were asked, and those that held, of either version."""
+
+
+class _Reached:
+    """A tracer that notes which expressions were asked and which held."""
+
+    def __init__(self) -> None:
+        self.nodes: set[tuple[int, bool]] = set()
+
+    def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
+        """Rules are noted by their definitions."""
+
+    def leave(self, name: str, answer: Any) -> None:
+        """Nothing ends with a rule."""
+
+    def trace(
+        self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
+    ) -> None:
+        self.nodes.add((id(node), holds))
+
+
+class _Pair:
+    """One document in two versions."""
+
+    def __init__(self, old: Version, new: Version, path: str) -> None:
+        self.versions = old, new
+        self.path = path
+        self._traced = [query for each in (old, new) if (query := _traced(each, path)) is not None]
+
+    def event(self, input: Any) -> Event:
+        return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
+
+    def kind(self, input: Any) -> str:
+        """What kind of difference an input makes; what cannot be decided is none."""
+        event = self.event(input)
+        old, new = (version.answer(event) for version in self.versions)
+        kind = kind_of(old, new)
+        return UNCHANGED if kind == "not-replayable" else kind
+
+    def reached(self, input: Any) -> set[tuple[int, bool]]:
+        tracer = _Reached()
+        for query in self._traced:
+            evaluation = query.evaluation(input, now_ns=NOW_NS)
+            evaluation.tracer = tracer
+            try:
+                query.value_of(evaluation)
+            except RegoError:
+                continue  # what was reached until then counts
+        return tracer.nodes
+
+    def finding(self, input: Any, kind: str) -> Finding:
+        event = self.event(input)
+        old, new = self.versions
+        cause = cause_of(kind, old.trail(event), new.trail(event), old.definitions)
+        return Finding(self.path, input, kind, old.answer(event), new.answer(event), cause)
+
+
+def _traced(version: Version, path: str) -> Query | None:
+    """The document with code that reports; None where no rule answers."""
+    engine = version.snapshot.engine
+    document: Any = version.snapshot.document(path)
+    if not isinstance(document, Query):
+        return None
+    traced = engine.policies.traced().bind(engine.data, is_parsed=True)
+    return traced.prepare(document.text, deadline=document.deadline)
+
+
+def search(
+    old: Version,
+    new: Version,
+    paths: Sequence[str],
+    *,
+    seconds: float = 2.0,
+    seed: int = 0,
+    most: int = 10,
+    guided: bool = True,
+    is_enough: Callable[[Search], bool] = lambda _search: False,
+) -> Search:
+    """Requests for the documents at `paths` that `old` and `new` decide differently.
+
+    At most `most` findings with causes of their own, in all of `seconds` or until `is_enough`.
+    `guided=False` is for comparison: what policies compare with what is not used, and nothing
+    that rules reached is kept.
+    """
+    result = Search()
+    material = shape_of([version.snapshot.engine for version in (old, new)])
+    if not guided:
+        material.examples.clear()
+        for _, each in material.shape.locations():
+            each.values.clear()
+    causes: set[tuple[str, str, Cause]] = set()
+    reached: set[tuple[int, bool]] = set()
+    # To compile code that reports is not searching.
+    pairs = [_Pair(old, new, path) for path in paths]
+    began = time.monotonic()
+    for number, (path, pair) in enumerate(zip(paths, pairs, strict=True)):
+        until = began + seconds * (number + 1) / len(paths)
+        for input, kind in _differences(pair, material, seed, until, result, guided, reached):
+            if len(result.findings) < most:
+                small = _smaller(pair, input, kind)
+                finding = pair.finding(small, kind)
+                key = path, kind, finding.cause
+                # Decided once more, by both, before it is shown.
+                if key not in causes and pair.kind(small) == kind:
+                    causes.add(key)
+                    result.findings.append(finding)
+            if is_enough(result):
+                break
+        if is_enough(result):
+            break
+    result.reached = len(reached)
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _differences(
+    pair: _Pair,
+    material: Material,
+    seed: int,
+    until: float,
+    result: Search,
+    guided: bool,
+    reached: set[tuple[int, bool]],
+) -> Iterator[tuple[Any, str]]:
+    random = Random(seed)
+    candidates = Candidates(material, random)
+    waiting = list(candidates.corpus)
+    while True:
+        input = waiting.pop() if waiting else candidates.new()
+        result.candidates += 1
+        kind = pair.kind(input)
+        if kind != UNCHANGED:
+            result.different += 1
+            yield input, kind
+        if guided and random.random() < 0.5:
+            nodes = pair.reached(input)
+            if not nodes <= reached:
+                reached |= nodes
+                candidates.keep(input)
+        if time.monotonic() >= until:
+            return
+
+
+def _smaller(pair: _Pair, input: Any, kind: str) -> Any:
+    """The same difference with less in it."""
+    left = SMALLER
+    is_smaller = True
+    while is_smaller and left > 0:
+        is_smaller = False
+        for simpler in _simpler(input):
+            left -= 1
+            if left <= 0:
+                break
+            if pair.kind(simpler) == kind:
+                input, is_smaller = simpler, True
+                break
+    return input
+
+
+def _simpler(value: Any) -> Iterator[Any]:
+    """Values with something left out or made simple, the largest steps first."""
+    if isinstance(value, dict):
+        if value:
+            yield {}
+        for key in value:
+            yield {name: item for name, item in value.items() if name != key}
+        for key, item in value.items():
+            for simpler in _simpler(item):
+                yield {**value, key: simpler}
+    elif isinstance(value, list):
+        if value:
+            yield []
+        for number in range(len(value)):
+            yield [*value[:number], *value[number + 1 :]]
+        for number, item in enumerate(value):
+            for simpler in _simpler(item):
+                yield [*value[:number], simpler, *value[number + 1 :]]
+    elif isinstance(value, str) and len(value) > 1:
+        yield "a"
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value not in (0, 1):
+        yield 0
+        yield 1
+
+
+def entry_points(versions: Iterable[Version]) -> list[str]:
+    """The documents of rules that no other rule asks, in every version: `app/allow`."""
+    entries: list[set[str]] = []
+    for version in versions:
+        engine = version.snapshot.engine
+        rules = {
+            tuple(str(key) for key in node.path)
+            for node in engine.policies.program.root.walk()
+            if node.definitions and all(rule.rule.head.args is None for rule in node.definitions)
+        }
+        rules = {path for path in rules if not path[-1].startswith(("test_", "todo_test_"))}
+        read: set[tuple[str, ...]] = set()
+        for path in rules:
+            query = path_text(path)
+            documents = engine.documents(query).virtual
+            read |= {tuple(map(str, each[1:])) for each in documents} - {path}
+        entries.append({"/".join(path) for path in rules - read})
+    return sorted(set.intersection(*entries)) if entries else []

@@ -1,0 +1,406 @@
+"""What policies read of the input, and what they compare it with: the raw material of candidates.
+
+A `Shape` is a location in the input. Rules and variables that stand for one are followed: with
+`http := input.attributes.request.http` and `http.method == "GET"`, `method` below that location may
+hold "GET". Values come from constants, from data, and from witnesses for patterns. It need not be
+complete: what it misses is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from doorward.rego import Engine, Value, from_key, to_json, to_python
+from doorward.rego.tools import (
+    Array,
+    Call,
+    Every,
+    Expr,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    SomeIn,
+    Term,
+    Var,
+    With,
+    walk,
+)
+from doorward.replay.search.witnesses import glob_witnesses, regex_witnesses
+
+__all__ = ["Material", "Shape", "shape_of"]
+
+VALUES: Final = 64
+"""Values kept of one location."""
+CONSTANTS: Final = 400
+"""Constants and values of data that any location may hold."""
+ROUNDS: Final = 4
+"""How often variables and rules are followed: chains that are longer are cut."""
+DEPTH: Final = 12
+_ELEMENT: Final = "*"
+_COMPARISONS: Final = frozenset({"eq", "equal", "neq", "lt", "lte", "gt", "gte", "assign"})
+_SAME_TEXT: Final = frozenset(
+    {"base64.decode", "base64url.decode", "json.unmarshal", "lower", "replace", "split"}
+    | {"substring", "to_number", "trim", "trim_left", "trim_prefix", "trim_right", "trim_space"}
+    | {"trim_suffix", "upper", "urlquery.decode"}
+)
+_WITNESSES: Final[dict[str, list[Value]]] = {
+    "string": ["a"],
+    "number": [0, 1],
+    "array": [[], ["a"]],
+    "object": [{}, {"a": "a"}],
+    "boolean": [True, False],
+}
+
+
+class Shape:
+    """A location in the input. `members` are the names below it, `*` for the items of a collection;
+    `values` what may stand there; `claims` what a token in it says."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
+        self.members: dict[str, Shape] = {}
+        self.values: dict[str, Value] = {}
+        self.claims: Shape | None = None
+        self.secrets: dict[str, None] = {}
+
+    def below(self, name: str) -> Shape:
+        """The location one name below."""
+        if name not in self.members:
+            if self.depth >= DEPTH:
+                return self
+            self.members[name] = Shape(self.depth + 1)
+        return self.members[name]
+
+    def add(self, values: Iterable[Value]) -> None:
+        """Let the location hold `values`."""
+        for value in values:
+            if len(self.values) < VALUES:
+                self.values.setdefault(to_json(value), value)
+
+    def locations(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Shape]]:
+        """All locations below with their paths."""
+        for name, shape in self.members.items():
+            yield (*path, name), shape
+            yield from shape.locations((*path, name))
+
+
+class Material(NamedTuple):
+    """What candidates are made of: the shape of the input of all versions together, constants that
+    they mention, and inputs that their tests give."""
+
+    shape: Shape
+    constants: list[Value]
+    examples: list[Value]
+
+
+def shape_of(engines: Sequence[Engine]) -> Material:
+    """What the programs of some engines say of the input."""
+    root = Shape()
+    constants: dict[str, Value] = {}
+    examples: list[Value] = []
+    for engine in engines:
+        reader = _Reader(root, engine)
+        examples += reader.examples()
+        for value in reader.constants():
+            if len(constants) < CONSTANTS:
+                constants.setdefault(to_json(value), value)
+    return Material(root, list(constants.values()), examples[:VALUES])
+
+
+class _Reader:
+    """Reads one program; `_of` says for which locations variables and rules stand."""
+
+    def __init__(self, root: Shape, engine: Engine) -> None:
+        self._root = root
+        self._engine = engine
+        self._data = to_python(engine.data)
+        self._of: dict[str, list[Shape]] = {}
+        self._answers: dict[str, list[Any]] = {}
+        """What rules answer that is known without the input."""
+        self._parameters: dict[str, list[Sequence[Term]]] = {}
+        self._modules: Sequence[Module] = engine.policies.program.modules
+        for rule in self._rules():
+            if rule.head.args is not None:
+                self._parameters.setdefault(_name(rule.head.ref), []).append(rule.head.args)
+        for _ in range(ROUNDS):
+            for rule in self._rules():
+                self._rule(rule)
+
+    def constants(self) -> Iterator[Value]:
+        """Scalars of the policies, then keys and scalars of data."""
+        for module in self._modules:
+            for node in walk(module):
+                if isinstance(node, Scalar):
+                    yield node.value
+        yield from _scalars(self._data)
+
+    def examples(self) -> Iterator[Value]:
+        """Inputs that are written down: `with input as {…}`."""
+        for module in self._modules:
+            for node in walk(module):
+                if isinstance(node, With) and isinstance(node.target, Var):
+                    yield from self._values(node.value)[:1] if node.target.name == "input" else ()
+
+    def _rules(self) -> Iterator[Rule]:
+        for module in self._modules:
+            for rule in module.rules:
+                branch: Rule | None = rule
+                while branch is not None:
+                    yield branch
+                    branch = branch.else_rule
+
+    def _rule(self, rule: Rule) -> None:
+        for expr in rule.body:
+            for node in walk(expr):
+                if isinstance(node, Expr):
+                    self._expr(node)
+                elif isinstance(node, Call):
+                    self._call(node)
+                elif isinstance(node, Ref):
+                    self._locations(node)
+        head = rule.head
+        for term in (head.key, head.value):
+            if term is not None:
+                for node in walk(term):
+                    if isinstance(node, (Call, Ref)):
+                        self._locations(node)
+        if head.value is not None:
+            name = _name(head.ref)
+            self._bind(name, self._locations(head.value))
+            if head.args is None:
+                known = self._answers.setdefault(name, [])
+                known += [each for each in self._values(head.value) if each not in known][:VALUES]
+
+    def _bind(self, name: str, locations: Sequence[Shape]) -> None:
+        known = self._of.setdefault(name, [])
+        for each in locations:
+            if len(known) < VALUES and not any(each is other for other in known):
+                known.append(each)
+
+    def _expr(self, expr: Expr) -> None:
+        match expr.term:
+            case Ref() | Var() as term:
+                for location in self._locations(term):
+                    location.add([True, False])
+            case SomeIn(key, value, domain):
+                self._bind_items(key, value, domain)
+            case Every(key, value, domain):
+                self._bind_items(key, value, domain)
+
+    def _bind_items(self, key: Term | None, value: Term, domain: Term) -> None:
+        locations = self._locations(domain)
+        if isinstance(value, Var):
+            self._bind(value.name, [location.below(_ELEMENT) for location in locations])
+        else:
+            for location in locations:
+                location.below(_ELEMENT).add(self._values(value))
+        for location in self._locations(value):
+            location.add(self._members(domain))
+        if isinstance(key, Var):
+            for location in locations:
+                location.add([{"a": "a"}])
+
+    def _call(self, call: Call) -> None:
+        name, args = call.name, call.args
+        if name in _COMPARISONS and len(args) == 2:
+            self._compare(args[0], args[1], ordered=name in ("lt", "lte", "gt", "gte"))
+            self._compare(args[1], args[0], ordered=name in ("lt", "lte", "gt", "gte"))
+        elif name == "internal.member_2" and len(args) == 2:
+            for location in self._locations(args[0]):
+                location.add(self._members(args[1]))
+            for location in self._locations(args[1]):
+                location.below(_ELEMENT).add(self._values(args[0]))
+        elif name.startswith("data."):
+            for parameters in self._parameters.get(name, ()):
+                for parameter, arg in zip(parameters, args, strict=False):
+                    self._compare(parameter, arg)
+                    self._compare(arg, parameter)
+        else:
+            self._builtin(name, args)
+
+    def _builtin(self, name: str, args: Sequence[Term]) -> None:
+        texts = [value for arg in args for value in self._values(arg) if isinstance(value, str)]
+        for arg in args:
+            for location in self._locations(arg):
+                if name in ("startswith", "endswith", "contains", "indexof"):
+                    location.add([form for t in texts for form in (t, f"{t}a", f"a{t}", f"a{t}a")])
+                elif name == "glob.match":
+                    location.add([each for text in texts for each in glob_witnesses(text)])
+                elif name.startswith("regex."):
+                    location.add([each for text in texts for each in regex_witnesses(text)])
+                elif name.startswith("net.cidr"):
+                    location.add(
+                        [each for text in texts for each in (text, text.partition("/")[0])]
+                    )
+        builtin = self._engine.registry.get(name)
+        kinds = builtin.signature.args if builtin is not None else ()
+        for kind, arg in zip(kinds, args, strict=False):
+            word = str(getattr(kind, "name", ""))
+            for location in self._locations(arg):
+                location.add(_WITNESSES.get(word, []))
+
+    def _compare(self, left: Term, right: Term, *, ordered: bool = False) -> None:
+        """Learn of `left` from what it is compared with, or bound to."""
+        match left:
+            case Var(name) if name not in ("input", "data"):
+                self._bind(name, self._locations(right))
+            case Array(items):
+                self._unpack(items, right)
+            case Call() if left.name == "count" and len(left.args) == 1:
+                sizes = [n for n in self._values(right) if type(n) is int and 0 <= n < 8]
+                for location in self._locations(left.args[0]):
+                    location.add([["a"] * n for size in sizes for n in (size, size + 1)])
+        values = self._values(right)
+        if ordered:
+            values += [n + d for n in values if type(n) is int for d in (-1, 1)]
+        for location in self._locations(left):
+            location.add(values)
+
+    def _unpack(self, items: Sequence[Term], right: Term) -> None:
+        if isinstance(right, Call) and right.name == "io.jwt.decode_verify":
+            claims = [
+                self._claims(location, right.args[1]) for location in self._locations(right.args[0])
+            ]
+            if len(items) == 3 and isinstance(items[2], Var):
+                self._bind(items[2].name, claims)
+            return
+        if isinstance(right, Call) and right.name == "io.jwt.decode":
+            claims = [self._claims(location, right) for location in self._locations(right.args[0])]
+            if len(items) == 3 and isinstance(items[1], Var):
+                self._bind(items[1].name, claims)
+            return
+        is_text = isinstance(right, Call) and right.name in _SAME_TEXT
+        for item in items:
+            if isinstance(item, Var):
+                locations = self._locations(right)
+                self._bind(
+                    item.name, locations if is_text else [p.below(_ELEMENT) for p in locations]
+                )
+
+    def _claims(self, location: Shape, constraints: Term) -> Shape:
+        if location.claims is None:
+            location.claims = Shape(location.depth + 1)
+        pairs = constraints.items if isinstance(constraints, Object) else ()
+        for key, term in pairs:
+            if isinstance(key, Scalar) and key.value == "secret":
+                secrets = [each for each in self._values(term) if isinstance(each, str)]
+                location.secrets |= dict.fromkeys(secrets[:VALUES])
+        return location.claims
+
+    def _locations(self, term: Term) -> list[Shape]:
+        """The locations that a term may stand for."""
+        match term:
+            case Var("input"):
+                return [self._root]
+            case Var(name):
+                return list(self._of.get(name, ()))
+            case Ref(head, args):
+                return self._below(head, args)
+            case Call():
+                return self._of_call(term)
+        return []
+
+    def _of_call(self, call: Call) -> list[Shape]:
+        if call.name in _SAME_TEXT and call.args:
+            return self._locations(call.args[0])
+        if call.name == "object.get" and len(call.args) == 3:
+            return self._below(call.args[0], (call.args[1],))
+        if call.name.startswith("data."):
+            return list(self._of.get(call.name, ()))
+        return []
+
+    def _below(self, head: Term, args: Sequence[Term]) -> list[Shape]:
+        if isinstance(head, Var) and head.name == "data":
+            locations, args = self._of_rule(args)
+        else:
+            locations = self._locations(head)
+        for arg in args:
+            names = [v for v in self._values(arg) if isinstance(v, str)] if locations else []
+            if isinstance(arg, Scalar) and names:
+                locations = [location.below(names[0]) for location in locations]
+            else:
+                if isinstance(arg, Var):
+                    for location in self._locations(arg):
+                        location.add(names)
+                locations = [location.below(_ELEMENT) for location in locations]
+        return locations
+
+    def _of_rule(self, args: Sequence[Term]) -> tuple[list[Shape], Sequence[Term]]:
+        """The locations of the rule that a path below `data` leads to, and the rest of the path; a
+        key that is looked up in data may be any of its keys."""
+        name, base = "data", self._data
+        for number, arg in enumerate(args):
+            if not isinstance(arg, Scalar):
+                if isinstance(base, dict):
+                    for location in self._locations(arg):
+                        location.add(list(base)[:VALUES])
+                break
+            name = f"{name}.{arg.value}"
+            if name in self._of:
+                return list(self._of[name]), args[number + 1 :]
+            base = base.get(arg.value) if isinstance(base, dict) else None
+        return [], ()
+
+    def _values(self, term: Term) -> list[Any]:
+        """Values that a term has whatever the input is, as far as that is easy to say."""
+        match term:
+            case Scalar(value):
+                return [value]
+            case Array(items) | Set(items):
+                parts = [self._values(item)[:1] for item in items]
+                return [[part[0] for part in parts]] if all(parts) else []
+            case Object(pairs):
+                fields = [(self._values(k)[:1], self._values(v)[:1]) for k, v in pairs]
+                known = all(isinstance(k[0], str) and v for k, v in fields if k)
+                return [{k[0]: v[0] for k, v in fields if k}] if known else []
+            case Ref(Var("data"), args):
+                base: Any = self._data
+                name = "data"
+                for arg in args:
+                    if not isinstance(arg, Scalar):
+                        return list(_scalars(base))[:VALUES]
+                    name = f"{name}.{arg.value}"
+                    if name in self._answers:
+                        return self._answers[name]
+                    base = base.get(arg.value) if isinstance(base, dict) else None
+                return [] if base is None else [base] if not isinstance(base, dict) else []
+        return []
+
+    def _members(self, term: Term) -> list[Any]:
+        """What may be in a collection."""
+        if isinstance(term, (Array, Set)):
+            return [value for item in term.items for value in self._values(item)]
+        if isinstance(term, Object):
+            return [value for _, item in term.items for value in self._values(item)]
+        return list(_scalars(self._values(term)))[:VALUES]
+
+
+def _name(ref: Ref) -> str:
+    """The path of a rule up to its first variable, as it is called in the program."""
+    names = ["data"]
+    for arg in ref.args:
+        if not isinstance(arg, Scalar):
+            break
+        names.append(str(arg.value))
+    return ".".join(names)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """Keys of objects and scalars at any depth, outermost first."""
+    waiting = [value]
+    for each in waiting:  # it grows on the way
+        if isinstance(each, dict):
+            yield from each
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, frozenset):
+            waiting += [from_key(key) for key in each]
+        else:
+            yield each
+        if len(waiting) > CONSTANTS:
+            break

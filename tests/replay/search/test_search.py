@@ -1,0 +1,184 @@
+"""Requests that two versions decide differently are found, made small, and proved by a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from doorward.cli.main import run
+from doorward.pdp.loader import Loaded
+from doorward.rego import Engine, Value
+from doorward.replay.compare import allows
+from doorward.replay.deciding import Version
+from doorward.replay.search import Search, entry_points, rego_test, search
+from doorward.replay.search.candidates import Candidates
+from doorward.replay.search.shape import shape_of
+from doorward.testing import Suite
+from doorward.testing import run as run_tests
+
+OLD = """package app
+
+default allow := false
+
+allow if {
+	http.method == "GET"
+	glob.match("/people/*", ["/"], http.path)
+	some role in input.user.roles
+	role in data.readers
+}
+
+allow if {
+	claims.role == "admin"
+	count(input.items) > 2
+}
+
+claims := payload if {
+	[_, token] := split(http.headers.authorization, " ")
+	[verified, _, payload] := io.jwt.decode_verify(token, {"secret": secret})
+	verified
+}
+
+secret := data.secret
+
+http := input.request.http
+
+listed if regex.match(`^v[0-9]+$`, lower(input.version))
+"""
+DATA: Any = {"readers": ["guest", "owner"], "secret": "s3cret"}
+
+
+def version(source: str) -> Version:
+    return Version.compile(Loaded({"p.rego": source}, DATA))
+
+
+def searched(new: str, path: str = "app/allow", **options: Any) -> Search:
+    def is_enough(result: Search) -> bool:
+        return bool(result.findings)
+
+    return search(version(OLD), version(new), [path], seconds=20, is_enough=is_enough, **options)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ('== "GET"', '!= "GET"', "new-allow"),
+        ('"/people/*"', '"/people/**"', "new-allow"),
+        ("role in data.readers", 'role == "guest"', "new-deny"),
+        ("> 2", ">= 2", "new-allow"),
+        ('== "admin"', '== "guest"', "new-deny"),
+        ("	verified\n", "", ""),
+    ],
+)
+def test_a_changed_condition_is_found(old: str, new: str, kind: str) -> None:
+    if not kind:
+        # What does not verify has no claims: the change means nothing.
+        result = search(version(OLD), version(OLD.replace(old, new)), ["app/allow"], seconds=0.2)
+        assert result.findings == []
+        assert result.candidates > 100
+        return
+    kinds = {kind, "new-allow", "new-deny"}
+    (finding,) = searched(OLD.replace(old, new), most=1).findings
+    assert finding.kind in kinds
+    assert allows(finding.new) is (finding.kind == "new-allow")
+
+
+def test_a_finding_is_small_and_both_engines_agree_on_it() -> None:
+    new = OLD.replace("[0-9]+", "[0-9]*")
+    (finding,) = searched(new, "app/listed", most=1).findings
+    assert finding.input in ({"version": "v"}, {"version": "V"})
+    answers = [Engine({"p": text}, DATA).prepare("data.app.listed") for text in (OLD, new)]
+    assert answers[1].value(finding.input) is True
+    assert answers[0].value(finding.input) is not True
+
+
+@pytest.mark.parametrize("change", [('== "GET"', '!= "GET"'), ("> 2", "> 3"), ("[0-9]+", "[0-9]*")])
+def test_the_test_of_a_finding_holds_for_the_new_version_only(change: tuple[str, str]) -> None:
+    new = OLD.replace(*change)
+    path = "app/listed" if change[0] == "[0-9]+" else "app/allow"
+    (finding,) = searched(new, path, most=1).findings
+    module = f"package app_test\n\n{rego_test(finding)}\n"
+    outcomes = {}
+    for name, source in (("old", OLD), ("new", new)):
+        suite = Suite(Loaded({"p.rego": source, "p_test.rego": module}, DATA))
+        outcomes[name] = [result.outcome for result in run_tests(suite)]
+    assert outcomes == {"old": ["FAIL"], "new": ["PASS"]}
+
+
+def test_the_shape_knows_what_is_compared_where() -> None:
+    material = shape_of([version(OLD).snapshot.engine])
+    locations = dict(material.shape.locations())
+    assert list(locations["request", "http", "method"].values.values()) == ["GET"]
+    assert {"guest", "owner"} <= set(locations["user", "roles", "*"].values.values())
+    assert "/people/a" in locations["request", "http", "path"].values.values()
+    assert "v0" in locations["version",].values.values()
+    token = locations["request", "http", "headers", "authorization"]
+    assert list(token.secrets) == ["s3cret"]
+    assert token.claims is not None
+    assert list(token.claims.below("role").values.values()) == ["admin"]
+    sizes = [len(each) for each in locations["items",].values.values() if isinstance(each, list)]
+    assert sorted(sizes) == [2, 3]
+
+
+def test_the_same_seed_makes_the_same_candidates_and_changes_none() -> None:
+    def inputs_of(seed: int) -> list[Value]:
+        candidates = Candidates(shape_of([version(OLD).snapshot.engine]), Random(seed))
+        inputs = []
+        for _ in range(200):
+            inputs.append(candidates.new())
+            candidates.keep(inputs[-1])
+        shown = [json.dumps(each) for each in inputs]
+        for _ in range(200):
+            candidates.new()
+        assert [json.dumps(each) for each in inputs] == shown
+        return inputs
+
+    assert inputs_of(1) == inputs_of(1)
+    assert inputs_of(1) != inputs_of(2)
+
+
+def test_inputs_of_tests_are_tried_too() -> None:
+    tests = 'package t\n\ntest_a if data.app.allow with input as {"odd": {"deep": [1, "x"]}}\n'
+    engine = Engine({"p.rego": OLD, "t.rego": tests}, DATA)
+    assert shape_of([engine]).examples == [{"odd": {"deep": [1, "x"]}}]
+
+
+def test_rules_that_nobody_asks_are_entry_points() -> None:
+    assert entry_points([version(OLD)]) == ["app/allow", "app/listed"]
+    assert entry_points([version(OLD), version("package app\n\nallow := 1")]) == ["app/allow"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for name, source in (("old", OLD), ("new", OLD.replace("> 2", "> 0"))):
+        (tmp_path / f"{name}.rego").write_text(source)
+    (tmp_path / "data.json").write_text(json.dumps(DATA))
+    names = ("old.rego", "new.rego")
+    return ["-d", str(tmp_path / "data.json"), *[str(tmp_path / name) for name in names]]
+
+
+def test_the_command_reports_and_ends_with_what_ci_needs(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--query", "data.app.allow", "--time", "1s", *files]
+    assert run(["diff", "--format", "json", "--fail-on", "new-allow", *given]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"][0]["kind"] == "new-allow"
+    assert document["findings"][0]["rule"].endswith("data.app.allow")
+    assert document["tried"] > 0
+    assert run(["diff", "--fail-on", "new-deny", *given]) == 0
+    assert "requests tried" in capsys.readouterr().out
+    assert run(["diff", "--format", "markdown", *given]) == 0
+    assert "```rego" in capsys.readouterr().out
+
+
+def test_versions_without_a_common_document_are_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.rego").write_text(f"package {name}\n\np := 1\n")
+    assert run(["diff", str(tmp_path / "a.rego"), str(tmp_path / "b.rego")]) == 1
+    assert "no document in common" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""Each mutant differs in one place; what no test notices is shown with the test that would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from doorward.cli.main import run
+from doorward.rego import Options, compile, parse_modules
+from doorward.testing.mutants import mutants_of
+
+POLICY = """package app
+
+default allow := false
+
+allow if {
+	input.method == "GET"
+	not input.locked
+	input.level > 3
+}
+"""
+TESTS = """package app_test
+
+test_get if data.app.allow with input as {"method": "GET", "level": 9}
+
+test_put if not data.app.allow with input as {"method": "PUT", "level": 9}
+"""
+
+
+def test_a_mutant_is_the_file_changed_in_one_place() -> None:
+    mutants = list(mutants_of(parse_modules({"p.rego": POLICY, "p_test.rego": TESTS}, Options())))
+    assert {mutant.file for mutant in mutants} == {"p.rego"}
+    texts = {mutant.text for mutant in mutants}
+    assert len(texts) == len(mutants)
+    assert POLICY not in texts
+    for old, new in [("==", "!="), ("not input", "input"), ("> 3", ">= 3"), ("3", "4")]:
+        assert POLICY.replace(old, new) in texts
+    assert POLICY.replace('"GET"', '"GET~"') in texts
+    for text in texts:
+        compile({"p.rego": text})
+
+
+def test_what_no_test_holds_is_shown_with_the_test_to_add(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.rego").write_text(POLICY)
+    (tmp_path / "p_test.rego").write_text(TESTS)
+    given = ["test", "--mutate", "--mutate-time", "20s", str(tmp_path)]
+    assert run([*given, "--format", "json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["tested"] == document["mutants"] - document["refused"]
+    shown = {each["change"]: each["test"] for each in document["survivors"]}
+    assert "`3`: one more" in shown
+    assert "`not input.locked`: left out" in shown
+    assert '`"GET"`: another text' not in shown
+
+    added = "\n\n".join(test for test in shown.values() if test)
+    (tmp_path / "p_test.rego").write_text(f"{TESTS}\n{added}\n")
+    assert run([*given, "--format", "json"]) == 0
+    assert all(not each["test"] for each in json.loads(capsys.readouterr().out)["survivors"])
+
+
+def test_policies_that_fail_a_test_are_not_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p_test.rego").write_text("package t\n\ntest_a if 1 == 2\n")
+    assert run(["test", "--mutate", str(tmp_path)]) == 2
+    assert "FAIL" in capsys.readouterr().out
+    assert run(["test", "--format", "markdown", str(tmp_path)]) == 1
