@@ -20,7 +20,7 @@ from doorward.enforcement.http_input import HttpRequest, join_headers, text_of
 from doorward.enforcement.result import Verdict
 from doorward.pdp import PDP, DecisionPoint
 
-__all__ = ["VERDICT", "Authorization"]
+__all__ = ["VERDICT", "Authorization", "HttpOptions", "request_of"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -86,36 +86,10 @@ class Authorization:
         self, scope: Scope, receive: Receive, chunks: list[Message]
     ) -> tuple[HttpRequest, bool]:
         options = self._options
-        path = scope.get("raw_path")
-        if path is None:
-            if options.strict:
-                _refuse("the server does not hand on the path as it was sent")
-            path = _quoted(scope["path"])
-        elif options.strict and _decoded(path) != scope["path"].encode():
-            _refuse("the path is not the one that was sent")
-        query: bytes = scope.get("query_string", b"")
-        target: bytes = path + b"?" + query if query else path
-        headers, host, has_stripped = join_headers(
-            scope["headers"], options.stripped, strict=options.strict
-        )
-        body, is_cut = b"", False
-        if scope["type"] == "http" and not options.skip_body and _may_have_body(scope, headers):
+        if scope["type"] == "http" and not options.skip_body and _may_have_body(scope):
             body, is_cut = await _read_body(receive, chunks, options.max_body)
-        scheme: str = scope.get("scheme", "http")
-        client, server = scope.get("client"), scope.get("server")
-        request = HttpRequest(
-            scope.get("method", "GET"),
-            target.decode() if target.isascii() else text_of(target),
-            headers,
-            host,
-            _SCHEMES.get(scheme, scheme),
-            f"HTTP/{scope.get('http_version', '1.1')}",
-            body,
-            is_cut,
-            (client[0], client[1]) if client else None,
-            (server[0], server[1]) if server and server[1] is not None else None,
-        )
-        return request, has_stripped
+            return request_of(scope, options, body, is_cut=is_cut)
+        return request_of(scope, options)
 
     def _changed(self, headers: Iterable[tuple[bytes, bytes]], verdict: Verdict) -> Headers:
         """The headers that the application sees."""
@@ -123,6 +97,42 @@ class Authorization:
         gone = {name.encode("latin-1") for name in (*self._options.stripped, *verdict.removed)}
         gone.update(name for name, _ in setting)
         return [pair for pair in headers if pair[0].lower() not in gone] + setting
+
+
+def request_of(
+    scope: Scope, options: HttpOptions, body: bytes = b"", *, is_cut: bool = False
+) -> tuple[HttpRequest, bool]:
+    """The request of a scope, and whether some of its headers are left out (`stripped`).
+
+    AmbiguousRequestError where strict mode would have to guess.
+    """
+    path = scope.get("raw_path")
+    if path is None:
+        if options.strict:
+            _refuse("the server does not hand on the path as it was sent")
+        path = _quoted(scope["path"])
+    elif options.strict and _decoded(path) != scope["path"].encode():
+        _refuse("the path is not the one that was sent")
+    query: bytes = scope.get("query_string", b"")
+    target: bytes = path + b"?" + query if query else path
+    headers, host, has_stripped = join_headers(
+        scope["headers"], options.stripped, strict=options.strict
+    )
+    scheme: str = scope.get("scheme", "http")
+    client, server = scope.get("client"), scope.get("server")
+    request = HttpRequest(
+        scope.get("method", "GET"),
+        target.decode() if target.isascii() else text_of(target),
+        headers,
+        host,
+        _SCHEMES.get(scheme, scheme),
+        f"HTTP/{scope.get('http_version', '1.1')}",
+        body,
+        is_cut,
+        (client[0], client[1]) if client else None,
+        (server[0], server[1]) if server and server[1] is not None else None,
+    )
+    return request, has_stripped
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -137,12 +147,14 @@ def _quoted(path: str) -> bytes:
     return quote(path, safe="/:@!$&'()*+,;=-._~").encode()
 
 
-def _may_have_body(scope: Scope, headers: dict[str, str]) -> bool:
+def _may_have_body(scope: Scope) -> bool:
     """Whether there can be a body: HTTP/1 says so in its head."""
-    length = headers.get("content-length")
-    if length is not None:
-        return length != "0"
-    return "transfer-encoding" in headers or not scope.get("http_version", "").startswith("1")
+    if not scope.get("http_version", "").startswith("1"):
+        return True
+    return any(
+        name in (b"content-length", b"transfer-encoding") and value != b"0"
+        for name, value in scope["headers"]
+    )
 
 
 async def _read_body(receive: Receive, chunks: list[Message], limit: int) -> tuple[bytes, bool]:

@@ -20,7 +20,7 @@ from doorward.enforcement.http_input import HttpRequest, join_headers
 from doorward.enforcement.result import Verdict
 from doorward.pdp import PDP, DecisionPoint
 
-__all__ = ["VERDICT", "Authorization", "denial", "read_request"]
+__all__ = ["VERDICT", "Authorization", "apply", "denial", "read_request"]
 
 Environ: TypeAlias = MutableMapping[str, Any]
 Start: TypeAlias = Callable[..., Any]
@@ -73,13 +73,18 @@ class Authorization:
         except RequestError as error:
             return self._check.refuse(error)
         verdict = self._check.check(request)
-        environ[VERDICT] = verdict
-        for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
-            environ.pop(_variable(name), None)
-        for name, value in verdict.headers:
-            variable = _variable(name)
-            environ[variable] = f"{environ[variable]},{value}" if variable in environ else value
+        apply(verdict, environ)
         return verdict
+
+
+def apply(verdict: Verdict, environ: Environ) -> None:
+    """Put a verdict into an environ, and change the headers there as the policy says."""
+    environ[VERDICT] = verdict
+    for name in (*verdict.removed, *[name for name, _ in verdict.headers]):
+        environ.pop(_variable(name), None)
+    for name, value in verdict.headers:
+        variable = _variable(name)
+        environ[variable] = f"{environ[variable]},{value}" if variable in environ else value
 
 
 def read_request(

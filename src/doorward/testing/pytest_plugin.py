@@ -4,13 +4,16 @@ Collected are `test_*.rego` and `*_test.rego` (`rego_files`), together with the 
 `rego_paths`, by default everything in the folder of the test file. Built-ins of the project are
 those of `rego_builtins`, or of `[tool.doorward]`. A failure shows the conditions that did not hold,
 with their values; what a test prints is shown as pytest shows output.
+
+The fixture `undecided_routes` is for tests in Python: which routes of an application have no
+decision (`doorward.testing.routes`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from doorward.rego import Registry
     from doorward.testing.runner import Suite, Test
 
-__all__ = ["RegoFailure", "RegoFile", "RegoItem"]
+__all__ = ["RegoFailure", "RegoFile", "RegoItem", "undecided_routes"]
 
 _SUITES = pytest.StashKey[dict[tuple[str, ...], "Suite"]]()
 
@@ -137,3 +140,11 @@ def _near(path: str) -> str:
     """As a user would name it: from here, if it is below."""
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
+
+
+@pytest.fixture
+def undecided_routes() -> Callable[..., list[str]]:
+    """A function that gives the routes of an application that no policy decides on."""
+    from doorward.testing.routes import undecided_routes
+
+    return undecided_routes

@@ -1,0 +1,265 @@
+"""Django: middleware, permissions of objects, the admin, system checks.
+
+    MIDDLEWARE = ["doorward.integrations.django.PolicyMiddleware", …]
+    AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend",
+                               "doorward.integrations.django.PolicyBackend"]
+    DOORWARD = {"POINT": "shop.policies.point"}      # a DecisionPoint, or a function that gives it
+
+`DOORWARD` may hold `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, and `PERMISSIONS`, the document
+that decides on permissions (`django/allow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.backends import BaseBackend
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import models
+from django.http import HttpRequest, HttpResponse
+from django.utils.module_loading import import_string
+
+from doorward.enforcement.check import HttpCheck, HttpOptions
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.result import Verdict
+from doorward.integrations.wsgi import apply, denial, read_request
+from doorward.pdp import Decision, DecisionPoint
+
+__all__ = [
+    "PolicyAdminMixin",
+    "PolicyBackend",
+    "PolicyMiddleware",
+    "check_settings",
+    "decide",
+    "document_of",
+    "get_point",
+    "user_document",
+]
+
+PERMISSIONS: Final = "django/allow"
+_MIDDLEWARE: Final = f"{__name__}.PolicyMiddleware"
+_BACKEND: Final = f"{__name__}.PolicyBackend"
+
+
+def _setting(name: str, default: Any) -> Any:
+    return getattr(settings, "DOORWARD", {}).get(name, default)
+
+
+@lru_cache(maxsize=1)
+def get_point() -> DecisionPoint:
+    """The decision point that the settings name. ImproperlyConfigured where they name none."""
+    point = _setting("POINT", None)
+    if isinstance(point, str):
+        try:
+            point = import_string(point)
+        except ImportError as error:
+            raise ImproperlyConfigured(f'DOORWARD["POINT"]: {error}') from error
+    if callable(point):
+        point = point()
+    if not isinstance(point, DecisionPoint):
+        raise ImproperlyConfigured('DOORWARD["POINT"] must be a DecisionPoint, or name one')
+    return point
+
+
+def _forget_point(*, setting: str, **_: object) -> None:
+    if setting == "DOORWARD":
+        get_point.cache_clear()
+
+
+setting_changed.connect(_forget_point)
+
+
+class PolicyMiddleware:
+    """Decides on each request with the sidecar's input, before all that stands behind it.
+
+    The `Verdict` is in `request.doorward`.
+    """
+
+    sync_capable = True
+    async_capable = False
+    doorward_decides = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+        self._options: HttpOptions = _setting("OPTIONS", HttpOptions())
+        self._derive_target = bool(_setting("DERIVE_TARGET", False))
+        self._check = HttpCheck(get_point().pdp, self._options)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        verdict = self._decide(request)
+        if not verdict.allowed:
+            return _answer(verdict)
+        request.doorward = verdict
+        response = self._get_response(request)
+        for name, value in verdict.response_headers:
+            response.headers[name] = value
+        return response
+
+    def _decide(self, request: HttpRequest) -> Verdict:
+        options = self._options
+        meta = request.META
+        environ = {"wsgi.url_scheme": request.scheme, "SERVER_PROTOCOL": "HTTP/1.1", **meta}
+        environ.pop("wsgi.input_terminated", None)  # Django reads no body without a length
+        scope = getattr(request, "scope", None)
+        if scope is not None and scope.get("raw_path") is not None:
+            query = scope.get("query_string", b"")
+            sent = scope["raw_path"] + (b"?" + query if query else b"")
+            environ["RAW_URI"] = sent.decode("latin-1")
+        length = meta.get("CONTENT_LENGTH") or "0"
+        if not options.skip_body:
+            if length.isdecimal() and int(length) <= options.max_body:
+                environ["wsgi.input"] = BytesIO(request.body)
+            else:
+                # Cut, whatever it holds: what the policy may not see is not read for it.
+                environ["wsgi.input"] = BytesIO(b" " * (options.max_body + 1))
+        try:
+            read = read_request(environ, options, derive_target=self._derive_target)
+        except RequestError as error:
+            return self._check.refuse(error)
+        verdict = self._check.check(read)
+        for name in [key for key in meta if key.startswith("HTTP_") and key not in environ]:
+            del meta[name]  # what no client may send
+        if verdict.allowed:
+            apply(verdict, meta)
+        return verdict
+
+
+def _answer(verdict: Verdict) -> HttpResponse:
+    status, headers, body = denial(verdict)
+    response = HttpResponse(body, status=int(status[:3]))
+    del response.headers["content-type"]
+    for name, value in headers:
+        response.headers[name] = value
+    return response
+
+
+def document_of(value: Any) -> Any:
+    """What a policy sees of an object: `as_policy_input()` where it has that, else a model's fields
+    with `model` and `pk`; anything else as it is."""
+    if hasattr(value, "as_policy_input"):
+        return value.as_policy_input()
+    if not isinstance(value, models.Model):
+        return value
+    fields = {
+        field.attname: _plain(field, value)
+        for field in value._meta.concrete_fields
+        if not field.is_relation or field.many_to_one or field.one_to_one
+    }
+    return {"model": value._meta.label_lower, "pk": value.pk, "fields": fields}
+
+
+def _plain(field: Any, instance: Any) -> Any:
+    value = field.value_from_object(instance)
+    return value.name if isinstance(field, models.FileField) else value
+
+
+def user_document(user: Any) -> Any:
+    """What a policy sees of a user; None for one who is not known."""
+    if not getattr(user, "is_authenticated", False):
+        return None
+    groups = getattr(user, "groups", None)
+    return {
+        "id": user.pk,
+        "name": user.get_username(),
+        "active": user.is_active,
+        "staff": getattr(user, "is_staff", False),
+        "superuser": getattr(user, "is_superuser", False),
+        "groups": [] if groups is None else sorted(groups.values_list("name", flat=True)),
+    }
+
+
+def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision:
+    """The decision on a permission, on `obj` where there is one; `more` is added to the input."""
+    document = {"permission": permission, **more}
+    # `null` would be a value, and `input.user` in a rule would hold.
+    if (known := user_document(user)) is not None:
+        document["user"] = known
+    if obj is not None:
+        document["object"] = document_of(obj)
+    return get_point().decide_now(_setting("PERMISSIONS", PERMISSIONS), document)
+
+
+class PolicyBackend(BaseBackend):
+    """`user.has_perm(perm, obj)` by policy. Active superusers are never asked about: Django allows
+    them everything before it asks a backend. Inactive users have no permission."""
+
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        """Whether the policy allows `perm` on `obj`, or anywhere for None."""
+        return bool(user_obj.is_active) and decide(user_obj, perm, obj).allowed
+
+    async def ahas_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        """The same for coroutines."""
+        from asgiref.sync import sync_to_async
+
+        return bool(await sync_to_async(self.has_perm)(user_obj, perm, obj))
+
+
+class PolicyAdminMixin:
+    """For classes of `ModelAdmin`: what the admin allows is what the policy allows, superusers
+    included. The permissions are those that Django names."""
+
+    opts: Any
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        """Whether the user may see `obj`, or any."""
+        return self._allows(request, "view", obj) or self._allows(request, "change", obj)
+
+    def has_add_permission(self, request: Any, *_: Any) -> bool:
+        """Whether the user may add one."""
+        return self._allows(request, "add")
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        """Whether the user may change `obj`, or any."""
+        return self._allows(request, "change", obj)
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+        """Whether the user may delete `obj`, or any."""
+        return self._allows(request, "delete", obj)
+
+    def has_module_permission(self, request: Any) -> bool:
+        """Whether the user may see that there is such a model."""
+        return self.has_view_permission(request)
+
+    def _allows(self, request: Any, verb: str, obj: Any = None) -> bool:
+        user = request.user
+        permission = f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
+        return bool(user.is_active and user.is_staff) and decide(user, permission, obj).allowed
+
+
+@checks.register(checks.Tags.security)
+def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Any]:
+    """What `manage.py check` says of a configuration that would decide nothing."""
+    messages: list[Any] = []
+    try:
+        point = get_point()
+    except ImproperlyConfigured as error:
+        return [checks.Error(str(error), id="doorward.E001")]
+    middleware = list(settings.MIDDLEWARE)
+    backends = list(settings.AUTHENTICATION_BACKENDS)
+    if _MIDDLEWARE in middleware:
+        if middleware.index(_MIDDLEWARE) > 0:
+            first = middleware[0]
+            messages.append(
+                checks.Warning(
+                    f"{first} acts before the policy decides: put {_MIDDLEWARE} first",
+                    id="doorward.W001",
+                )
+            )
+    elif _BACKEND not in backends:
+        messages.append(
+            checks.Warning(
+                f"no policy decides: add {_MIDDLEWARE} or {_BACKEND}, unless the application is"
+                " wrapped by doorward.integrations.wsgi or asgi",
+                id="doorward.W002",
+            )
+        )
+    path = _setting("PERMISSIONS", PERMISSIONS)
+    if _BACKEND in backends and point.snapshot.is_nowhere(path):
+        messages.append(checks.Error(f"there is no document at {path}", id="doorward.E002"))
+    return messages

@@ -1,0 +1,122 @@
+"""FastAPI: decisions as dependencies.
+
+    Decided = Annotated[Decision, Depends(require("people/allow"))]
+
+    @app.get("/people", responses=DENIALS)
+    async def people(decision: Decided): ...
+
+`require` answers a denial itself, `check` hands it to the route. The middleware of `asgi` decides
+on every request; a dependency decides on what a route is about, with an input of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Annotated, Any, Final, TypeAlias
+
+from fastapi import Depends, FastAPI, HTTPException
+from starlette.requests import HTTPConnection, Request
+
+from doorward.enforcement.check import HttpOptions
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.http_input import to_input
+from doorward.enforcement.result import ResultError, read_verdict
+from doorward.integrations.asgi import request_of
+from doorward.pdp import Decision, DecisionPoint
+
+__all__ = ["DENIALS", "MakeInput", "check", "get_point", "install", "require"]
+
+MakeInput: TypeAlias = Callable[[HTTPConnection], Any | Awaitable[Any]]
+"""Makes the input of a decision from the connection."""
+
+DENIALS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"description": "The request can be read in two ways"},
+    403: {"description": "The policy denies the request"},
+}
+"""For `responses=` of a route or router: what a denial looks like in the OpenAPI document. A policy
+that sends other codes needs other entries."""
+
+_DEFAULTS: Final = HttpOptions()
+
+
+def install(app: FastAPI, point: DecisionPoint) -> None:
+    """Let the dependencies of `app` ask `point`. Tests replace it with
+    `app.dependency_overrides[get_point]`."""
+    app.state.doorward = point
+
+
+def get_point(connection: HTTPConnection) -> DecisionPoint:
+    """The decision point of the application. LookupError where none was installed."""
+    point = getattr(connection.app.state, "doorward", None)
+    if not isinstance(point, DecisionPoint):
+        raise LookupError("no decision point: call doorward.integrations.fastapi.install")
+    return point
+
+
+Point = Annotated[DecisionPoint, Depends(get_point)]
+
+
+def check(
+    path: str, *, input: MakeInput | None = None, options: HttpOptions | None = None
+) -> Callable[..., Awaitable[Decision]]:
+    """A dependency that gives the `Decision` of the document at `path`, whatever it is.
+
+    `input` makes the input; without, it is the sidecar's, read by `options`. A request that strict
+    mode refuses is a decision with an error.
+    """
+
+    async def decide(connection: HTTPConnection, point: Point) -> Decision:
+        try:
+            document = await _input_of(connection, input, options or _DEFAULTS)
+        except RequestError as error:
+            return Decision("", path, error=error)
+        return await point.decide(path, document)
+
+    decide.doorward_decides = True  # type: ignore[attr-defined] # read by doorward.testing
+    return decide
+
+
+def require(
+    path: str, *, input: MakeInput | None = None, options: HttpOptions | None = None
+) -> Callable[..., Awaitable[Decision]]:
+    """A dependency that ends the request unless the document at `path` allows it.
+
+    The answer to a denial is the policy's: `http_status` (403), `headers` and `body` as `detail`.
+    """
+    ask = check(path, input=input, options=options)
+
+    async def decide(connection: HTTPConnection, point: Point) -> Decision:
+        decision = await ask(connection, point)
+        if isinstance(decision.error, RequestError):
+            raise HTTPException(400, f"{decision.error.code}: {decision.error}")
+        if decision.error is not None:
+            raise HTTPException(403)
+        try:
+            verdict = read_verdict(decision.result)
+        except ResultError as error:
+            raise HTTPException(403) from error
+        if not verdict.allowed:
+            raise HTTPException(verdict.status, verdict.body or None, dict(verdict.headers))
+        return decision
+
+    decide.doorward_decides = True  # type: ignore[attr-defined] # read by doorward.testing
+    return decide
+
+
+async def _input_of(
+    connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
+) -> Any:
+    if make is not None:
+        built = make(connection)
+        return await built if isawaitable(built) else built
+    body, is_cut = b"", False
+    if isinstance(connection, Request) and not options.skip_body:
+        length = connection.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > options.max_body:
+            body, is_cut = b" ", True  # what is longer than the policy may see is not read for it
+        else:
+            whole = await connection.body()
+            body, is_cut = whole[: options.max_body], len(whole) > options.max_body
+    request, _ = request_of(connection.scope, options, body, is_cut=is_cut)
+    return to_input(request, strict=options.strict, skip_body=options.skip_body)

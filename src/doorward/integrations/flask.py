@@ -1,0 +1,138 @@
+"""Flask: every request is decided on before its view, or single views by a decorator.
+
+Doorward(app, point)                       # before_request: every request
+
+@app.get("/people/<int:id>")
+@requires("people/read", input=lambda: {"user": g.user, "id": request.view_args["id"]})
+def person(id): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from io import BytesIO
+from typing import Any, Final, ParamSpec, TypeVar
+
+from flask import Flask, Response, current_app, g, make_response, request
+
+from doorward.enforcement.check import HttpCheck, HttpOptions
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.http_input import to_input
+from doorward.enforcement.result import ResultError, Verdict, read_verdict
+from doorward.integrations.wsgi import apply, denial, read_request
+from doorward.pdp import Decision, DecisionPoint
+
+__all__ = ["Doorward", "requires"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME: Final = "doorward"
+_DEFAULTS: Final = HttpOptions()
+
+
+class Doorward:
+    """The extension: keeps the decision point of an application, and asks it about each request.
+
+    With `every` false only the views that say so (`requires`) are decided on. The options are those
+    of `doorward.integrations.wsgi`.
+    """
+
+    def __init__(
+        self,
+        app: Flask,
+        point: DecisionPoint,
+        options: HttpOptions | None = None,
+        *,
+        every: bool = True,
+        derive_target: bool = False,
+    ) -> None:
+        self.point = point
+        self.options = options or _DEFAULTS
+        self.derive_target = derive_target
+        self._check = HttpCheck(point.pdp, self.options)
+        app.extensions[_NAME] = self
+        if every:
+            # In front of the hooks that are there already: nothing acts before the decision.
+            app.before_request_funcs.setdefault(None, []).insert(0, self.before_request)
+            app.after_request(self.after_request)
+
+    def before_request(self) -> Response | None:
+        """The denial of the request in hand, or None."""
+        try:
+            read = read_request(request.environ, self.options, derive_target=self.derive_target)
+        except RequestError as error:
+            return _answer(self._check.refuse(error))
+        verdict = self._check.check(read)
+        g.doorward = verdict
+        if not verdict.allowed:
+            return _answer(verdict)
+        apply(verdict, request.environ)
+        return None
+
+    before_request.doorward_decides = True  # type: ignore[attr-defined] # for doorward.testing
+
+    def after_request(self, response: Response) -> Response:
+        """The answer, with the headers that the policy adds."""
+        verdict: Verdict | None = g.get(_NAME)
+        if verdict is not None and verdict.allowed:
+            for name, value in verdict.response_headers:
+                response.headers.add(name, value)
+        return response
+
+
+def requires(
+    path: str, *, input: Callable[[], Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
+    """Decorate a view: it runs only where the document at `path` allows it.
+
+    `input` makes the input, in the context of the request; without, it is the sidecar's. The
+    `Decision` is in `g.decision`.
+    """
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
+        @wraps(view)
+        def decided(*args: P.args, **kwargs: P.kwargs) -> R | Response:
+            extension: Doorward = current_app.extensions[_NAME]
+            verdict = _verdict(extension, path, input)
+            return view(*args, **kwargs) if verdict.allowed else _answer(verdict)
+
+        decided.doorward_decides = True  # type: ignore[attr-defined] # for doorward.testing
+        return decided
+
+    return decorate
+
+
+def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> Verdict:
+    try:
+        document = _input(extension) if make is None else make()
+    except RequestError as error:
+        return Verdict(False, 400, body=f"{error.code}: {error}", reason=error.code)
+    decision: Decision = extension.point.decide_now(path, document)
+    g.decision = decision
+    if decision.error is not None:
+        return Verdict(False, decision_id=decision.decision_id)
+    try:
+        return read_verdict(decision.result, decision.decision_id)
+    except ResultError:
+        return Verdict(False, decision_id=decision.decision_id, reason="result_error")
+
+
+def _input(extension: Doorward) -> Any:
+    options = extension.options
+    environ = dict(request.environ)
+    if not options.skip_body and (request.content_length or 0) <= options.max_body:
+        environ["wsgi.input"] = BytesIO(request.get_data())
+    elif not options.skip_body:
+        environ["wsgi.input"] = BytesIO(b" " * (options.max_body + 1))  # cut, whatever it holds
+    read = read_request(environ, options, derive_target=extension.derive_target)
+    return to_input(read, strict=options.strict, skip_body=options.skip_body)
+
+
+def _answer(verdict: Verdict) -> Response:
+    status, headers, body = denial(verdict)
+    response = make_response(body, int(status[:3]))
+    response.headers.clear()
+    response.headers.extend(headers)
+    return response

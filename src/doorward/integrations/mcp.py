@@ -1,0 +1,239 @@
+"""Tool calls of agents: which tools a client sees, and which calls with which arguments run.
+
+    mcp = FastMCP("shop", middleware=[PolicyMiddleware(point)])
+
+Lists show what the policy allows to be listed; a call is decided on with its arguments, also where
+the tool was not listed. The same holds for resources and prompts. What cannot be decided on is
+refused. A policy can ask for a budget, which is kept by a counter beside the policy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.server.dependencies import get_access_token
+from fastmcp.server.middleware import Middleware, MiddlewareContext
+
+from doorward.pdp import Decision, DecisionPoint
+
+__all__ = ["Budget", "BudgetError", "PolicyMiddleware", "SqliteBudget"]
+
+T = TypeVar("T")
+Next = Callable[[Any], Awaitable[Any]]
+
+MAX_KEY: Final = 512
+"""Characters of the key of a budget."""
+
+
+class BudgetError(Exception):
+    """A counter that cannot be read or written: the call is refused."""
+
+
+class Budget(Protocol):
+    """A counter that several processes may share."""
+
+    def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
+        """Take `cost` of what `key` may spend in the window of `seconds` that it is in, at once and
+        as a whole; False, with nothing taken, where that is more than `limit`. BudgetError."""
+
+
+class SqliteBudget:
+    """Counters in a file that every process of a host can use. Windows begin at multiples of their
+    length since 1970."""
+
+    def __init__(self, path: str | Path, *, timeout: float = 1.0) -> None:
+        """`timeout`: seconds to wait for other processes."""
+        self._path = str(path)
+        self._timeout = timeout
+        with self._opened() as database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS budget"
+                " (key TEXT PRIMARY KEY, began INTEGER NOT NULL, spent INTEGER NOT NULL)"
+            )
+
+    def _opened(self) -> closing[sqlite3.Connection]:
+        # One for each use: connections belong to a thread, and calls to any.
+        return closing(sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None))
+
+    def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
+        """As `Budget` says; one statement, so that it is atomic."""
+        began = int(time.time()) // seconds * seconds
+        try:
+            with self._opened() as database:
+                row = database.execute(
+                    "INSERT INTO budget VALUES (:key, :began, :cost)"
+                    " ON CONFLICT (key) DO UPDATE SET began = :began,"
+                    " spent = :cost + CASE began WHEN :began THEN spent ELSE 0 END"
+                    " WHERE :cost + CASE began WHEN :began THEN spent ELSE 0 END <= :limit"
+                    " RETURNING spent",
+                    {"key": key, "began": began, "cost": cost, "limit": limit},
+                ).fetchone()
+        except sqlite3.Error as error:
+            raise BudgetError(str(error)) from error
+        return row is not None
+
+
+class PolicyMiddleware(Middleware):
+    """Asks the document at `path` about everything that a client lists and uses.
+
+    The input: `method` (`tools/list`, `tools/call`, `resources/list`, `resources/read`, …), `name`
+    (of a resource its URI), `arguments` of a call, `tags`, `user` (`id`, `client`, `scopes`,
+    `claims` of a verified token; absent without one). The result: a boolean, or an object with
+    `allowed`, `message` and `budget`: `{"key", "limit", "seconds", "cost"}`.
+    """
+
+    def __init__(
+        self,
+        point: DecisionPoint,
+        path: str = "mcp/allow",
+        *,
+        budget: Budget | None = None,
+        user: Callable[[], Any] | None = None,
+    ) -> None:
+        """`user` says who asks where no token does, as on stdio."""
+        self._point = point
+        self._path = path
+        self._budget = budget
+        self._user = user or _token_user
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """Run the tool, or a ToolError."""
+        name, arguments = context.message.name, context.message.arguments or {}
+        tags = await self._tags(context, name)
+        if tags is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
+            raise ToolError(f"Unknown tool: {name!r}")  # as for one that does not exist
+        decision = await self._ask("tools/call", name, arguments, tags)
+        why = self._refusal(decision)
+        if why is not None:
+            raise ToolError(why)
+        return await call_next(context)
+
+    async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """Read the resource, or a ResourceError."""
+        why = self._refusal(await self._ask("resources/read", str(context.message.uri)))
+        if why is not None:
+            raise ResourceError(why)
+        return await call_next(context)
+
+    async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """Make the prompt, or a PromptError."""
+        message = context.message
+        decision = await self._ask("prompts/get", message.name, message.arguments or {})
+        why = self._refusal(decision)
+        if why is not None:
+            raise PromptError(why)
+        return await call_next(context)
+
+    async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """The tools that the client may know of."""
+        return await self._listed("tools/list", await call_next(context), _name)
+
+    async def on_list_resources(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """The resources that the client may know of."""
+        return await self._listed("resources/list", await call_next(context), _uri)
+
+    async def on_list_resource_templates(
+        self, context: MiddlewareContext[Any], call_next: Next
+    ) -> Any:
+        """The templates that the client may know of, by the pattern of their URIs."""
+        return await self._listed("resources/templates/list", await call_next(context), _pattern)
+
+    async def on_list_prompts(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
+        """The prompts that the client may know of."""
+        return await self._listed("prompts/list", await call_next(context), _name)
+
+    async def _listed(
+        self, method: str, given: Sequence[T], name_of: Callable[[Any], str]
+    ) -> list[T]:
+        return [
+            each
+            for each in given
+            if (await self._ask(method, name_of(each), tags=_tags_of(each))).allowed
+        ]
+
+    async def _tags(self, context: MiddlewareContext[Any], name: str) -> list[str] | None:
+        """The tags of a tool; None where it is not known, or there is no server to ask."""
+        if context.fastmcp_context is None:
+            return None
+        tool = await context.fastmcp_context.fastmcp.get_tool(name)
+        return None if tool is None else _tags_of(tool)
+
+    async def _ask(
+        self, method: str, name: str, arguments: Any = None, tags: Iterable[str] = ()
+    ) -> Decision:
+        document: dict[str, Any] = {
+            "method": method,
+            "name": name,
+            "tags": list(tags),
+            **({} if arguments is None else {"arguments": arguments}),
+        }
+        # `null` would be a value, and `input.user` in a rule would hold.
+        if (user := self._user()) is not None:
+            document["user"] = user
+        return await self._point.decide(self._path, document)
+
+    def _refusal(self, decision: Decision) -> str | None:
+        """Why a use is refused; None where it is not."""
+        result: Any = decision.result
+        given = result if isinstance(result, dict) else {}
+        if not decision.allowed:
+            message = given.get("message")
+            return message if isinstance(message, str) else "the policy does not allow it"
+        if "budget" not in given:
+            return None
+        try:
+            return None if self._spend(given["budget"]) else "the budget is used up"
+        except BudgetError:
+            return "the budget cannot be read"
+
+    def _spend(self, wanted: Any) -> bool:
+        """BudgetError where there is no counter, or what the policy asks for cannot be counted."""
+        fields: dict[str, Any] = wanted if isinstance(wanted, dict) else {}
+        key: Any
+        limit: Any
+        seconds: Any
+        key, cost = fields.get("key"), fields.get("cost", 1)
+        limit, seconds = fields.get("limit"), fields.get("seconds")
+        is_right = (
+            isinstance(key, str)
+            and len(key) <= MAX_KEY
+            and all(type(each) is int and each >= 0 for each in (cost, limit, seconds))
+        )
+        if self._budget is None or not is_right or not seconds:
+            raise BudgetError("no such budget")
+        return cost <= limit and self._budget.spend(key, cost, limit, seconds)
+
+
+def _name(each: Any) -> str:
+    return str(each.name)
+
+
+def _uri(each: Any) -> str:
+    return str(each.uri)
+
+
+def _pattern(each: Any) -> str:
+    return str(each.uri_template)
+
+
+def _tags_of(each: Any) -> list[str]:
+    return sorted(each.tags or ())
+
+
+def _token_user() -> Any:
+    """Who the verified token of the connection is for; None where there is none, as on stdio."""
+    token = get_access_token()
+    if token is None:
+        return None
+    return {
+        "id": token.claims.get("sub") if token.claims else None,
+        "client": token.client_id,
+        "scopes": list(token.scopes),
+        "claims": dict(token.claims or {}),
+    }

@@ -1,0 +1,179 @@
+"""FastAPI: dependencies that decide, their answers, their place in OpenAPI and in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from runpy import run_path
+from typing import Annotated, Any
+
+import pytest
+from fastapi import Depends, FastAPI
+from starlette.testclient import TestClient
+from tests.integrations.servers import TOKENS, people_point
+
+from doorward.enforcement.check import HttpOptions
+from doorward.integrations.fastapi import DENIALS, check, get_point, install, require
+from doorward.pdp import Decision, DecisionPoint, from_modules
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/fastapi/app.py"
+POLICY = """package p
+
+default allow := false
+
+allow if input.user == "ann"
+
+who := {"allowed": false, "http_status": 401, "headers": {"www-authenticate": "Bearer"},
+	"body": "who?"}
+
+wrong := 1
+
+failed := true
+
+failed := false if input.user
+
+body if input.parsed_body.a == 1
+"""
+
+
+def by_user(connection: Any) -> dict[str, Any]:
+    return {"user": connection.query_params.get("user")}
+
+
+async def by_user_later(connection: Any) -> dict[str, Any]:
+    return by_user(connection)
+
+
+def app_with(point: DecisionPoint) -> FastAPI:
+    app = FastAPI()
+    install(app, point)
+    for path in ("allow", "who", "wrong", "failed"):
+        Decided = Annotated[Decision, Depends(require(f"p/{path}", input=by_user))]
+
+        async def route(decision: Any) -> str:
+            return str(decision.decision_id)
+
+        route.__annotations__["decision"] = Decided
+        app.get(f"/{path}", responses=DENIALS)(route)
+    later = Depends(require("p/allow", input=by_user_later))
+
+    @app.get("/later", dependencies=[later])
+    async def read_later() -> str:
+        return ""
+
+    @app.post("/body", dependencies=[Depends(require("p/body"))])
+    async def write(document: dict[str, Any]) -> dict[str, Any]:
+        return document
+
+    @app.get("/check")
+    async def look(decision: Annotated[Decision, Depends(check("p/allow", input=by_user))]) -> bool:
+        return decision.allowed
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with from_modules({"p.rego": POLICY}) as point:
+        yield TestClient(app_with(point))
+
+
+def test_a_dependency_lets_through_or_answers_as_the_policy_says(client: TestClient) -> None:
+    assert len(client.get("/allow?user=ann").json()) == 36
+    denied = client.get("/allow?user=bob")
+    assert (denied.status_code, denied.json()) == (403, {"detail": "Forbidden"})
+    assert client.get("/later?user=ann").status_code == 200
+    assert client.get("/later?user=bob").status_code == 403
+    who = client.get("/who")
+    assert (who.status_code, who.json()) == (401, {"detail": "who?"})
+    assert who.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/wrong", "/failed?user=ann"])
+def test_what_the_policy_cannot_mean_is_denied(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 403
+
+
+def test_the_input_is_the_sidecars_unless_one_is_given(client: TestClient) -> None:
+    assert client.post("/body", json={"a": 1}).json() == {"a": 1}
+    assert client.post("/body", json={"a": 2}).status_code == 403
+    twice = client.post(
+        "/body", content=b'{"a": 2, "a": 1}', headers={"content-type": "application/json"}
+    )
+    assert twice.status_code == 400
+    assert "duplicate JSON key" in twice.json()["detail"]
+    assert client.post("/body", json={"a": 1, "b": "x" * 9000}).status_code == 400
+
+
+def test_a_check_only_tells(client: TestClient) -> None:
+    assert client.get("/check?user=ann").json() is True
+    assert client.get("/check?user=bob").json() is False
+
+
+def test_denials_are_in_the_openapi_document(client: TestClient) -> None:
+    responses = client.get("/openapi.json").json()["paths"]["/allow"]["get"]["responses"]
+    assert {"200", "400", "403"} <= responses.keys()
+
+
+def test_tests_override_the_decision_point(client: TestClient) -> None:
+    app: Any = client.app
+    with from_modules({"p.rego": "package p\nallow := true"}) as other:
+        app.dependency_overrides[get_point] = lambda: other
+        try:
+            assert client.get("/allow?user=bob").status_code == 200
+        finally:
+            app.dependency_overrides.clear()
+
+
+def test_without_a_decision_point_nothing_is_allowed() -> None:
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(require("p/allow"))])
+    async def read() -> None:
+        return None
+
+    with pytest.raises(LookupError, match="no decision point"):
+        TestClient(app).get("/")
+
+
+def test_one_policy_decides_as_in_the_sidecar() -> None:
+    app = FastAPI()
+    guard = Depends(require("envoy/authz/allow", options=HttpOptions()))
+
+    @app.api_route("/people", methods=["GET", "POST"], dependencies=[guard])
+    async def people() -> None:
+        return None
+
+    headers = {"authorization": f"Bearer {TOKENS['admin']}"}
+    with people_point() as point:
+        install(app, point)
+        client = TestClient(app)
+        assert client.get("/people", headers=headers).status_code == 200
+        assert client.get("/people").status_code == 403
+        for name, status in {"Charlie": 200, "Bob": 403}.items():
+            person = {"firstname": name, "lastname": "Rego"}
+            assert client.post("/people", json=person, headers=headers).status_code == status
+
+
+def test_a_route_without_a_decision_is_named(undecided_routes: Any) -> None:
+    with from_modules({"p.rego": POLICY}) as point:
+        app = app_with(point)
+
+        @app.get("/open/{id}")
+        async def forgotten() -> None:
+            return None
+
+        documents = ["/docs", "/docs/oauth2-redirect", "/openapi.json", "/redoc"]
+        assert undecided_routes(app, public=documents) == ["/open/{id}"]
+
+
+def test_the_example_decides_on_requests_and_documents(undecided_routes: Any) -> None:
+    example = run_path(str(EXAMPLE))
+    client = TestClient(example["app"])
+    assert client.get("/documents/1").json()["text"] == "hello"
+    assert client.get("/documents/2").status_code == 403
+    assert client.get("/documents/2", headers={"x-demo-user": "bob"}).status_code == 200
+    assert client.get("/documents/3").status_code == 404
+    assert client.get("/docs").status_code == 403
+    assert undecided_routes(example["app"]) == []
+    example["point"].close()

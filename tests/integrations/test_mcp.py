@@ -1,0 +1,309 @@
+"""Tool calls through real MCP clients: in process, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport
+from fastmcp.exceptions import McpError, ToolError
+from tests.waiting import PATIENCE, wait_until
+
+from doorward.integrations.mcp import BudgetError, PolicyMiddleware, SqliteBudget
+from doorward.pdp import from_folder, from_modules
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/mcp"
+
+
+POLICY = """package mcp
+
+default allow := false
+
+allow if startswith(input.method, "tools/list")
+
+allow if {
+	input.method == "tools/call"
+	input.name == "add"
+	input.arguments.a < 10
+	input.user.id == "ann"
+}
+
+allow := {"allowed": false, "message": "too large"} if {
+	input.method == "tools/call"
+	input.name == "add"
+	input.arguments.a >= 10
+}
+
+allow := {"allowed": true, "budget": data.budget} if {
+	input.method == "tools/call"
+	input.name == "spend"
+}
+
+allow if {
+	input.method in {"resources/list", "resources/read", "prompts/list", "prompts/get"}
+	contains(input.name, "open")
+}
+
+allow if {
+	input.method == "resources/templates/list"
+	contains(input.name, "open")
+}
+"""
+
+
+class Memory:
+    """A counter that can fail."""
+
+    fails = False
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def spend(self, key: str, cost: int, limit: int, seconds: int) -> bool:
+        if self.fails:
+            raise BudgetError("gone")
+        self.spent += cost
+        return self.spent <= limit
+
+
+def server(point: Any, **options: Any) -> FastMCP:
+    options.setdefault("user", lambda: {"id": "ann"})
+    mcp: FastMCP = FastMCP("test", middleware=[PolicyMiddleware(point, **options)])
+
+    @mcp.tool
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @mcp.tool(tags={"money"})
+    def spend() -> str:
+        return "spent"
+
+    @mcp.tool
+    def other() -> str:
+        return "other"
+
+    @mcp.resource("data://open")
+    def open_resource() -> str:
+        return "open"
+
+    @mcp.resource("data://closed")
+    def closed_resource() -> str:
+        return "closed"
+
+    @mcp.resource("open://{name}")
+    def template(name: str) -> str:
+        return name
+
+    @mcp.resource("shut://{name}")
+    def shut(name: str) -> str:
+        return name
+
+    @mcp.prompt
+    def open_prompt() -> str:
+        return "hello"
+
+    @mcp.prompt
+    def closed_prompt() -> str:
+        return "hello"
+
+    return mcp
+
+
+def ask(mcp: Any, work: Callable[[Client[Any]], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with Client(mcp) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def call(mcp: Any, name: str, **arguments: Any) -> str:
+    """The text of the result, or of the error."""
+
+    async def work(client: Client[Any]) -> str:
+        try:
+            result = await client.call_tool(name, arguments)
+        except ToolError as error:
+            return f"error: {error}"
+        return str(result.data)
+
+    answer: str = ask(mcp, work)
+    return answer
+
+
+def test_calls_are_decided_on_with_their_arguments() -> None:
+    with from_modules({"p.rego": POLICY}) as point:
+        mcp = server(point)
+        assert call(mcp, "add", a=1, b=2) == "3"
+        assert call(mcp, "add", a=10) == "error: too large"
+        assert call(mcp, "other") == "error: the policy does not allow it"
+        assert "Unknown tool: 'missing'" in call(mcp, "missing")
+        # What only looks like a number is no smaller than 10, and the tool never sees it.
+        assert call(mcp, "add", a="1").startswith("error")
+        assert call(server(point, user=lambda: None), "add", a=1).startswith("error")
+
+
+def test_what_is_not_listed_is_not_known() -> None:
+    closed = 'package mcp\nallow if input.name == "add"\n'
+    with from_modules({"p.rego": closed}) as point:
+        mcp = server(point)
+        names = [tool.name for tool in ask(mcp, lambda client: client.list_tools())]
+        assert names == ["add"]
+        assert call(mcp, "other") == "error: Unknown tool: 'other'"
+        assert call(mcp, "add", a=1) == "2"
+
+
+def test_resources_and_prompts_are_decided_on_too() -> None:
+    with from_modules({"p.rego": POLICY}) as point:
+        mcp = server(point)
+
+        async def work(client: Client[Any]) -> list[Any]:
+            with pytest.raises(McpError):
+                await client.read_resource("data://closed")
+            with pytest.raises(McpError):
+                await client.get_prompt("closed_prompt")
+            return [
+                [str(each.uri) for each in await client.list_resources()],
+                [each.name for each in await client.list_prompts()],
+                [each.name for each in await client.list_resource_templates()],
+                (await client.read_resource("data://open"))[0].text,  # type: ignore[union-attr] # text by its type
+                len((await client.get_prompt("open_prompt")).messages),
+            ]
+
+        assert ask(mcp, work) == [["data://open"], ["open_prompt"], ["template"], "open", 1]
+
+
+def test_a_policy_that_fails_refuses_everything() -> None:
+    with from_modules({"p.rego": "package mcp\nallow := 1\nallow := 2 if input.name\n"}) as point:
+        mcp = server(point)
+        assert ask(mcp, lambda client: client.list_tools()) == []
+        assert call(mcp, "add", a=1) == "error: Unknown tool: 'add'"
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"key": "k", "limit": 2, "seconds": 0},
+        {"key": "k", "limit": "2", "seconds": 60},
+        {"key": 1, "limit": 2, "seconds": 60},
+        {"key": "k" * 600, "limit": 2, "seconds": 60},
+        {"key": "k", "limit": 2, "seconds": 60, "cost": -1},
+        {"key": "k", "limit": True, "seconds": 60},
+        [],
+        {},
+    ],
+)
+def test_a_budget_that_cannot_be_counted_refuses(budget: Any) -> None:
+    with from_modules({"p.rego": POLICY}, {"budget": budget}) as point:
+        mcp = server(point, budget=Memory())
+        assert call(mcp, "spend") == "error: the budget cannot be read"
+
+
+def test_a_budget_is_spent_and_denies_when_it_cannot_be_read() -> None:
+    budget = {"key": "ann", "limit": 2, "seconds": 3600}
+    with from_modules({"p.rego": POLICY}, {"budget": budget}) as point:
+        counter = Memory()
+        mcp = server(point, budget=counter)
+        answers = [call(mcp, "spend") for _ in range(3)]
+        assert answers == ["spent", "spent", "error: the budget is used up"]
+        counter.fails = True
+        assert call(mcp, "spend") == "error: the budget cannot be read"
+        assert call(server(point), "spend") == "error: the budget cannot be read"
+
+
+def test_a_counter_in_a_file_is_atomic_and_begins_anew(tmp_path: Path) -> None:
+    counter = SqliteBudget(tmp_path / "budget.db", timeout=30)
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(lambda _: counter.spend("k", 1, 50, 10**9), range(80)))
+    assert sum(taken) == 50
+    assert not counter.spend("k", 1, 50, 10**9)
+    assert counter.spend("other", 50, 50, 10**9)
+    with closing(sqlite3.connect(tmp_path / "budget.db")) as database, database:
+        database.execute("UPDATE budget SET began = 0 WHERE key = 'other'")
+    assert counter.spend("other", 50, 50, 3600)
+    assert not counter.spend("other", 1, 50, 3600)
+    (tmp_path / "budget.db").write_bytes(b"not a database, and longer than its head" * 10)
+    with pytest.raises(BudgetError):
+        counter.spend("k", 1, 50, 3600)
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "BUDGET_FILE": str(folder / "budget.db"), **more}
+
+
+def test_the_example_over_stdio(tmp_path: Path) -> None:
+    transport = StdioTransport(
+        sys.executable, [str(EXAMPLE / "gateway.py")], env=environment(tmp_path)
+    )
+
+    async def work(client: Client[Any]) -> list[Any]:
+        names = [tool.name for tool in await client.list_tools()]
+        answers = []
+        for name, arguments in [
+            ("order_status", {"order": 1}),
+            ("refund", {"order": 1, "amount": 500}),
+            *[("refund", {"order": 1, "amount": 50})] * 4,
+            ("delete_order", {"order": 1}),
+        ]:
+            try:
+                answers.append((await client.call_tool(name, arguments)).data)
+            except ToolError as error:
+                answers.append(str(error))
+        return [sorted(names), answers]
+
+    names, answers = ask(transport, work)
+    assert names == ["order_status", "refund"]
+    assert answers == [
+        "order 1 is on its way",
+        "refunds of this size are for people",
+        *["refunded 50 for order 1"] * 3,
+        "the budget is used up",
+        "Unknown tool: 'delete_order'",
+    ]
+
+
+def test_the_example_over_http(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    gateway = subprocess.Popen(
+        [sys.executable, str(EXAMPLE / "gateway.py"), "--http"],
+        env=environment(tmp_path, PORT=str(port), AGENT="guest"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: gateway.poll() is not None or _accepts(port))
+        mcp = f"http://127.0.0.1:{port}/mcp"
+        names = [tool.name for tool in ask(mcp, lambda client: client.list_tools())]
+        assert names == ["order_status"]
+        assert call(mcp, "refund", order=1, amount=1) == "error: Unknown tool: 'refund'"
+        assert call(mcp, "order_status", order=1) == "order 1 is on its way"
+    finally:
+        gateway.terminate()
+        gateway.wait(PATIENCE)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+            return True
+    except OSError:
+        return False
+
+
+def test_the_examples_policy_by_itself() -> None:
+    with from_folder(EXAMPLE / "policy.rego", EXAMPLE / "data.json") as point:
+        document = {"method": "tools/call", "name": "refund", "tags": ["write"]}
+        unknown = point.decide_now("mcp/allow", document)
+        assert not unknown.allowed
