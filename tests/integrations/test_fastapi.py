@@ -66,7 +66,7 @@ def app_with(point: DecisionPoint) -> FastAPI:
         return document
 
     @app.get("/check")
-    async def look(decision: Annotated[Decision, Depends(check("p/allow", input=by_user))]) -> bool:
+    async def tell(decision: Annotated[Decision, Depends(check("p/allow", input=by_user))]) -> bool:
         return decision.allowed
 
     return app
