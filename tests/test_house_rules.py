@@ -187,6 +187,7 @@ LOOPS = {
     "pdp/control/bundles.py": {"start"},
     "pdp/control/discovery.py": {"start"},
     "pdp/control/status.py": {"start"},
+    "pdp/control/uploads.py": {"start"},
     "pdp/decision_log.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
 }

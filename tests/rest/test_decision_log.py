@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 from tests.corpora import GOLDEN
+from tests.pdp.control.scripted import Script
 from tests.rest.asgi import ask
+from tests.waiting import wait_until
 
 from doorward.pdp.config import parse_config
+from doorward.pdp.control.client import ServiceClient
+from doorward.pdp.control.uploads import Uploads
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
@@ -47,35 +51,59 @@ def is_ours(row: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("row", rows())
 def test_the_events_are_those_of_opa(row: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    config = parse_config(row["files"]["config.yaml"], environment={})
+    text = row["files"]["config.yaml"].replace("@COLLECTOR@", "http://collector")
+    config = parse_config(text, environment={})
     lines: list[bytes] = []
+    recorded = [{"status": int(each["status_sent"])} for each in row.get("uploads", ())]
+    path = row["uploads"][0]["path"] if recorded else ""
+    script = Script({path: recorded})
+    upload = config.decision_logs.upload
+    sinks: list[Uploads] = []
+    if upload is not None:
+        client = ServiceClient(config.services[upload.service], transport=script)
+        sinks.append(Uploads(upload, client))
     log = DecisionLog(
-        lines.append,
+        lines.append if config.decision_logs.console else None,
         line_for("json"),
         labels={"id": "UUID", "version": "VALUE", **config.labels},
         # OPA masks by policies only; what is masked by name is ours, and can be turned off.
         options=replace(config.decision_logs, mask_credentials=False),
+        sinks=sinks,
     )
     policies = {name: text for name, text in row["files"].items() if name.endswith(".rego")}
-    pdp = PDP(build(Loaded(policies)), log if config.decision_logs.console else None)
+    pdp = PDP(build(Loaded(policies)), log if config.decision_logs.is_enabled else None)
     app = Api(pdp, config, Health(), Metrics("1"))
     for step in row["steps"]:
         body = base64.b64decode(step["body_b64"]) if "body_b64" in step else None
         content = (step.get("body") or "").encode() if body is None else body
         answer = ask(app, step["method"], step["path"], content, step.get("headers"))
         assert answer.status == int(step["status"])
+    for sender in sinks:
+        wait_until(lambda: not (log._queue or log._lines or log._open))
+        for _ in recorded:
+            sender.send()
     pdp.close()
     actual = b"".join(lines).splitlines()
     events = [json.loads(line, parse_float=str, parse_int=str) for line in actual]
     mine = [without(event) for event in events]
     want = [without(event) for event in row["events"]]
+    # A request that was refused is repeated.
+    refused = sum([answer["status"] != 200 for answer in recorded])
+    sent = script.contents(path)[refused:]
+    mine += [without(event) for content in sent for event in as_text(content)]
+    taken = [each for each in row.get("uploads", ()) if each["status_sent"] == "200"]
+    want += [without(event) for each in taken for event in each["body"]]
     if mine == want:
         assert row["id"] not in RULES["ids"], "does not differ any more"
     elif row["id"] not in RULES["ids"]:
         assert mine == want
     said = [record.getMessage() for record in caplog.records]
-    for line in row.get("log_errors", ()):
+    for line in row.get("log_errors", ()) if row["id"] not in RULES["ids"] else ():
         assert stem(line["msg"]) in map(stem, said)
+
+
+def as_text(content: bytes) -> Any:
+    return json.loads(gzip.decompress(content), parse_float=str, parse_int=str)
 
 
 def without(event: dict[str, Any]) -> dict[str, Any]:

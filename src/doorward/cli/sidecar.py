@@ -25,8 +25,12 @@ from doorward.envoy.server import PLUGIN, Server, StartError, make_server
 from doorward.pdp.config import Config, ConfigError, identified
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
+from doorward.pdp.control.client import ServiceClient
+from doorward.pdp.control.log_file import LogFile
+from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.decision_log import DecisionLog
+from doorward.pdp.control.uploads import Uploads
+from doorward.pdp.decision_log import DecisionLog, EventSink
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
@@ -144,7 +148,7 @@ def load(options: SidecarOptions) -> Loaded:
 def warm(snapshot: Snapshot, config: Config, envoy: Options | None, access: Access) -> None:
     """Prepare the questions to come."""
     logs = config.decision_logs
-    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.console else [])
+    snapshot.warm([logs.drop_decision, logs.mask_decision] if logs.is_enabled else [])
     if access.authorizes:
         snapshot.warm([config.default_authorization_decision])
     if envoy is not None and not envoy.query:
@@ -209,7 +213,7 @@ class Sidecar:
             self._warm(snapshot)
         else:
             loaded, snapshot = shared.loaded, shared.snapshot
-        self.pdp = PDP(snapshot, self._decision_log(), secrets=options.config.secrets)
+        self.pdp = PDP(snapshot, secrets=options.config.secrets)
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
         self._bundle_metrics: BundleMetrics | None = None
         self._apis: list[Api] = []
@@ -221,6 +225,8 @@ class Sidecar:
             on_config=self._follow,
             on_bundles=self._note_bundles,
         )
+        self._uploads: Uploads | None = None
+        self.pdp.log_to(self._decision_log(self.plane.config))
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
@@ -237,6 +243,24 @@ class Sidecar:
     def _follow(self, config: Config) -> None:
         for api in self._apis:
             api.follow(config)
+        client = self._log_client(config)
+        if (config.decision_logs, config.labels, client) == self._logging:
+            return
+        log = self._decision_log(config)
+        before = self.pdp.log_to(log)
+        # What waits there is sent before the next begins.
+        if before is not None:
+            before.close()
+        self._start_uploads()
+
+    def _log_client(self, config: Config) -> ServiceClient | None:
+        upload = config.decision_logs.upload
+        return None if upload is None else self.plane.client(upload.service)
+
+    def _start_uploads(self) -> None:
+        if self._uploads is not None:
+            self._uploads.start()
+            self.health.set("decision_logs", State.OK)
 
     def _note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
         if self._bundle_metrics is None:
@@ -245,17 +269,39 @@ class Sidecar:
             self._bundle_metrics = BundleMetrics(self.metrics.registry, __version__, status.buckets)
         self._bundle_metrics.note(statuses)
 
-    def _decision_log(self) -> DecisionLog | None:
-        options = self._options.config.decision_logs
-        if not options.console:
+    def _decision_log(self, config: Config) -> DecisionLog | None:
+        options = config.decision_logs
+        client = self._log_client(config)
+        self._logging = options, config.labels, client
+        self._uploads = None
+        if not options.is_enabled:
             return None
+        sinks: list[EventSink] = []
+        try:
+            if options.file is not None:
+                sinks.append(LogFile(options.file))
+            if options.upload is not None:
+                assert client is not None
+                self._uploads = Uploads(
+                    options.upload,
+                    client,
+                    on_lost=self.metrics.lost,
+                    on_status=self.plane.status.note_decision_logs,
+                    parts=self.health.parts,
+                )
+                sinks.append(self._uploads)
+        except (OSError, SpoolError) as error:
+            reason = str(error) if isinstance(error, SpoolError) else f"{error.filename}: {error}"
+            raise StartupError(f"decision_logs: {reason}") from None
+        console = self._shared.write if self._shared else _write_to_stderr
         return DecisionLog(
-            self._shared.write if self._shared else _write_to_stderr,
+            console if options.console else None,
             line_for(self._options.log_format),
-            labels=self._options.config.labels,
+            labels=config.labels,
             options=options,
             on_lost=self.metrics.lost,
             parts=self.health.parts,
+            sinks=sinks,
         )
 
     def _envoy_server(self) -> Server | None:
@@ -345,6 +391,7 @@ class Sidecar:
             _log.info("Server initialized.")
         if options.ready_timeout <= 0:
             self.plane.start()
+        self._start_uploads()
 
     def _wait_until_ready(self, timeout: float) -> None:
         """StartupError where bundles and discovery are not ready in time."""
@@ -394,13 +441,13 @@ class Sidecar:
         """End every part, the decision log last, so that no answer is missing in it."""
         if self._watcher is not None:
             self._watcher.close()
-        self.plane.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()
         for api in self._apis:
             api.close()
         self.pdp.close()
+        self.plane.close()
 
 
 def tls_context(options: TlsOptions) -> TlsContext:

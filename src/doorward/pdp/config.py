@@ -22,6 +22,12 @@ from doorward.pdp.control.bundle_options import (
 )
 from doorward.pdp.control.services import Service, read_keys, read_services
 from doorward.pdp.control.status_options import StatusOptions, read_status
+from doorward.pdp.control.upload_options import (
+    FileOptions,
+    UploadOptions,
+    read_file,
+    read_upload,
+)
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.signatures import Key as SigningKey
 from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
@@ -71,6 +77,14 @@ class DecisionLogs:
     when_full: Literal["wait", "drop"] = "wait"
     """`reporting.when_full` (not OPA's): whether a request waits a moment for room in the buffer
     before its event counts as lost."""
+    upload: UploadOptions | None = None
+    """`service` and what belongs to it: events are sent there."""
+    file: FileOptions | None = None
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether events go anywhere."""
+        return self.console or self.upload is not None or self.file is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +260,7 @@ def _config(top: Block) -> Config:
         default_authorization_decision=_path(
             top, "default_authorization_decision", "/system/authz/allow"
         ),
-        decision_logs=_decision_logs(top.block("decision_logs"), warnings),
+        decision_logs=_decision_logs(top, services, warnings),
         evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
         authzen=_authzen(top.block("authzen"), warnings),
@@ -273,7 +287,12 @@ def _path(block: Block, key: str, default: str) -> str:
     return block.get(key, str, default).strip("/")
 
 
-def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
+def _decision_logs(
+    top: Block, services: Mapping[str, Service], warnings: list[str]
+) -> DecisionLogs:
+    block = top.block("decision_logs")
+    is_given = top.values.get("decision_logs") is not None
+    upload = read_upload(block, services, warnings) if is_given else None
     context = block.block("request_context")
     http = context.block("http")
     reporting = block.block("reporting")
@@ -282,18 +301,36 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "claims",
             "console",
             "drop_decision",
+            "file",
             "mask_authorization",
             "mask_credentials",
             "mask_decision",
+            "partition_name",
+            "plugin",
             "reporting",
             "request_context",
+            "resource",
+            "service",
+            "spool",
         ]
     )
     warnings += reporting.unknown(
-        ["buffer_size_limit_bytes", "buffer_size_limit_events", "when_full"]
+        [
+            "buffer_size_limit_bytes",
+            "buffer_size_limit_events",
+            "buffer_type",
+            "max_decisions_per_second",
+            "max_delay_seconds",
+            "min_delay_seconds",
+            "trigger",
+            "upload_size_limit_bytes",
+            "when_full",
+        ]
     )
     warnings += context.unknown(["http"]) + http.unknown(["headers"])
     default = DecisionLogs()
+    # With a service they bound what waits to be sent.
+    limits = Block() if upload else reporting
     return DecisionLogs(
         console=block.get("console", bool, False),
         mask_decision=_path(block, "mask_decision", default.mask_decision),
@@ -303,9 +340,11 @@ def _decision_logs(block: Block, warnings: list[str]) -> DecisionLogs:
             "mask_credentials", bool, block.get("mask_authorization", bool, True)
         ),
         claims=block.get("claims", bool, False),
-        buffer_size=_positive(reporting, "buffer_size_limit_events", default.buffer_size),
-        buffer_bytes=_positive(reporting, "buffer_size_limit_bytes", default.buffer_bytes),
+        buffer_size=_positive(limits, "buffer_size_limit_events", default.buffer_size),
+        buffer_bytes=_positive(limits, "buffer_size_limit_bytes", default.buffer_bytes),
         when_full=_when_full(reporting),
+        upload=upload,
+        file=read_file(block, warnings),
     )
 
 

@@ -19,20 +19,20 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from doorward.edge import FAULTS, Edge, Part, Parts, repeat
 from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
-from doorward.pdp.log import Line, second_text
+from doorward.pdp.log import Line, line_for, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, RegoError, Undefined, Value
 
-__all__ = ["DecisionLog", "event_of"]
+__all__ = ["DecisionLog", "EventSink", "event_of"]
 
 WAIT: Final = 0.02
 """Seconds that a request waits for a place in the queue before its event counts as lost."""
@@ -64,6 +64,23 @@ class _LogError(Exception):
     """An event that may not be written; the message is OPA's."""
 
 
+class EventSink(Protocol):
+    """Where events go besides the console, each as a JSON text without a line break."""
+
+    def write(self, lines: Sequence[bytes], /) -> None:
+        """Take events, from one thread; OSError where that fails."""
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+class _Built(NamedTuple):
+    """One event, as the console and as the other sinks get it; "" for who does not."""
+
+    line: bytes
+    text: bytes
+
+
 class _Entry(NamedTuple):
     decision: Decision
     input: Value | Undefined
@@ -74,27 +91,33 @@ class _Entry(NamedTuple):
     size: int
 
 
+_TEXT: Final = line_for("json")
+
+
 class DecisionLog:
     """Writes events with `write` (bytes of whole lines) from a thread of its own."""
 
     def __init__(
         self,
-        write: Callable[[bytes], object],
+        write: Callable[[bytes], object] | None,
         line: Line,
         *,
         labels: Mapping[str, str],
         options: DecisionLogs,
         on_lost: Callable[[str], object] = lambda _reason: None,
         parts: Parts | None = None,
+        sinks: Sequence[EventSink] = (),
     ) -> None:
+        """`write` is the console's; without it events go to `sinks` only."""
         self._write = write
         self._line = line
+        self._sinks = tuple(sinks)
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
         self._queue: deque[_Entry] = deque()
         """Under the lock where it grows; under `_building` where it shrinks."""
-        self._lines: deque[tuple[int, bytes]] = deque()
+        self._lines: deque[tuple[int, _Built]] = deque()
         """Built events, each with the bytes that it was queued with."""
         self._building = threading.Lock()
         self._waits = threading.Event()
@@ -179,11 +202,11 @@ class DecisionLog:
 
     def _build_next(self) -> None:
         entry = self._queue.popleft()
-        line = self._line_of(entry)
-        if line is None:
+        built = self._line_of(entry)
+        if built is None:
             self._taken_bytes += entry.size
         else:
-            self._lines.append((entry.size, line))
+            self._lines.append((entry.size, built))
 
     def _refusal(self, entry: _Entry) -> str:
         """Queue `entry`, or say why there is no room for it."""
@@ -223,6 +246,8 @@ class DecisionLog:
         # Of a batch that is being written some may still get through.
         for _ in range(self._open + len(self._lines) + len(self._queue)):
             self._lose("shutdown")
+        for sink in self._sinks:
+            sink.close()
         self._report(at_once=True)
 
     def _lose(self, reason: str) -> None:
@@ -271,32 +296,36 @@ class DecisionLog:
             while self._queue and len(self._lines) < _BATCH:
                 self._part.beat()
                 self._build_next()
-        lines: list[bytes] = []
+        batch: list[_Built] = []
         size = 0
-        while self._lines and len(lines) < _BATCH and size < _BATCH_BYTES:
-            taken, line = self._lines.popleft()
+        while self._lines and len(batch) < _BATCH and size < _BATCH_BYTES:
+            taken, built = self._lines.popleft()
             self._open += 1
             self._taken_bytes += taken
-            lines.append(line)
-            size += len(line)
-        self._put_out(lines)
+            batch.append(built)
+            size += len(built.line) + len(built.text)
+        self._put_out(batch)
 
-    def _put_out(self, lines: list[bytes]) -> None:
-        if not lines:
+    def _put_out(self, batch: list[_Built]) -> None:
+        if not batch:
             return
         self._part.beat()
         try:
-            self._write(b"".join(lines))
+            if self._write is not None:
+                self._write(b"".join([built.line for built in batch]))
+            texts = [built.text for built in batch]
+            for sink in self._sinks:
+                sink.write(texts)
         except (OSError, ValueError):
-            for _ in lines:
+            for _ in batch:
                 self._lose("write")
-        self._open -= len(lines)
+        self._open -= len(batch)
 
-    def _line_of(self, entry: _Entry) -> bytes | None:
+    def _line_of(self, entry: _Entry) -> _Built | None:
         """The line of an event; None for one that is dropped, or lost."""
         try:
             event = self._event(entry)
-            return None if event is None else self._written(event)
+            return None if event is None else self._written(event, entry.time_ns)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
         except FAULTS as fault:
@@ -304,15 +333,23 @@ class DecisionLog:
         self._lose("event")
         return None
 
-    def _written(self, event: dict[str, Any]) -> bytes:
+    def _written(self, event: dict[str, Any], time_ns: int) -> _Built:
         """The line of an event; without its documents where they nest too deep to be written."""
+        text = self._text(_TEXT, event).rstrip(b"\n") if self._sinks else b""
+        if self._write is None:
+            return _Built(b"", text)
+        event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
+        event["time"] = second_text(time_ns // 1_000_000_000) + "Z"
+        return _Built(self._text(self._line, event), text)
+
+    def _text(self, line: Line, event: dict[str, Any]) -> bytes:
         try:
-            return self._line(event)
+            return line(event)
         except (BuiltinError, EvaluationAborted):
             documents = [name for name in ("input", "result") if name in event]
             kept = {name: value for name, value in event.items() if name not in documents}
             kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
-            return self._line(kept)
+            return line(kept)
 
     def _event(self, entry: _Entry) -> dict[str, Any] | None:
         """The whole event; None for one that is dropped."""
@@ -337,8 +374,6 @@ class DecisionLog:
         metrics = event["metrics"] = entry.decision.metrics
         if entry.handler_ns is not None:
             metrics["timer_server_handler_ns"] = entry.handler_ns
-        event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
-        event["time"] = second_text(entry.time_ns // 1_000_000_000) + "Z"
         return event
 
     def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:

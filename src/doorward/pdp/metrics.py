@@ -92,8 +92,8 @@ class Metrics:
         for result in ("success", "failure"):
             self.policy_reloads.labels(result)
 
-    def lost(self, reason: str) -> None:
-        self.decision_logs_lost.labels(reason).inc()
+    def lost(self, reason: str, events: int = 1) -> None:
+        self.decision_logs_lost.labels(reason).inc(events)
 
     def reloaded(self, *, failed: bool) -> None:
         self.policy_reloads.labels("failure" if failed else "success").inc()

@@ -79,6 +79,11 @@ class PDP:
         """Decide by `snapshot` from now on; decisions under way keep the one they began with."""
         self._snapshot = snapshot
 
+    def log_to(self, sink: DecisionSink | None) -> DecisionSink | None:
+        """Log decisions there from now on; where they went before."""
+        before, self._sink = self._sink, sink
+        return before
+
     @property
     def logs_decisions(self) -> bool:
         """Whether `record` does anything."""

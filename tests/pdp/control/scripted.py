@@ -65,6 +65,10 @@ class Script(httpx.BaseTransport):
             return httpx.Response(answer["status"], headers=headers, stream=_Cut(body))
         return httpx.Response(answer["status"], headers=headers, content=body)
 
+    def contents(self, path: str) -> list[bytes]:
+        """What was sent to a path."""
+        return [each["content"] for each in self.requests[path]]
+
     def events(self, path: str) -> list[list[Any]]:
         """The decisions of each upload."""
         return [json.loads(gzip.decompress(each["content"])) for each in self.requests[path]]

@@ -11,6 +11,7 @@ import gzip
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,36 @@ import pytest
 from tests.corpora import GOLDEN
 from tests.pdp.control.scripted import Script
 from tests.rest.asgi import ask
+from tests.waiting import wait_until
 
 from doorward.pdp.config import Config, ConfigError, identified, parse_config
 from doorward.pdp.control.plane import ControlPlane
-from doorward.pdp.health import Health
+from doorward.pdp.control.uploads import Uploads
+from doorward.pdp.decision_log import DecisionLog
+from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
+from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.rego import Environment
 from doorward.rest.app import Api
 
 ROWS = GOLDEN / "serve.jsonl.gz"
 RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
-GROUPS = {"auth", "bundle", "delta", "discovery", "longpoll", "multi", "persist", "signed"}
+GROUPS = {
+    "auth",
+    "bundle",
+    "delta",
+    "discovery",
+    "logs",
+    "longpoll",
+    "multi",
+    "persist",
+    "signed",
+}
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIME = re.compile(r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"')
 MOST = 12
@@ -55,7 +71,8 @@ class Server:
         config = identified(parse_config(text, environment=environment))
         runtime = {"config": dict(config.document), "env": {}}
         settings = Settings(environment=Environment(runtime=runtime))
-        loaded = Loaded()
+        files = [name for name in row.get("files") or {} if name.endswith(".rego")]
+        loaded = Sources(files).load() if files else Loaded()
         self.pdp = PDP(build(loaded, settings))
         store = Store(self.pdp, loaded, settings)
         self.health = Health()
@@ -79,10 +96,46 @@ class Server:
             status=self.plane.status,
         )
         self.apis.append(api)
+        self.log: DecisionLog | None = None
+        self.uploads: Uploads | None = None
+        self.log_to(config)
 
     def follow(self, config: Config) -> None:
         for api in self.apis:
             api.follow(config)
+        self.log_to(config)
+
+    def log_to(self, config: Config) -> None:
+        options = config.decision_logs
+        if options.upload is None or self.log is not None:
+            return
+        client = self.plane.client(options.upload.service)
+        assert client is not None
+        status = self.plane.status.note_decision_logs
+        self.uploads = Uploads(options.upload, client, on_status=status)
+        self.log = DecisionLog(
+            None,
+            line_for("json"),
+            labels=config.labels,
+            # What is masked by name is ours.
+            options=replace(options, mask_credentials=False),
+            sinks=[self.uploads],
+        )
+        self.pdp.log_to(self.log)
+        self.health.set("decision_logs", State.OK)
+
+    def send(self, row: dict[str, Any]) -> None:
+        """Send what was decided, as often as OPA did."""
+        log, uploads = self.log, self.uploads
+        if log is None or uploads is None:
+            return
+        wait_until(lambda: not (log._queue or log._lines or log._open))
+        resource = f"/{uploads.options.resource.strip('/')}"
+        wanted = len(row["requests"].get(resource, ()))
+        for _ in range(MOST if uploads.options.trigger != "manual" else 0):
+            uploads.send()
+            if len(self.script.requests[resource]) >= wanted:
+                break
 
     def begin(self) -> None:
         """What `start` does, without threads."""
@@ -154,8 +207,11 @@ def differences(row: dict[str, Any]) -> list[Any]:
         server.play(stage.get("until_requests", {}))
     # Of the calls before a restart, those after it are repeated.
     first = max((n for n, c in enumerate(calls) if c["call"] == "GET /health"), default=0)
+    server.send(row)
     for call in calls[first:] if restarts else calls:
-        different += compared(server, call)
+        for _ in range(call.get("times", 1)):
+            different += compared(server, call)
+        server.send(row)
     different += of_requests(row, server.script) if not restarts else []
     return different
 
@@ -166,6 +222,8 @@ def compared(server: Server, call: dict[str, Any]) -> list[Any]:
     answer = ask(server.apis[0], method, target, body)
     text = TIME.sub('"TIME"', UUID.sub("UUID", answer.body)).replace("tlsserver", "TLSSERVER")
     text = text.replace("http://server", "http://SERVER")
+    if target == "/metrics":
+        return []
     mine: Any = json.loads(text) if text else ""
     want = call["body"]
     if (answer.status, plain(mine)) != (call["status"], plain(want)):
@@ -194,12 +252,29 @@ def of_requests(row: dict[str, Any], script: Script) -> list[Any]:
     for path, wanted in row["requests"].items():
         if path.startswith(("/status", "/api/v2/status")):
             continue
+        if any("events" in each for each in wanted):
+            different += of_events(path, wanted, script)
         mine = [headers_of(each["headers"]) for each in script.requests[path]]
         want = [headers_of(each["headers"]) for each in wanted]
         number = min(len(mine), len(want))
         if not mine or mine[:number] != want[:number]:
             different.append((path, mine[:4], want[:4]))
     return different
+
+
+def of_events(path: str, wanted: list[Any], script: Script) -> list[Any]:
+    """The uploads that were not as OPA's: how many events there were, and how the first looks."""
+    mine = script.events(path)
+    counts = [[len(events) for events in mine], [each["events"] for each in wanted]]
+    if counts[0][: len(counts[1])] != counts[1]:
+        return [(path, *counts)]
+    first, want = plain_event(mine[0][0]), plain_event(wanted[0]["body"][0])
+    return [] if first == want else [(path, first, want)]
+
+
+def plain_event(event: dict[str, Any]) -> dict[str, Any]:
+    left = ("decision_id", "metrics", "timestamp", "labels", "req_id", "requested_by")
+    return {key: value for key, value in event.items() if key not in left}
 
 
 SIGNED = re.compile(r"(Credential=[^/]+)/[^/]+/(.*),Signature=.*")

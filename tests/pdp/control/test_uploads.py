@@ -1,0 +1,309 @@
+"""Decision logs reach their service whole, in bounded chunks, or are counted as lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.waiting import wait_until
+
+from doorward.pdp.config import ConfigError, parse_config
+from doorward.pdp.control.chunks import Chunk, ChunkEncoder
+from doorward.pdp.control.client import ServiceClient
+from doorward.pdp.control.log_file import LogFile
+from doorward.pdp.control.outbox import DiskOutbox, MemoryOutbox, SpoolError
+from doorward.pdp.control.services import Service
+from doorward.pdp.control.upload_options import FileOptions, UploadOptions
+from doorward.pdp.control.uploads import Uploads
+
+
+def lines(count: int, *, size: int = 50, first: int = 0) -> list[bytes]:
+    chance = random.Random(first)
+    return [
+        json.dumps({"n": n, "x": chance.randbytes(size).hex()}).encode()
+        for n in range(first, first + count)
+    ]
+
+
+def numbers(chunks: list[Chunk]) -> list[int]:
+    return [event["n"] for chunk in chunks for event in json.loads(gzip.decompress(chunk.content))]
+
+
+def encoded(encoder: ChunkEncoder, texts: list[bytes]) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    for text in texts:
+        if encoder.add(text):
+            chunks += encoder.flush()
+    return chunks + encoder.flush()
+
+
+def test_chunks_are_below_the_limit_and_hold_every_event_once() -> None:
+    encoder = ChunkEncoder(2_000)
+    chunks = encoded(encoder, lines(3_000))
+    assert numbers(chunks) == list(range(3_000))
+    assert max(len(chunk.content) for chunk in chunks) <= 2_000
+    assert sum(chunk.events for chunk in chunks) == 3_000
+    # They grow until they are nearly full.
+    sizes = [len(chunk.content) for chunk in chunks[3:-1]]
+    assert sum(sizes) / len(sizes) > 1_400
+    assert len(encoder) == 0
+
+
+def test_an_event_that_fits_into_no_chunk_is_counted() -> None:
+    encoder = ChunkEncoder(300)
+    chunks = encoded(encoder, [*lines(2), *lines(1, size=1_000, first=2), *lines(2, first=3)])
+    assert numbers(chunks) == [0, 1, 3, 4]
+    assert encoder.too_large == 1
+
+
+def test_memory_is_bounded_and_the_oldest_goes() -> None:
+    outbox = MemoryOutbox(10)
+    assert outbox.put([Chunk(b"x" * 6, 3)]) == 0
+    assert outbox.put([Chunk(b"y" * 6, 2)]) == 3
+    taken = outbox.take()
+    assert taken is not None
+    assert outbox.take() is None
+    assert outbox.give_back(*taken) == 0
+    assert outbox.put([Chunk(b"z" * 60, 1)]) == 2
+
+
+def disk(folder: Path, limit: int = 1 << 20) -> DiskOutbox:
+    return DiskOutbox(str(folder), limit, encode=lambda events: [Chunk(b"\n".join(events), 1)])
+
+
+def test_what_is_on_disk_survives_a_process_that_was_killed(tmp_path: Path) -> None:
+    first = disk(tmp_path)
+    first.put([Chunk(b"a", 1), Chunk(b"b", 1)])
+    first.note([b"one", b"two"])
+    # The end of the process, and what it was writing.
+    with (tmp_path / "0/journal.jsonl").open("ab") as journal:
+        journal.write(b"half of a li")
+    first.close()
+    second = disk(tmp_path)
+    assert second.torn == 1
+    contents = []
+    while (taken := second.take()) is not None:
+        contents.append(taken[1].content)
+        second.done(taken[0])
+    assert contents == [b"a", b"b", b"one\ntwo"]
+    second.close()
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_processes_share_a_folder_and_take_over_what_others_left(tmp_path: Path) -> None:
+    first, second = disk(tmp_path), disk(tmp_path)
+    first.put([Chunk(b"a", 1)])
+    second.put([Chunk(b"b", 1)])
+    assert (tmp_path / "1").is_dir()
+    second.close()
+    first.close()
+    third = disk(tmp_path)
+    assert sorted(filter(None, [content(third), content(third), content(third)])) == [b"a", b"b"]
+    third.close()
+
+
+def content(outbox: DiskOutbox) -> bytes | None:
+    taken = outbox.take()
+    return None if taken is None else taken[1].content
+
+
+def test_the_folder_is_bounded(tmp_path: Path) -> None:
+    outbox = disk(tmp_path, 10)
+    assert outbox.put([Chunk(b"x" * 6, 3)]) == 0
+    assert outbox.put([Chunk(b"y" * 6, 2)]) == 3
+    assert content(outbox) == b"y" * 6
+    outbox.close()
+
+
+def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpoolError, match="not a directory"):
+        disk(tmp_path / "file")
+
+
+class Sink:
+    """Collects events; `status` is what it answers."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.seen: list[int] = []
+        self.requests = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        with self.lock:
+            self.requests += 1
+            assert request.headers["content-encoding"] == "gzip"
+            if self.status < 300:
+                events = json.loads(gzip.decompress(request.content))
+                self.seen += [event["n"] for event in events]
+        return httpx.Response(self.status)
+
+
+def uploads(sink: Callable[[httpx.Request], httpx.Response], **options: Any) -> Uploads:
+    client = ServiceClient(Service("s", "http://s"), transport=httpx.MockTransport(sink))
+    lost: Counter[str] = Counter()
+    sender = Uploads(
+        UploadOptions("s", **options), client, on_lost=lambda reason, n: lost.update({reason: n})
+    )
+    sender.lost = lost  # type: ignore[attr-defined]  # for the test to read
+    return sender
+
+
+def lost_of(sender: Uploads) -> dict[str, int]:
+    return dict(sender.lost)  # type: ignore[attr-defined]  # see above
+
+
+@pytest.mark.parametrize("kind", ["size", "event"])
+def test_every_event_arrives_once(kind: Any) -> None:
+    sink = Sink()
+    sender = uploads(sink, buffer_type=kind, min_delay=0, max_delay=0)
+    sender.start()
+    for first in range(0, 5_000, 500):
+        sender.write(lines(500, first=first))
+    wait_until(lambda: len(sink.seen) == 5_000)
+    sender.close()
+    assert sorted(sink.seen) == list(range(5_000))
+    assert lost_of(sender) == {}
+
+
+def test_a_service_that_fails_is_asked_again_with_the_same_events() -> None:
+    sink = Sink()
+    sink.status = 503
+    statuses: list[Any] = []
+    sender = uploads(sink)
+    sender._on_status = statuses.append
+    sender.write(lines(10))
+    assert not sender.send()
+    assert not sender.send()
+    sink.status = 204
+    assert sender.send()
+    assert sink.seen == list(range(10))
+    assert statuses[0] == {
+        "code": "decision_log_error",
+        "message": "log upload failed, server replied with HTTP 503 Service Unavailable",
+        "http_code": 503,
+    }
+    assert statuses[-1] == {}
+    sender.close()
+
+
+def test_what_finds_no_room_is_counted() -> None:
+    sink = Sink()
+    sink.status = 500
+    sender = uploads(sink, buffer_type="event", buffer_events=5)
+    sender.write(lines(8))
+    assert lost_of(sender) == {"buffer_size_limit_exceeded": 3}
+    sink.status = 200
+    sender.close()
+    assert sink.seen == [3, 4, 5, 6, 7]
+    small = uploads(Sink(), chunk_bytes=500, buffer_bytes=1_000)
+    for first in range(0, 200, 10):
+        small.write(lines(10, first=first))
+    assert lost_of(small)["buffer_size_limit_bytes_exceeded"] > 100
+    rated = uploads(Sink(), rate=2.0)
+    rated.write(lines(10))
+    assert lost_of(rated) == {"rate_limit_exceeded": 8}
+    manual = uploads(Sink(), trigger="manual")
+    manual.start()
+    manual.write(lines(3))
+    manual.close()
+    assert lost_of(manual) == {"shutdown": 3}
+
+
+def test_an_immediate_upload_waits_for_a_full_chunk_only() -> None:
+    sink = Sink()
+    sender = uploads(sink, trigger="immediate", chunk_bytes=400, min_delay=900, max_delay=900)
+    sender.start()
+    sender.write(lines(50))
+    wait_until(lambda: sink.seen)
+    sender.close()
+    assert sorted(sink.seen) == list(range(50))
+
+
+def test_a_spool_goes_on_where_the_process_before_ended(tmp_path: Path) -> None:
+    sink = Sink()
+    sink.status = 500
+    sender = uploads(sink, spool=str(tmp_path), chunk_bytes=500)
+    sender.write(lines(20))
+    sender.close()
+    assert lost_of(sender) == {}
+    sink.status = 200
+    again = uploads(sink, spool=str(tmp_path), chunk_bytes=500)
+    again.write(lines(5, first=20))
+    again.close()
+    assert sorted(sink.seen) == list(range(25))
+
+
+def test_a_file_rotates_and_follows_who_moves_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = LogFile(FileOptions(str(path), max_bytes=20, keep=2))
+    for n in range(5):
+        file.write([b"%d" % n * 10])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1", "log.2"]
+    assert path.read_bytes() == b"4444444444\n"
+    assert (tmp_path / "log.1").read_bytes() == b"3333333333\n"
+    path.rename(tmp_path / "moved")
+    file.write([b"x"])
+    assert path.read_bytes() == b"x\n"
+    file.close()
+    none = LogFile(FileOptions(str(tmp_path / "one"), max_bytes=1, keep=0))
+    none.write([b"a"])
+    none.write([b"b"])
+    assert (tmp_path / "one").read_bytes() == b"b\n"
+    none.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"service": "z"}, 'service name "z" not found'),
+        ({"plugin": "x"}, 'invalid plugin name "x" in decision_logs'),
+        ({"reporting": {"buffer_type": "x"}}, 'invalid buffer type "x"'),
+        (
+            {"reporting": {"buffer_type": "event", "buffer_size_limit_bytes": 1}},
+            "is not supported for the event buffer type",
+        ),
+        (
+            {"reporting": {"buffer_size_limit_events": 1}},
+            "is not supported for the size buffer type",
+        ),
+        (
+            {"reporting": {"buffer_size_limit_bytes": 1, "max_decisions_per_second": 1}},
+            "specify either",
+        ),
+        ({"reporting": {"min_delay_seconds": 9, "max_delay_seconds": 1}}, "must be >="),
+        ({"reporting": {"trigger": "x"}}, 'invalid trigger mode "x"'),
+        ({"reporting": {"max_decisions_per_second": -1}}, "must not be below 0"),
+        ({"reporting": {"buffer_size_limit_bytes": 0}}, "must be higher than 0"),
+        ({"file": {}}, "must be the path of a file"),
+        ({"file": {"path": "x", "keep": -1}}, "must be from 0 to 1000"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: Any, message: str) -> None:
+    document = {"services": {"s": {"url": "http://s"}}, "decision_logs": options}
+    with pytest.raises(ConfigError) as raised:
+        parse_config(json.dumps(document), environment={})
+    assert message in str(raised.value)
+
+
+def test_options_are_read() -> None:
+    document: Any = {"services": {"s": {"url": "http://s"}}, "decision_logs": {}}
+    read = parse_config(json.dumps(document), environment={}).decision_logs
+    assert read.upload == UploadOptions("s")
+    document["decision_logs"] = {"console": True, "file": {"path": "x"}}
+    read = parse_config(json.dumps(document), environment={}).decision_logs
+    assert (read.upload, read.file) == (None, FileOptions("x"))
+    document["decision_logs"] = {"partition_name": "p", "reporting": {"upload_size_limit_bytes": 1}}
+    config = parse_config(json.dumps(document), environment={})
+    assert config.decision_logs.upload == UploadOptions("s", "logs/p", chunk_bytes=90)
+    assert "1 is out of bounds, 90 is used" in config.warnings[0]
+    assert not parse_config("services: {s: {url: http://s}}").decision_logs.is_enabled
