@@ -68,13 +68,38 @@ def time_now_ns(context: Context) -> int:
 @builtin("time.parse_ns", string, string, returns=number)
 def time_parse_ns(layout: str, value: str) -> int:
     """The time that `value` stands for, written as `layout` or in the form that it names."""
-    return _checked(*parse_time(_LAYOUTS.get(layout, layout), value))
+    layout = _LAYOUTS.get(layout, layout)
+    known = _plain_iso(value) if layout in _ISO else None
+    return _checked(*(known or parse_time(layout, value)))
 
 
 @builtin("time.parse_rfc3339_ns", string, returns=number)
 def time_parse_rfc3339_ns(value: str) -> int:
     """The time that an RFC 3339 text stands for."""
-    return _checked(*parse_time(_RFC3339, value))
+    return _checked(*(_plain_iso(value) or parse_time(_RFC3339, value)))
+
+
+_PLAIN_ISO: Final = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))",
+    re.ASCII,
+)
+
+
+def _plain_iso(value: str) -> tuple[int, int] | None:
+    """Seconds and nanoseconds of a text as nearly everybody writes RFC 3339; None for others."""
+    match = _PLAIN_ISO.fullmatch(value)
+    if match is None:
+        return None
+    text, fraction, sign, hours, minutes = match.groups()
+    try:
+        since = datetime.fromisoformat(text) - _EPOCH
+    except ValueError:
+        return None
+    seconds = since.days * 86_400 + since.seconds
+    if sign is not None:
+        offset = int(hours) * 3_600 + int(minutes) * 60
+        seconds += offset if sign == "-" else -offset
+    return seconds, int(fraction) * 10 ** (9 - len(fraction)) if fraction else 0
 
 
 def _checked(seconds: int, nanoseconds: int) -> int:

@@ -99,8 +99,14 @@ def unmarshal(text: str) -> Value:
 
 def is_valid(text: str) -> bool:
     """Whether `text` is one JSON text; LimitError if it nests deeper than we read."""
+    text = scrub(text)
     try:
-        _VALIDATOR.decode(scrub(text))
+        try:
+            if _scan_value(text, 0)[1] == len(text):
+                return True
+        except StopIteration:
+            pass  # spaces in front, or nothing that is JSON
+        _VALIDATOR.decode(text)
     except ValueError:
         return False
     except RecursionError:
@@ -118,6 +124,7 @@ _VALIDATOR: Final = json.JSONDecoder(
     parse_int=len, parse_float=len, parse_constant=_refuse_constant
 )
 """Makes no numbers, which may be large."""
+_scan_value: Final[Any] = _VALIDATOR.scan_once  # type: ignore[attr-defined]  # not in the stubs
 
 
 def _is_whole(octets: bytes) -> bool:

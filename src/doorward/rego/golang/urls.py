@@ -26,12 +26,20 @@ _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*\Z")
 _HOST_BYTES: Final = frozenset(b"!$&'()*+,;=:[]<>\"-_.~")
 _ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*\Z")
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
+_UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_ESCAPED: Final = [
+    chr(octet) if octet in _UNRESERVED else "+" if octet == 0x20 else f"%{octet:02X}"
+    for octet in range(256)
+]
 _PORT: Final = re.compile(r"(?::[0-9]*)?\Z")
 
 
 def query_escape(text: str) -> str:
     """`text` as a name or value of a query."""
-    return quote_from_bytes(to_bytes(text), safe=" ").replace(" ", "+")
+    octets = to_bytes(text)
+    if not octets.rstrip(_UNRESERVED):
+        return text
+    return "".join([_ESCAPED[octet] for octet in octets])
 
 
 def query_unescape(text: str) -> str:
