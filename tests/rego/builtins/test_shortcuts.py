@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv6Network, ip_network
 from typing import Any
+from urllib.parse import quote_plus
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from doorward.rego.builtins.registry import REGISTRY
 from doorward.rego.builtins.registry.context import Context, Environment
+from doorward.rego.builtins.time import _plain_iso
 from doorward.rego.errors import BuiltinError
+from doorward.rego.golang import json as go_json
 from doorward.rego.golang import layouts
+from doorward.rego.golang.octets import scrub
 from doorward.rego.golang.sprintf import format_text
+from doorward.rego.golang.urls import query_escape
 from doorward.rego.numbers import Number
 from doorward.rego.values import make_set, to_rego
 
@@ -119,3 +125,32 @@ def test_networks_hold_what_the_standard_library_says(network: str, other: Any) 
     both: list[Any] = [outer, inner]
     before = outer.version == inner.version and both[0].supernet_of(both[1])
     assert REGISTRY["net.cidr_contains"].call(network, str(other)) is before
+
+
+@given(TIMES, ZONES, EDITS)
+def test_a_plain_time_is_that_read_by_its_layout(
+    time: str, zone: str, edits: list[tuple[int, str]]
+) -> None:
+    value = edited(time + zone, edits)
+    plain = _plain_iso(value)
+    if plain is not None:
+        assert plain == layouts.read_by_elements("2006-01-02T15:04:05Z07:00", value)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_a_query_is_escaped_as_python_escapes_it(text: str) -> None:
+    assert query_escape(text) == quote_plus(text)
+
+
+@given(st.text(st.sampled_from('{}[]",:0e- \n\ta\\u\udc80')))
+def test_a_text_is_json_where_the_whole_decoder_reads_it(text: str) -> None:
+    try:
+        json.loads(scrub(text), parse_constant=refuse)
+    except ValueError:
+        assert not go_json.is_valid(text)
+    else:
+        assert go_json.is_valid(text)
+
+
+def refuse(name: str) -> None:
+    raise ValueError(name)
