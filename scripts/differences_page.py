@@ -36,6 +36,7 @@ TITLES: Final = {
     "format": "Formatting",
     "partial": "Partial evaluation",
     "cli_partial": "Partial evaluation on the command line",
+    "filters": "Data filters",
     "cli": "Commands",
     "rest": "HTTP API",
     "pdp/control": "Bundles, discovery and status",
@@ -73,6 +74,7 @@ def sections() -> Iterable[tuple[str, list[Row]]]:
         "format",
         "partial",
         "cli_partial",
+        "filters",
     ):
         yield TITLES[name], of_file(FOLDER / f"{name}.toml")
     for name in ("cli", "rest", "pdp/control", "envoy"):

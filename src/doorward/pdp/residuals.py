@@ -53,6 +53,7 @@ def residual(
     *,
     disable_inlining: Sequence[str] = (),
     nondeterministic: bool = False,
+    only_truth: bool = False,
 ) -> Partial:
     """What is left of `query`; the errors of `Engine.partial`, and CompileError for a query that
     calls what clients may not.
@@ -74,6 +75,7 @@ def residual(
             nondeterministic=nondeterministic,
             deadline=snapshot.deadline,
             max_size=MAX_SIZE,
+            only_truth=only_truth,
         )
     finally:
         if has_turn:

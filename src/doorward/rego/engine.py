@@ -264,6 +264,7 @@ class Engine:
         now_ns: int | None = None,
         deadline: float | None = None,
         max_size: int = MAX_PARTIAL,
+        only_truth: bool = False,
     ) -> Partial:
         """What is left to ask of `query` when only a part of the documents is known.
 
@@ -271,7 +272,8 @@ class Engine:
         decides as the query does. Rules below `disable_inlining` are referred to; with `shallow`
         all that know something unknown are. Built-ins that ask the world are left to the residual,
         unless `nondeterministic`. `namespace`: the package of support modules below `data`; None:
-        rules keep their packages. `max_size` bounds the expressions made on the way.
+        rules keep their packages. `max_size` bounds the expressions made on the way. `only_truth`:
+        the residual need not tell `false` from undefined, and needs no support for such defaults.
 
         CompileError as for `prepare`; EvalError where what is known ends in an error, past the
         `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
@@ -290,7 +292,7 @@ class Engine:
             kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
             raise CompileError(kept or error.diagnostics) from None
         chosen = settings(
-            unknowns, disable_inlining, shallow, nondeterministic, namespace, max_size
+            unknowns, disable_inlining, shallow, nondeterministic, namespace, max_size, only_truth
         )
         prepared = self.prepare("true", strict_builtin_errors=strict_builtin_errors)
         evaluation = prepared.evaluation(input, now_ns=now_ns, deadline=deadline)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.registry.declarations import to_declaration
     from doorward.rego.builtins.registry.signature import signature_text, type_text
     from doorward.rego.capabilities import FEATURES, V0_FEATURES, WASM_ABI_VERSIONS, future_keywords
-    from doorward.rego.partial.paths import parse_path
+    from doorward.rego.errors import Details
+    from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.survey import find_errors
     from doorward.rego.syntax.format import Target, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
@@ -63,8 +64,9 @@ else:
             "analysis.tree": "check_base_data path_text",
             "builtins.registry.declarations": "to_declaration",
             "builtins.registry.signature": "signature_text type_text",
+            "errors": "Details",
             "capabilities": "FEATURES V0_FEATURES WASM_ABI_VERSIONS future_keywords",
-            "partial.paths": "parse_path",
+            "partial.paths": "parse_path path_names",
             "survey": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
             "syntax.format": "Target format_source format_tree",
@@ -97,6 +99,7 @@ __all__ = [
     "Body",
     "Call",
     "CheckOptions",
+    "Details",
     "Documents",
     "Every",
     "Expr",
@@ -141,6 +144,7 @@ __all__ = [
     "parse_path",
     "parse_query",
     "parse_what_can_be",
+    "path_names",
     "path_text",
     "report",
     "signature_text",

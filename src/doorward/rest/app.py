@@ -36,6 +36,7 @@ from doorward.rest import (
     batch,
     compile,
     data,
+    filters,
     health,
     openapi,
     policies,
@@ -92,6 +93,8 @@ _BELOW: Final = {
     "v1": frozenset({"compile", "config", "data", "policies", "query", "status"}),
 }
 """The names of endpoints, at the top and below a version."""
+_ZIPPED: Final = (b"/v0/data", b"/v1/data", b"/v1/compile")
+"""Where answers may be zipped, if the client says so."""
 _WRITES: Final = frozenset({"DELETE", "PATCH", "PUT"})
 _INDEX: Final = (
     "<!doctype html><title>Doorward</title><h1>Doorward</h1>"
@@ -271,7 +274,7 @@ class Api:
             return bad_request("invalid character in path")
         location = quote(location, safe=_ASCII)
         answer = redirect(status, location, request.method)
-        if request.method in ("GET", "POST") and raw.startswith((b"/v0/data", b"/v1/data")):
+        if request.method in ("GET", "POST") and raw.startswith(_ZIPPED):
             answer.headers["vary"] = "Accept-Encoding"
         return answer
 
@@ -380,16 +383,20 @@ class Api:
         return await self._posted(request, post, None, unzips=False)
 
     async def _answer_compile(self, request: Request, path: tuple[str, ...]) -> Response:
-        if path:
-            return unknown_path()
-        if request.method != "POST":
+        if request.method not in ("GET", "POST") or (request.method == "GET" and not path):
             return not_allowed("GET, HEAD, POST")
-        if self._served is not None or self._pdp.secrets:
+        is_served = self._serves(path) if path else self._served is None
+        # What is unknown is said by the client: it could compare secrets with it.
+        if not is_served or self._pdp.secrets:
             return forbidden()
-        params, accept = _parameters(request), _accepted(request)
+        params = _parameters(request)
+        accept = _accepted(request) if request.method == "POST" else None
+        wanted, context = request.headers.get("accept", ""), self._context(request)
 
         def post(body: bytes) -> Response:
-            return compile.post_compile(self._pdp, params, body)
+            if not path:
+                return compile.post_compile(self._pdp, params, body)
+            return filters.post_filter(self._pdp, path, params, body, wanted, context)
 
         try:
             return await self._posted(request, post, accept)

@@ -29,6 +29,19 @@ _RESIDUAL: Final[dict[str, Any]] = {
         "properties": {"disableInlining": _NAMES, "nondeterministicBuiltins": {"type": "boolean"}},
     },
 }
+_FILTER: Final[dict[str, Any]] = {
+    "input": _ANY,
+    "unknowns": _NAMES,
+    "options": {
+        "type": "object",
+        "properties": {
+            "disableInlining": _NAMES,
+            "maskRule": {"type": "string"},
+            "targetDialects": _NAMES,
+            "targetSQLTableMappings": {"type": "object"},
+        },
+    },
+}
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _ANSWERS: Final = {
     "200": "The answer.",
@@ -99,6 +112,10 @@ def _paths() -> list[tuple[str, Any]]:
         (
             "/v1/compile",
             {"post": _operation("What is left to ask of a query.", shown, _body(_RESIDUAL))},
+        ),
+        (
+            "/v1/compile/{path}",
+            _at("path", {"post": _operation("A policy as a filter.", shown, _body(_FILTER))}),
         ),
         ("/v1/config", {"get": _operation("The configuration.", ("pretty",))}),
         (

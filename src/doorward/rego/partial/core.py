@@ -109,6 +109,8 @@ class Call:
 
     operator: Operator
     args: tuple[Term, ...]
+    place: Span = field(default=NOWHERE, compare=False)
+    """Where the operator stands."""
 
 
 @record
@@ -155,6 +157,8 @@ class Expr:
     every: Every | None = None
     generated: bool = field(default=False, compare=False)
     span: Span = field(default=NOWHERE, compare=False)
+    place: Span = field(default=NOWHERE, compare=False)
+    """Where the operator stands."""
 
     @property
     def is_equation(self) -> bool:
@@ -288,7 +292,7 @@ def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
         case Object(pairs):
             return object_([(change(key), change(value)) for key, value in pairs])
         case Call(operator, args):
-            return Call(operator, tuple([change(arg) for arg in args]))
+            return Call(operator, tuple([change(arg) for arg in args]), term.place)
     return term
 
 

@@ -9,6 +9,7 @@ from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import CONFLICT_ERROR, EvalError
 from doorward.rego.partial.core import (
     DATA,
+    FALSE,
     Comprehension,
     Constant,
     Expr,
@@ -116,6 +117,11 @@ class Reach:
             if declared is not None and asks_the_world(declared):
                 return True
         return any(self.term(arg, bindings) for arg in expr.args)
+
+
+def _is_truth(term: Term) -> bool:
+    """Whether a value is asked for only to see that it is not false."""
+    return type(term) is Var and term.name.startswith("$_term_")
 
 
 def asks_the_world(declared: Builtin) -> bool:
@@ -276,6 +282,8 @@ class _Virtual:
         if default is not None:
             wanted = plug(walk.result, walk.b2)
             needs_support = type(wanted) is not Constant or default.value == wanted
+            if search.settings.truth and default.value == FALSE and _is_truth(wanted):
+                needs_support = False  # undefined and false are the same to what asks
         if needs_support or search.settings.shallow or search.disabled.has(self.plugged):
             yield from self._support(self._complete_support)
             return

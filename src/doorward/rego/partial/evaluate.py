@@ -174,6 +174,7 @@ def settings(
     nondeterministic: bool,
     namespace: str | None,
     max_size: int,
+    truth: bool,
 ) -> Settings:
     """What a caller chose; ValueError for a path or a namespace that is none."""
     if namespace is not None and not _NAMESPACE.fullmatch(namespace):
@@ -186,6 +187,7 @@ def settings(
         namespace,
         namespace or "partial",
         max_size,
+        truth,
     )
 
 

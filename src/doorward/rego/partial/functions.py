@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
@@ -106,7 +107,7 @@ def _builtin(search: Search, site: Site, name: str, args: Sequence[Term]) -> Sol
 
 def _bare(expr: Expr) -> Expr:
     """`expr` without its `with`: what it replaces is in force while it is evaluated."""
-    return Expr(expr.args, expr.operator) if expr.withs else expr
+    return replace(expr, withs=(), negated=False) if expr.withs else expr
 
 
 class _Function:

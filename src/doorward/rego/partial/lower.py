@@ -202,7 +202,8 @@ class _Stages:
                 sides = self.term(call.args[0]), given
                 return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
             case nodes.Call(operator, args):
-                lowered = Expr(tuple(map(self.term, args)), self.operator(operator))
+                operands = tuple(map(self.term, args))
+                lowered = Expr(operands, self.operator(operator), place=operator.span)
                 return [self._marked(lowered, expr)]
             case term:
                 return [self._marked(Expr((self.term(term),)), expr)]
@@ -278,7 +279,8 @@ class _Stages:
                 inside = first.parts if type(first) is Ref else (first,)
                 return Ref((*inside, *map(self.term, args)))
             case nodes.Call(operator, args):
-                return Call(self.operator(operator), tuple(map(self.term, args)))
+                operands = tuple(map(self.term, args))
+                return Call(self.operator(operator), operands, operator.span)
             case nodes.Array(items):
                 return array(map(self.term, items))
             case nodes.Set(items):
@@ -347,7 +349,8 @@ class _Stages:
             case Call(operator, args):
                 operands = [self.split_term(arg, out) for arg in args]
                 result = self.locals.fresh()
-                out.append(Expr((*operands, result), operator, generated=True))
+                call = Expr((*operands, result), operator, generated=True, place=term.place)
+                out.append(call)
                 return result
             case Ref(items):
                 split = [self.split_term(item, out) for item in items]

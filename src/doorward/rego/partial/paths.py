@@ -8,7 +8,7 @@ from doorward.rego.source import Source
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.parser import parse_query
 
-__all__ = ["parse_path"]
+__all__ = ["parse_path", "path_names"]
 
 
 def parse_path(text: str) -> tuple[Term, ...]:
@@ -35,3 +35,13 @@ def parse_path(text: str) -> tuple[Term, ...]:
         raise ValueError(f"`{text}` is not a path below input or data")
     names = [Constant(arg.value) for arg in args if isinstance(arg, nodes.Scalar)]
     return (Var(head.name), *names)
+
+
+def path_names(text: str) -> tuple[str, tuple[str | int, ...]]:
+    """`input` or `data`, and the names below it; ValueError as for `parse_path`."""
+    head, *operands = parse_path(text)
+    assert isinstance(head, Var)
+    names = [part.value for part in operands if isinstance(part, Constant)]
+    if not all(isinstance(name, (str, int)) for name in names):
+        raise ValueError(f"`{text}` is not a path below input or data")
+    return head.name, tuple(names)  # type: ignore[arg-type]  # they are names

@@ -30,6 +30,8 @@ class Settings:
     namespace: str | None = "partial"
     name: str = "partial"
     max_size: int = 1_000_000
+    truth: bool = False
+    """Whether a default of false is left out where only the truth of a rule is asked for."""
 
 
 @dataclass(eq=False, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from doorward.rego.partial import core
@@ -85,12 +86,13 @@ def _expr(expr: core.Expr) -> nodes.Expr:
         key = _variable(every.key) if uses(every.key, every.body) else None
         body = body_to_nodes(every.body)
         node = nodes.Every(key, _variable(every.value), _term(every.domain), body)
-        return nodes.Expr(node, expr.negated, withs)
+        return nodes.Expr(node, expr.negated, withs, expr.span)
     args = tuple([_term(arg) for arg in expr.args])
     if expr.operator is None:
-        return nodes.Expr(args[0], expr.negated, withs)
-    infix = expr.operator == core.EQUALITY
-    return nodes.Expr(nodes.Call(_operator(expr.operator), args, infix=infix), expr.negated, withs)
+        return nodes.Expr(args[0], expr.negated, withs, expr.span)
+    operator = replace(_operator(expr.operator), span=expr.place)
+    call = nodes.Call(operator, args, infix=expr.operator == core.EQUALITY)
+    return nodes.Expr(call, expr.negated, withs, expr.span)
 
 
 def uses(term: core.Term, body: core.Body) -> bool:
@@ -143,7 +145,8 @@ def _term(term: core.Term) -> nodes.Term:
         case core.Object(pairs):
             return nodes.Object(tuple([(_term(key), _term(value)) for key, value in pairs]))
         case core.Call(operator, args):
-            return nodes.Call(_operator(operator), tuple([_term(arg) for arg in args]))
+            named = replace(_operator(operator), span=term.place)
+            return nodes.Call(named, tuple([_term(arg) for arg in args]))
         case core.Comprehension(kind, key, head, body):
             inner = body_to_nodes(body)
             if key is not None:

@@ -207,7 +207,11 @@ class Search:
         if self._size > self.settings.max_size:
             raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
         withs = replacing.kept(self, site)
-        self.saved[-1].append(Saved(replace(expr, withs=withs, span=site.expr.span), left, right))
+        span, place = site.expr.span, expr.place
+        if expr.operator == site.expr.operator:
+            place = site.expr.place
+        saved = replace(expr, withs=withs, span=span, place=place)
+        self.saved[-1].append(Saved(saved, left, right))
         try:
             yield
         finally:

@@ -1,0 +1,55 @@
+"""Policies as filters of rows: what is left of a decision, as conditions that databases know.
+
+    policy ─partial evaluation─▶ residual ─to_conditions─▶ conditions ─▶ UCAST, SQL, …
+
+What cannot be a condition is a FilterError that names the expression, never a wider filter. Nothing
+here opens a connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from doorward.exporting import exporter as _exporter
+
+if TYPE_CHECKING:
+    from doorward.filters.annotations import Told, read_annotations
+    from doorward.filters.conditions import Comparison, Conditions, Field, FilterError, is_always
+    from doorward.filters.mappings import Names, names_for, short_names
+    from doorward.filters.sql_text import to_sql_text
+    from doorward.filters.targets import PYTHON, Target, target_of
+    from doorward.filters.translate import to_conditions
+    from doorward.filters.ucast import to_ucast
+else:
+    __getattr__ = _exporter(
+        __name__,
+        {
+            "annotations": "Told read_annotations",
+            "conditions": "Comparison Conditions Field FilterError is_always",
+            "mappings": "Names names_for short_names",
+            "sql_text": "to_sql_text",
+            "targets": "PYTHON Target target_of",
+            "translate": "to_conditions",
+            "ucast": "to_ucast",
+        },
+        below="doorward.filters",
+    )
+
+__all__ = [
+    "PYTHON",
+    "Comparison",
+    "Conditions",
+    "Field",
+    "FilterError",
+    "Names",
+    "Target",
+    "Told",
+    "is_always",
+    "names_for",
+    "read_annotations",
+    "short_names",
+    "target_of",
+    "to_conditions",
+    "to_sql_text",
+    "to_ucast",
+]

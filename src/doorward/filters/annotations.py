@@ -1,0 +1,116 @@
+"""What METADATA says of a rule that filters: which documents are unknown, and which rule masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from doorward.filters.conditions import FilterError
+from doorward.records import record
+from doorward.rego import Diagnostic, Engine, ParseError, Span
+from doorward.rego.tools import Module, Rule, Scalar, Var, parse_module, path_text
+
+__all__ = ["Told", "Unreadable", "read_annotations"]
+
+_UNKNOWN_ERROR: Final = "invalid_unknown"
+
+
+class Unreadable(FilterError):
+    """METADATA that cannot be used."""
+
+
+@record(frozen=True)
+class Told:
+    """`mask_rule`: as a reference below `data`; "" for none."""
+
+    unknowns: tuple[str, ...] = ()
+    mask_rule: str = ""
+
+
+def read_annotations(engine: Engine, path: Sequence[object]) -> Told:
+    """What the METADATA of the rule at `path`, and of what it is in, says.
+
+    Unreadable where a block of any policy is broken, or where an unknown is not a document.
+    """
+    modules = _with_annotations(engine)
+    first = next((m for m in modules if any(_path(r, m) == list(path) for r in m.rules)), None)
+    if first is None:
+        return Told()
+    rule = next(rule for rule in first.rules if _path(rule, first) == list(path))
+    unknowns: list[str] = []
+    faults: list[Diagnostic] = []
+    mask = ""
+    for fields, span in _chain(rule, first, modules):
+        for name in fields.get("unknowns", ()):
+            if name.split(".")[0].split("[")[0] in ("input", "data"):
+                unknowns.append(name)
+            else:
+                message = f"unknowns must be prefixed with `input` or `data`: {name}"
+                faults.append(Diagnostic(_UNKNOWN_ERROR, message, span))
+        mask = mask or _absolute(fields.get("mask_rule", ""), first)
+    if faults:
+        raise Unreadable(faults)
+    return Told(tuple(unknowns), mask)
+
+
+def _absolute(mask: str, module: Module) -> str:
+    if not mask or mask == "data" or mask.startswith(("data.", "data[")):
+        return mask
+    return f"{path_text(module.package.path)}.{mask}"
+
+
+def _with_annotations(engine: Engine) -> list[Module]:
+    modules: list[Module] = []
+    faults: list[Diagnostic] = []
+    for name, module in engine.trees.items():
+        version = engine.options.rego_versions.get(name)
+        v0 = engine.options.v0 if version is None else version == 0
+        try:
+            modules.append(parse_module(module.span.source, v0=v0, annotations=True))
+        except ParseError as error:
+            span = error.diagnostics[0].span
+            line = span.source.line(span.row)
+            message = (
+                f"failed to parse module for annotation set: {error}\n\t{line}\n\t"
+                f"{' ' * (span.col - 1)}^"
+            )
+            faults.append(Diagnostic(_UNKNOWN_ERROR, message))
+    if faults:
+        raise Unreadable(faults)
+    return modules
+
+
+def _path(rule: Rule, module: Module) -> list[object]:
+    ref = rule.head.ref
+    head = [ref.head.name] if isinstance(ref.head, Var) else []
+    return [*module.package.path, *head, *(a.value for a in ref.args if isinstance(a, Scalar))]
+
+
+def _chain(
+    rule: Rule, module: Module, modules: Iterable[Module]
+) -> Iterator[tuple[Mapping[str, Any], Span]]:
+    """From the rule outwards: its own blocks, those of its document, package and packages above."""
+    path, package = _path(rule, module), list(module.package.path)
+    own = [a for a in rule.annotations if a.scope == "rule"]
+    siblings = [(r, m) for m in modules for r in m.rules if _path(r, m) == path]
+    document = {a.span: a for r, _ in siblings for a in r.annotations if a.scope == "document"}
+    around = [
+        (scope, package[:length])
+        for scope, lengths in (
+            ("package", [len(package)]),
+            ("subpackages", range(len(package), 0, -1)),
+        )
+        for length in lengths
+    ]
+    outer = [
+        block
+        for scope, where in around
+        for other in modules
+        if list(other.package.path) == where
+        for block in other.annotations
+        if block.scope == scope
+    ]
+    for block in [*own, *document.values(), *outer]:
+        fields = block.fields.get("compile")
+        if isinstance(fields, dict):
+            yield fields, block.span

@@ -1,0 +1,74 @@
+"""Names of the policy to names of the database: `{"fruits": {"$self": "f", "name": "n"}}`.
+
+`$self` renames a table, `$table` says which table a name below `input` is a column of; other keys
+rename columns. A mapping may be for one target (`sql`) or dialect (`mysql`) alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from doorward.filters.conditions import Field
+from doorward.filters.targets import Target
+
+__all__ = ["Names", "names_for", "short_names"]
+
+
+class Names:
+    """The names of fields in one database."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self._tables = {k: v for k, v in tables.items() if isinstance(v, Mapping)}
+
+    def of(self, field: Field) -> tuple[str, ...]:
+        """The table and the column; the column alone where no table is known.
+
+        ValueError where a name of the mapping is not a text.
+        """
+        first, column = (field.table, field.column) if field.table else (field.column, "")
+        if not column and (short := self._name(first, "$table", "")):
+            column, first = first, short
+        table = self._name(first, "$self", first)
+        return (table, self._name(first, column, column)) if column else (table,)
+
+    def _name(self, table: str, key: str, default: str) -> str:
+        name = self._tables.get(table, {}).get(key, default)
+        if not isinstance(name, str):
+            message = f"invalid mappings: {table}.{key}: expected string, got {_kind(name)}"
+            raise ValueError(message)
+        return name
+
+
+def _kind(value: object) -> str:
+    """What Go calls the type of a JSON value."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, list):
+        return "[]interface {}"
+    return "map[string]interface {}" if isinstance(value, Mapping) else "int"
+
+
+def names_for(mappings: Mapping[str, Any] | None, target: Target) -> Names:
+    """The names for a target: those of its dialect, its kind or all; ValueError if not names."""
+    chosen = mappings or {}
+    for what, key in (("dialect", target.variant), ("target", target.kind)):
+        own = chosen.get(key)
+        if own is not None:
+            if not isinstance(own, Mapping):
+                raise ValueError(f"invalid mappings for {what} {key}")
+            return Names(own)
+    return Names(chosen)
+
+
+def short_names(mappings: Mapping[str, Any] | None) -> frozenset[str]:
+    """Names below `input` that a mapping says to be columns."""
+    return frozenset(
+        name
+        for tables in (mappings or {}).values()
+        if isinstance(tables, Mapping)
+        for name, columns in tables.items()
+        if isinstance(columns, Mapping) and "$table" in columns
+    )

@@ -1,0 +1,147 @@
+"""Conditions as the text of a WHERE clause, with literals: what OPA's API answers.
+
+Literals and names are escaped by the rules of the dialect. Comparisons follow SQL: one with NULL
+holds for no row, and `NOT` over it neither. A column has to have the type of what it is compared
+with; `sql` makes clauses with bound parameters that need not rely on that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from doorward.filters.conditions import Comparison, Conditions, Field, is_always
+from doorward.filters.mappings import Names
+from doorward.rego import Number, number_text
+
+__all__ = ["DIALECTS", "quoted_name", "to_sql_text"]
+
+DIALECTS: Final = ("mysql", "postgresql", "sqlite", "sqlserver")
+MAX_DIGITS: Final = {"mysql": 65, "postgresql": 1000, "sqlite": 15, "sqlserver": 38}
+"""Digits of an exact number."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*", re.ASCII)
+_OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_QUOTES: Final = {
+    "mysql": ("`", "`"),
+    "postgresql": ('"', '"'),
+    "sqlite": ('"', '"'),
+    "sqlserver": ("[", "]"),
+}
+
+
+def to_sql_text(conditions: Conditions, names: Names, dialect: str) -> str | None:
+    """`WHERE …`; "" for every row, None for no row. ValueError for what the dialect cannot say."""
+    if not conditions:
+        return None
+    if is_always(conditions):
+        return ""
+    writer = _Writer(names, dialect)
+    return "WHERE " + _joined("OR", [writer.body(body) for body in conditions])
+
+
+def quoted_name(name: str, dialect: str) -> str:
+    """A name of a table or column; ValueError for one that a database cannot have."""
+    if _PLAIN.fullmatch(name):
+        return name
+    if not name or not name.isprintable():
+        raise ValueError(f"{name!r} is not a name for a column")
+    opening, closing = _QUOTES[dialect]
+    return opening + name.replace(closing, closing * 2) + closing
+
+
+def _joined(operator: str, parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else "(" + f" {operator} ".join(parts) + ")"
+
+
+class _Writer:
+    def __init__(self, names: Names, dialect: str) -> None:
+        self._names = names
+        self._dialect = dialect
+
+    def body(self, body: tuple[Comparison, ...]) -> str:
+        return _joined("AND", [self._comparison(each) for each in body])
+
+    def _comparison(self, comparison: Comparison) -> str:
+        text = self._positive(comparison)
+        return f"NOT {text}" if comparison.negated else text
+
+    def _positive(self, comparison: Comparison) -> str:
+        field, operator, value = comparison.field, comparison.operator, comparison.value
+        name = self._field(field)
+        if isinstance(value, Field):
+            return f"{name} {_OPERATORS[operator]} {self._field(value)}"
+        if operator == "in":
+            assert isinstance(value, list)
+            return f"{name} IN ({', '.join(map(self._literal, value))})" if value else "0 = 1"
+        if operator in _PATTERNS:
+            assert isinstance(value, str)
+            return f"{name} LIKE {self._pattern(*_PATTERNS[operator], value)}"
+        if value is None:
+            if operator not in ("eq", "ne"):
+                raise ValueError("null value can only be used with 'eq' or 'ne' operators")
+            return f"{name} IS NULL" if operator == "eq" else f"{name} IS NOT NULL"
+        return f"{name} {_OPERATORS[operator]} {self._literal(value)}"
+
+    def _field(self, field: Field) -> str:
+        return ".".join([quoted_name(part, self._dialect) for part in self._names.of(field)])
+
+    def _literal(self, value: Any) -> str:
+        if value is None:
+            return "NULL"
+        if isinstance(value, bool):
+            if self._dialect == "sqlserver":
+                return "1" if value else "0"
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, str):
+            return self._text(value)
+        return self._number(value)
+
+    def _text(self, text: str) -> str:
+        if "\0" in text:
+            raise ValueError("a text with a NUL has no literal")
+        return _TEXTS[self._dialect](text)
+
+    def _number(self, number: int | Number) -> str:
+        """As digits: with an exponent it would be a double to some dialects."""
+        decimal = Decimal(number_text(number))
+        _, digits, exponent = decimal.as_tuple()
+        assert isinstance(exponent, int)
+        count = max(len(digits) + max(exponent, 0), -exponent)
+        is_integer = exponent >= 0 or not any(digits[exponent:])
+        fits = self._dialect == "sqlite" and is_integer and abs(decimal) < 1 << 63
+        if count > MAX_DIGITS[self._dialect] and not fits:
+            raise ValueError(f"{self._dialect} has no exact number {number_text(number)}")
+        return format(decimal, "f") if decimal else "0"
+
+    def _pattern(self, before: str, after: str, text: str) -> str:
+        special = r"([\\%_\[])" if self._dialect == "sqlserver" else r"([\\%_])"
+        escaped = re.sub(special, r"\\\1", text)
+        literal = self._text(f"{before}{escaped}{after}")
+        needs_escape = escaped != text and self._dialect in ("sqlite", "sqlserver")
+        return f"{literal} ESCAPE {self._text(chr(92))}" if needs_escape else literal
+
+
+_PATTERNS: Final = {"startswith": ("", "%"), "endswith": ("%", ""), "contains": ("%", "%")}
+
+
+def _doubled(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _backslashed(text: str) -> str:
+    """For dialects to which a backslash is an escape."""
+    for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = text.replace(character, escape)
+    return _doubled(text)
+
+
+_TEXTS: Final[dict[str, Callable[[str], str]]] = {
+    # Backslashes are escapes to MySQL, and to PostgreSQL after an `E`.
+    "mysql": lambda text: f"'{_backslashed(text)}'",
+    "postgresql": lambda text: f"E'{_backslashed(text)}'",
+    "sqlite": lambda text: f"'{_doubled(text)}'",
+    "sqlserver": lambda text: f"N'{_doubled(text)}'",
+}

@@ -1,0 +1,75 @@
+"""What filters are made for, and what each of them can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from doorward.records import record
+
+__all__ = ["PYTHON", "Target", "target_of", "unsupported"]
+
+_COMPARISONS: Final = frozenset({"eq", "neq", "lt", "lte", "gt", "gte"})
+_LISTS: Final = _COMPARISONS | {"internal.member_2"}
+_ALL: Final = _LISTS | {"startswith", "endswith", "contains"}
+_SQL: Final = frozenset({"not", "field-ref"})
+
+
+@record(frozen=True)
+class Target:
+    """`kind`: ucast or sql; `variant`: a flavour of UCAST, or a dialect of SQL."""
+
+    kind: str
+    variant: str
+    builtins: frozenset[str]
+    features: frozenset[str]
+    shown: str
+    """Its name in errors."""
+
+    def lacks_builtin(self, name: str) -> bool:
+        return name not in self.builtins
+
+
+def _sql(dialect: str) -> Target:
+    builtins = _LISTS if dialect == "sqlite" else _ALL
+    return Target("sql", dialect, builtins, _SQL, f"SQL ({dialect})")
+
+
+_TARGETS: Final = {
+    ("sql", name): _sql(name) for name in ("mysql", "postgresql", "sqlite", "sqlserver")
+} | {
+    ("ucast", "all"): Target("ucast", "all", _ALL, _SQL, "UCAST (all)"),
+    ("ucast", "prisma"): Target("ucast", "prisma", _ALL, frozenset({"not"}), "UCAST (prisma)"),
+    ("ucast", "linq"): Target("ucast", "linq", _LISTS, frozenset(), "UCAST (LINQ)"),
+    ("ucast", "minimal"): Target("ucast", "minimal", _COMPARISONS, frozenset(), "UCAST"),
+}
+
+PYTHON: Final = Target("python", "", _ALL, _SQL, "Python")
+"""What callers in the same process get: all that can be said."""
+
+
+def target_of(kind: str, variant: str) -> Target:
+    """ValueError in OPA's words for a target that does not exist."""
+    target = _TARGETS.get((kind, variant.lower()))
+    if target is not None:
+        return target
+    if kind == "ucast":
+        return _TARGETS["ucast", "minimal"]
+    if kind == "sql":
+        raise ValueError(f"unsupported variant for sql: {variant}")
+    raise ValueError(f"unknown target/dialect combination: {kind}/{variant}")
+
+
+def unsupported(targets: Iterable[Target], name: str) -> str:
+    """Which of the targets have not the built-in `name`; "" if all have it."""
+    return "\n".join(
+        f"unsupported for {each.shown}" for each in targets if each.lacks_builtin(name)
+    )
+
+
+def missing_feature(targets: Iterable[Target], feature: str) -> str:
+    return "\n".join(
+        f'unsupported feature "{feature}" for {each.shown}'
+        for each in targets
+        if feature not in each.features
+    )

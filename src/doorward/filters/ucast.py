@@ -1,0 +1,63 @@
+"""Conditions as UCAST: the JSON that libraries of many languages read.
+
+A number keeps its digits; where a double holds it exactly it is written as JSON libraries write it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from doorward.filters.conditions import Comparison, Conditions, Field, is_always
+from doorward.filters.mappings import Names
+from doorward.rego import Number, number_text, parse_number
+
+__all__ = ["to_ucast"]
+
+
+def to_ucast(conditions: Conditions, names: Names) -> dict[str, Any] | None:
+    """The tree; {} for every row, None for no row."""
+    if not conditions:
+        return None
+    if is_always(conditions):
+        return {}
+    return _compound("or", [_compound("and", [_node(c, names) for c in b]) for b in conditions])
+
+
+def _compound(operator: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(nodes) == 1 and operator != "not":
+        return nodes[0]
+    return {"operator": operator, "type": "compound", "value": nodes}
+
+
+def _node(comparison: Comparison, names: Names) -> dict[str, Any]:
+    value = comparison.value
+    node = {
+        "field": ".".join(names.of(comparison.field)),
+        "operator": comparison.operator,
+        "type": "field",
+        "value": {"field": ".".join(names.of(value))} if isinstance(value, Field) else _json(value),
+    }
+    return _compound("not", [node]) if comparison.negated else node
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    return _number(value) if isinstance(value, Number) else value
+
+
+def _number(number: Number) -> Any:
+    text = number_text(number)
+    double = float(text)
+    try:
+        is_exact = Decimal(repr(double)) == Decimal(text)
+    except InvalidOperation:
+        is_exact = False
+    if not is_exact:
+        return number
+    if double.is_integer() and abs(double) < 1e21:
+        return int(double)
+    if 1e-6 <= abs(double) < 1e-4:
+        return parse_number(format(Decimal(repr(double)), "f"))
+    return parse_number(repr(double))

@@ -1,0 +1,328 @@
+"""POST /v1/compile/PATH: a policy as a filter of rows, in the media types of OPA.
+
+What is not known are the rows. An expression that a target cannot say is an error, and so is a mask
+rule that does not exist: the answer would show more than the policy lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from doorward.filters import (
+    Conditions,
+    FilterError,
+    Target,
+    Told,
+    names_for,
+    read_annotations,
+    short_names,
+    target_of,
+    to_conditions,
+    to_sql_text,
+    to_ucast,
+)
+from doorward.pdp.decision import Decision, new_decision_id
+from doorward.pdp.pdp import PDP
+from doorward.pdp.residuals import residual
+from doorward.pdp.sizes import price
+from doorward.pdp.snapshot import Snapshot, document_ref
+from doorward.records import record
+from doorward.rego import (
+    UNDEFINED,
+    CompileError,
+    EvalError,
+    RegoError,
+    Timers,
+    Undefined,
+    Value,
+    within,
+)
+from doorward.rego.golang import object_text, ordered_text
+from doorward.rego.tools import parse_path, path_names, path_text
+from doorward.rest.answers import (
+    bad_request,
+    failed,
+    internal_error,
+    json_answer,
+    metrics_text,
+    not_compiled,
+)
+from doorward.rest.compile import decoded, texts
+from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
+
+__all__ = ["post_filter"]
+
+_TYPE: Final = "CompileFiltersRequestV1"
+_MULTI: Final = "application/vnd.opa.multitarget+json"
+_TARGETS: Final = {
+    f"application/vnd.opa.{kind}.{variant}+json": (kind, variant)
+    for kind, variants in {
+        "ucast": ("all", "minimal", "prisma", "linq"),
+        "sql": ("postgresql", "mysql", "sqlserver", "sqlite"),
+    }.items()
+    for variant in variants
+}
+_ORDER: Final = ("ucast", "postgresql", "mysql", "sqlserver", "sqlite")
+_TIMERS: Final = (
+    "compile_eval_constraints",
+    "compile_prep_partial",
+    "compile_translate_queries",
+    "rego_partial_eval",
+    "rego_query_compile",
+    "rego_query_parse",
+)
+_EVALUATION: Final = "evaluating query"
+
+
+class _Refused(Exception):
+    """An answer other than a filter."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+@record(frozen=True)
+class _Request:
+    input: Value | Undefined
+    unknowns: tuple[str, ...] | None
+    disable_inlining: tuple[str, ...]
+    mappings: Mapping[str, Any] | None
+    dialects: tuple[str, ...]
+    mask_rule: str
+
+
+def post_filter(
+    pdp: PDP,
+    path: tuple[str, ...],
+    parameters: Parameters,
+    body: bytes,
+    accept: str,
+    context: Value | None = None,
+) -> Response:
+    """POST /v1/compile/PATH with {"input": …, "unknowns": […], "options": {…}}"""
+    started = perf_counter_ns()
+    timers = Timers(_TIMERS)
+    snapshot = pdp.snapshot
+    names = [name for segment in path for name in segment.split("/") if name]
+    try:
+        request = _request(body)
+        told = _told(snapshot, names, request)
+        chosen = _targets(accept, request.dialects)
+        with timers.measure("rego_partial_eval"), within(snapshot.deadline):
+            masks = _masks(snapshot, told, request.input)
+            conditions = _conditions(pdp, snapshot, names, request, told, chosen)
+        with timers.measure("compile_translate_queries"):
+            result = _result(conditions, chosen, request, masks, many=accept == _MULTI)
+    except _Refused as refused:
+        return refused.response
+    timers.add("server_handler", perf_counter_ns() - started)
+    fields = {} if result is None else {"result": ordered_text(result)}
+    logged: Any = UNDEFINED if result is None else result
+    decision = Decision(
+        new_decision_id(),
+        "/".join(names),
+        logged,
+        revision=snapshot.revision,
+        eval_ns=perf_counter_ns() - started,
+    )
+    pdp.record(decision, request.input, request_context=context, size=price(body))
+    if parameters.flag("metrics") or parameters.flag("instrument"):
+        fields["metrics"] = metrics_text(timers)
+    answer = json_answer(object_text(fields), pretty=parameters.flag("pretty"))
+    answer.headers["content-type"] = accept
+    return answer
+
+
+# The request
+
+
+def _request(body: bytes) -> _Request:
+    try:
+        return _decoded(any_document(body) if body.strip() else None)
+    except BadRequest as error:
+        message = f"error(s) occurred while decoding request: {error}"
+        raise _Refused(bad_request(message)) from None
+
+
+def _decoded(document: Value) -> _Request:
+    fields = decoded(document, _TYPE, f"server.{_TYPE}")
+    options = fields.get("options", {})
+    if not isinstance(options, dict):
+        raise _wrong(options, "options", "struct")
+    options = {str(k).lower(): v for k, v in options.items() if v is not None}
+    mappings = options.get("targetsqltablemappings")
+    if mappings is not None and not isinstance(mappings, dict):
+        raise _wrong(mappings, "options.targetSQLTableMappings", "map[string]interface {}")
+    mask = options.get("maskrule", "")
+    if not isinstance(mask, str):
+        raise _wrong(mask, "options.maskRule", "string")
+    return _Request(
+        fields.get("input", UNDEFINED),
+        texts(fields.get("unknowns"), f"{_TYPE}.unknowns"),
+        texts(options.get("disableinlining"), f"{_TYPE}.options.disableInlining") or (),
+        mappings,
+        texts(options.get("targetdialects"), f"{_TYPE}.options.targetDialects") or (),
+        mask,
+    )
+
+
+def _wrong(value: Value, name: str, wanted: str) -> BadRequest:
+    return BadRequest(
+        f"json: cannot unmarshal {go_kind(value)} into Go struct field {_TYPE}.{name} "
+        f"of type {wanted}"
+    )
+
+
+def _told(snapshot: Snapshot, names: Sequence[str], request: _Request) -> Told:
+    """What the request says, or METADATA where it does not."""
+    quoted = next((name for name in names if '"' in name), None)
+    if quoted is not None:
+        raise _Refused(bad_request(f"invalid path: invalid ref term '{quoted}'"))
+    try:
+        for path in request.unknowns or ():
+            parse_path(path)
+    except ValueError as error:
+        message = f"error(s) occurred while parsing unknowns: failed to parse ref: {error}"
+        raise _Refused(bad_request(message)) from None
+    mask = _mask_rule(request.mask_rule, names)
+    if request.unknowns and mask:
+        return Told(request.unknowns, mask)
+    try:
+        annotated = read_annotations(snapshot.engine, names)
+    except FilterError as error:
+        raise _Refused(not_compiled(error, _EVALUATION, "evaluation_error")) from None
+    return Told(request.unknowns or annotated.unknowns, mask or annotated.mask_rule)
+
+
+def _mask_rule(name: str, names: Sequence[str]) -> str:
+    """The reference that a request names a mask rule by: below `data`, or beside the filter."""
+    if not name:
+        return ""
+    reference = name if name.startswith("data.") else f"{path_text(tuple(names[:-1]))}.{name}"
+    try:
+        parse_path(reference)
+    except ValueError:
+        message = f"error(s) occurred while parsing mask_rule name: {name} is not a path"
+        raise _Refused(bad_request(message)) from None
+    return reference
+
+
+def _targets(accept: str, dialects: Sequence[str]) -> list[Target]:
+    if not accept:
+        raise _Refused(bad_request("Accept header: missing required header"))
+    if "," in accept:
+        raise _Refused(bad_request("Accept header: multiple headers not supported"))
+    try:
+        if accept == _MULTI:
+            pairs = [dialect.partition("+") for dialect in dialects]
+            return [target_of(kind, variant) for kind, _, variant in pairs]
+        if accept == "application/json":
+            return [target_of("", "")]
+        if accept not in _TARGETS:
+            raise _Refused(bad_request(f"Accept header: unsupported header: {accept}"))
+        return [target_of(*_TARGETS[accept])]
+    except ValueError as error:
+        raise _Refused(internal_error(str(error))) from None
+
+
+# The filter
+
+
+def _masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | None:
+    """What the mask rule says; None for nothing."""
+    if not told.mask_rule:
+        return None
+    engine = snapshot.engine
+    try:
+        root, names = path_names(told.mask_rule)
+        if root != "data" or not engine.has_rules(names):
+            raise _Refused(bad_request(f"the mask rule {told.mask_rule} does not exist"))
+        query = engine.prepare(
+            told.mask_rule, strict_builtin_errors=True, deadline=snapshot.deadline
+        )
+        masks: Any = query.value(input)
+    except CompileError as error:
+        raise _Refused(internal_error(f"prepare for mask eval: {error}")) from None
+    except RegoError as error:
+        raise _Refused(failed(error)) from None
+    except ValueError:
+        raise _Refused(bad_request(f"the mask rule {told.mask_rule} is not a path")) from None
+    if masks is UNDEFINED or masks is None:
+        return None
+    if not isinstance(masks, dict):
+        kind = "array" if isinstance(masks, frozenset) else go_kind(masks)
+        message = (
+            f"convert masks: json: cannot unmarshal {kind} into Go value of type "
+            "map[string]interface {}"
+        )
+        raise _Refused(internal_error(message))
+    return masks or None
+
+
+def _conditions(
+    pdp: PDP,
+    snapshot: Snapshot,
+    names: Sequence[str],
+    request: _Request,
+    told: Told,
+    targets: Sequence[Target],
+) -> Conditions:
+    try:
+        left = residual(
+            snapshot,
+            pdp.turns,
+            document_ref(tuple(names)),
+            told.unknowns,
+            request.input,
+            disable_inlining=request.disable_inlining,
+            nondeterministic=True,
+            only_truth=True,
+        )
+        return to_conditions(left, targets, shorts=short_names(request.mappings))
+    except FilterError as error:
+        raise _Refused(not_compiled(error, _EVALUATION, "evaluation_error")) from None
+    except CompileError as error:
+        raise _Refused(internal_error(f"prepare for partial: {error}")) from None
+    except EvalError as error:
+        raise _Refused(failed(error)) from None
+    except ValueError as error:
+        message = f"partial eval: failed to parse ref: {error}"
+        raise _Refused(internal_error(message)) from None
+
+
+def _result(
+    conditions: Conditions,
+    targets: Sequence[Target],
+    request: _Request,
+    masks: Value | None,
+    *,
+    many: bool,
+) -> dict[str, Any] | None:
+    """The filter of each target; None for one target for which nothing is let through."""
+    made: dict[str, dict[str, Any]] = {}
+    for target in targets if conditions else ():
+        query = _query(conditions, target, request.mappings)
+        found: dict[str, Any] = {"query": query}
+        if masks is not None:
+            found["masks"] = masks
+        made.setdefault("ucast" if target.kind == "ucast" else target.variant, found)
+    if many:
+        return {name: made[name] for name in _ORDER if name in made}
+    return next(iter(made.values()), None)
+
+
+def _query(conditions: Conditions, target: Target, mappings: Mapping[str, Any] | None) -> Any:
+    try:
+        names = names_for(mappings, target)
+        if target.kind == "ucast":
+            return to_ucast(conditions, names)
+    except ValueError as error:
+        raise _Refused(internal_error(f"mappings: {error}")) from None
+    try:
+        return to_sql_text(conditions, names, target.variant)
+    except ValueError as error:
+        raise _Refused(internal_error(f"convert to queries: {error}")) from None
