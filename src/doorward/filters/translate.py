@@ -104,7 +104,7 @@ class _Reader:
     def _fail(self, span: Span, message: str, details: str = "") -> None:
         more = Details((details,), {"details": details}) if details else None
         fault = Diagnostic(FRAGMENT_ERROR, message, details=more)
-        # The query has no place: it is made of a path.
+        # The query has no location: it is made of a path.
         self.faults.append(replace(fault, span=span) if span.source.name else fault)
 
     # What an expression is
@@ -161,54 +161,56 @@ class _Reader:
         if expr.withs or not isinstance(call, Call):
             return None
         name = call.name
-        place = expr.span if name in ("eq", "equal") else call.operator.span
-        if not self._is_known(call, expr, place):
+        location = expr.span if name in ("eq", "equal") else call.operator.span
+        if not self._is_known(call, expr, location):
             return None
         left, right = call.args
-        if any(not self._is_operand(each, name, place) for each in call.args):
+        if any(not self._is_operand(each, name, location) for each in call.args):
             return None
         one, other = self._field(left), self._field(right)
         if one and other and (lacking := missing_feature(self._targets, "field-ref")):
-            self._fail(place, f"reference to field: {lacking}")
+            self._fail(location, f"reference to field: {lacking}")
             return None
         if name in _COMPARISONS:
-            return self._compared(expr, call, one, other, place)
+            return self._compared(expr, call, one, other, location)
         if one is None:
-            self._fail(place, f"rhs of {name} must be known")
+            self._fail(location, f"rhs of {name} must be known")
             return None
         if name == _MEMBER:
-            return self._member(expr, call, one, place)
+            return self._member(expr, call, one, location)
         pattern = _constant(right)
         if pattern is None or not isinstance(pattern[0], str):
-            self._fail(place, f"{name}: the operand must be a known string: {_text(right)}")
+            self._fail(location, f"{name}: the operand must be a known string: {_text(right)}")
             return None
         return Comparison(one, name, pattern[0], expr.negated, _text(expr))
 
-    def _is_known(self, call: Call, expr: Expr, place: Span) -> bool:
+    def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
         """Whether the targets know the built-in."""
         name = call.name
         if name == "internal.member_3":
-            self._fail(place, 'invalid use of "... in ..."')
+            self._fail(location, 'invalid use of "... in ..."')
         elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
             shown = f'has function "{_text(call.operator)}(...)" an `else`?'
             self._fail(expr.span, f'invalid data reference "{_text(expr)}"', shown)
         elif name not in _COMPARISONS and name not in _TEXTS and name != _MEMBER:
-            self._fail(place, f"invalid builtin `{name}`")
+            self._fail(location, f"invalid builtin `{name}`")
         elif lacking := unsupported(self._targets, "eq" if name == "equal" else name):
-            self._fail(place, f"invalid builtin `{'in' if name == _MEMBER else name}`: {lacking}")
+            self._fail(
+                location, f"invalid builtin `{'in' if name == _MEMBER else name}`: {lacking}"
+            )
         elif len(call.args) != 2:
-            self._fail(place, f"{name}: its value cannot be compared: {_text(call)}")
+            self._fail(location, f"{name}: its value cannot be compared: {_text(call)}")
         else:
             return True
         return False
 
-    def _is_operand(self, term: Term, name: str, place: Span) -> bool:
+    def _is_operand(self, term: Term, name: str, location: Span) -> bool:
         if isinstance(term, Call):
-            self._fail(place, f"{name}: nested call operand: {_text(term)}")
+            self._fail(location, f"{name}: nested call operand: {_text(term)}")
         elif isinstance(term, Ref) and self._field(term) is None:
-            self._fail(place, f"{name}: invalid ref operand: {_text(term)}")
+            self._fail(location, f"{name}: invalid ref operand: {_text(term)}")
         elif isinstance(term, Var) and not self._field(term):
-            self._fail(place, f"{name}: invalid ref operand: {term.name}")
+            self._fail(location, f"{name}: invalid ref operand: {term.name}")
         else:
             return True
         return False
@@ -227,7 +229,7 @@ class _Reader:
         return None
 
     def _compared(
-        self, expr: Expr, call: Call, one: Field | None, other: Field | None, place: Span
+        self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
     ) -> Comparison | bool | None:
         left, right = call.args
         operator = _COMPARISONS[call.name]
@@ -235,36 +237,36 @@ class _Reader:
             return Comparison(one, operator, other, expr.negated, _text(expr))
         known = _constant(left if one is None else right)
         if known is None or isinstance(known[0], (list, dict, frozenset)):
-            self._fail(place, "both rhs and lhs non-scalar/non-ground")
+            self._fail(location, "both rhs and lhs non-scalar/non-ground")
             return None
         field = one or other
         if field is None:
-            return self._known(expr, known, _constant(right), place)
+            return self._known(expr, known, _constant(right), location)
         if one is None:
             operator = _MIRRORED.get(operator, operator)
         return Comparison(field, operator, known[0], expr.negated, _text(expr))
 
     def _known(
-        self, expr: Expr, left: Constant, right: Constant | None, place: Span
+        self, expr: Expr, left: Constant, right: Constant | None, location: Span
     ) -> bool | None:
         """Whether two known values are equal, which partial evaluation may leave to be seen."""
         name = expr.term.name if isinstance(expr.term, Call) else ""
         if right is None or name not in ("eq", "equal", "neq"):
-            self._fail(place, "both rhs and lhs non-scalar/non-ground")
+            self._fail(location, "both rhs and lhs non-scalar/non-ground")
             return None
         same = type(left[0]) is type(right[0]) and left[0] == right[0]
         if not same and _is_number(left[0]) and _is_number(right[0]):
             same = left[0] == right[0]
         return (same == (name != "neq")) != expr.negated
 
-    def _member(self, expr: Expr, call: Call, field: Field, place: Span) -> Comparison | None:
+    def _member(self, expr: Expr, call: Call, field: Field, location: Span) -> Comparison | None:
         collection = call.args[1]
         if not isinstance(collection, (Array, Set, Object, Scalar)):
-            self._fail(place, f"in: a known collection is needed: {_text(collection)}")
+            self._fail(location, f"in: a known collection is needed: {_text(collection)}")
             return None
         items = _members(collection)
         if items is None:
-            self._fail(place, f"in: a list of scalars is needed: {_text(collection)}")
+            self._fail(location, f"in: a list of scalars is needed: {_text(collection)}")
             return None
         return Comparison(field, "in", items, expr.negated, _text(expr))
 

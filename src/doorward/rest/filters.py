@@ -303,16 +303,16 @@ def _result(
     many: bool,
 ) -> dict[str, Any] | None:
     """The filter of each target; None for one target for which nothing is let through."""
-    made: dict[str, dict[str, Any]] = {}
+    compiled: dict[str, dict[str, Any]] = {}
     for target in targets if conditions else ():
         query = _query(conditions, target, request.mappings)
-        found: dict[str, Any] = {"query": query}
+        entry: dict[str, Any] = {"query": query}
         if masks is not None:
-            found["masks"] = masks
-        made.setdefault("ucast" if target.kind == "ucast" else target.variant, found)
+            entry["masks"] = masks
+        compiled.setdefault("ucast" if target.kind == "ucast" else target.variant, entry)
     if many:
-        return {name: made[name] for name in _ORDER if name in made}
-    return next(iter(made.values()), None)
+        return {name: compiled[name] for name in _ORDER if name in compiled}
+    return next(iter(compiled.values()), None)
 
 
 def _query(conditions: Conditions, target: Target, mappings: Mapping[str, Any] | None) -> Any:

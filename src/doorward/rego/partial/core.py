@@ -109,7 +109,7 @@ class Call:
 
     operator: Operator
     args: tuple[Term, ...]
-    place: Span = field(default=NOWHERE, compare=False)
+    location: Span = field(default=NOWHERE, compare=False)
     """Where the operator stands."""
 
 
@@ -157,7 +157,7 @@ class Expr:
     every: Every | None = None
     generated: bool = field(default=False, compare=False)
     span: Span = field(default=NOWHERE, compare=False)
-    place: Span = field(default=NOWHERE, compare=False)
+    location: Span = field(default=NOWHERE, compare=False)
     """Where the operator stands."""
 
     @property
@@ -292,7 +292,7 @@ def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
         case Object(pairs):
             return object_([(change(key), change(value)) for key, value in pairs])
         case Call(operator, args):
-            return Call(operator, tuple([change(arg) for arg in args]), term.place)
+            return Call(operator, tuple([change(arg) for arg in args]), term.location)
     return term
 
 

@@ -203,7 +203,7 @@ class _Stages:
                 return [Expr(sides, EQUALITY, withs=withs, span=expr.span)]
             case nodes.Call(operator, args):
                 operands = tuple(map(self.term, args))
-                lowered = Expr(operands, self.operator(operator), place=operator.span)
+                lowered = Expr(operands, self.operator(operator), location=operator.span)
                 return [self._marked(lowered, expr)]
             case term:
                 return [self._marked(Expr((self.term(term),)), expr)]
@@ -349,7 +349,7 @@ class _Stages:
             case Call(operator, args):
                 operands = [self.split_term(arg, out) for arg in args]
                 result = self.locals.fresh()
-                call = Expr((*operands, result), operator, generated=True, place=term.place)
+                call = Expr((*operands, result), operator, generated=True, location=term.location)
                 out.append(call)
                 return result
             case Ref(items):

@@ -133,7 +133,7 @@ class Propagation:
         elif expr.operator is not None and self._arity(expr.operator) == len(expr.args) - 1:
             output = expr.args[-1]
             if type(output) is Var and output.name not in self._live | heads:
-                removed[output.name] = Call(expr.operator, expr.args[:-1], expr.place)
+                removed[output.name] = Call(expr.operator, expr.args[:-1], expr.location)
                 return False
         return not _says_nothing(expr)
 

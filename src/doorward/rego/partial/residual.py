@@ -90,7 +90,7 @@ def _expr(expr: core.Expr) -> nodes.Expr:
     args = tuple([_term(arg) for arg in expr.args])
     if expr.operator is None:
         return nodes.Expr(args[0], expr.negated, withs, expr.span)
-    operator = replace(_operator(expr.operator), span=expr.place)
+    operator = replace(_operator(expr.operator), span=expr.location)
     call = nodes.Call(operator, args, infix=expr.operator == core.EQUALITY)
     return nodes.Expr(call, expr.negated, withs, expr.span)
 
@@ -145,7 +145,7 @@ def _term(term: core.Term) -> nodes.Term:
         case core.Object(pairs):
             return nodes.Object(tuple([(_term(key), _term(value)) for key, value in pairs]))
         case core.Call(operator, args):
-            named = replace(_operator(operator), span=term.place)
+            named = replace(_operator(operator), span=term.location)
             return nodes.Call(named, tuple([_term(arg) for arg in args]))
         case core.Comprehension(kind, key, head, body):
             inner = body_to_nodes(body)

@@ -207,10 +207,10 @@ class Search:
         if self._size > self.settings.max_size:
             raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
         withs = replacing.kept(self, site)
-        span, place = site.expr.span, expr.place
+        span, location = site.expr.span, expr.location
         if expr.operator == site.expr.operator:
-            place = site.expr.place
-        saved = replace(expr, withs=withs, span=span, place=place)
+            location = site.expr.location
+        saved = replace(expr, withs=withs, span=span, location=location)
         self.saved[-1].append(Saved(saved, left, right))
         try:
             yield
