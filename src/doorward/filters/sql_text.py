@@ -117,8 +117,8 @@ class _Writer:
         return format(decimal, "f") if decimal else "0"
 
     def _pattern(self, before: str, after: str, text: str) -> str:
-        special = r"([\\%_\[])" if self._dialect == "sqlserver" else r"([\\%_])"
-        escaped = re.sub(special, r"\\\1", text)
+        special = "\\%_[" if self._dialect == "sqlserver" else "\\%_"
+        escaped = "".join([f"\\{each}" if each in special else each for each in text])
         literal = self._text(f"{before}{escaped}{after}")
         needs_escape = escaped != text and self._dialect in ("sqlite", "sqlserver")
         return f"{literal} ESCAPE {self._text(chr(92))}" if needs_escape else literal
