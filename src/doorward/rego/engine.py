@@ -412,7 +412,7 @@ class Query:
         self._code = self._exact if self.strict else code
         self._root = self._code.linked.root
         self._answers = self.engine.answers(self._code, strict=self.strict)
-        self._columns = query_variables(checked.body)
+        self._columns = query_variables(checked.body, policies.program.callees.arity)
         self.variables = [source_name(name) for name in self._columns]
         is_single = len(checked.body) == 1
         self._value = self._function(self._code, single=True) if is_single else None

@@ -12,11 +12,9 @@ from doorward.rego.codegen.query import query_bindings, query_value, query_varia
 
 
 def test_variables_stand_in_the_order_of_the_text() -> None:
-    assert query_variables(checked("y = 1; x = [z | z = 2]; _ = 3; some w in [4]")) == [
-        "y",
-        "x",
-        "w@1",
-    ]
+    replaced = "lower(`a`) == `A` with lower as upper"
+    body = checked(f"y = 1; x = [z | z = 2]; _ = 3; some w in [4]; {replaced}")
+    assert query_variables(body, program_of().callees.arity) == ["y", "x", "w@1"]
 
 
 def test_a_row_holds_the_variables_and_then_the_values() -> None:

@@ -299,3 +299,12 @@ def test_floats_and_integers_of_python_are_numbers() -> None:
 def test_an_equation_of_one_side_never_holds() -> None:
     assert Engine().prepare("x := eq([null, true])").results() == []
     assert Engine().prepare("eq(1, 1, true)").results() == [{}]
+
+
+def test_the_name_of_a_function_that_stands_in_is_no_variable_of_the_query() -> None:
+    engine = Engine({"a.rego": "package a\n\nf(x) := x\n"})
+    query = engine.prepare('z := data.a.f("abc") with data.a.f as count')
+    assert query.variables == ["z"]
+    assert query.results() == [{"z": 3}]
+    named = engine.prepare('count := 1; z := data.a.f("abc") with data.a.f as count')
+    assert named.results() == [{"count": 1, "z": 1}]

@@ -24,7 +24,17 @@ from typing import Final, get_args
 
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Array, Call, Expr, Object, Ref, Set, Term, Var
+from doorward.rego.syntax.nodes import (
+    Array,
+    Call,
+    Expr,
+    Object,
+    Ref,
+    Set,
+    TemplateString,
+    Term,
+    Var,
+)
 
 __all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
 
@@ -111,8 +121,11 @@ class _Parts:
 
     def last_step(self, term: Term) -> Term:
         """`term` with the results of the calls in its operands in their place."""
-        if isinstance(term, Call):
-            return replace(term, args=self._called_all(term.args))
+        match term:
+            case Call():
+                return replace(term, args=self._called_all(term.args))
+            case TemplateString():
+                return term
         return self._called(term)
 
     def _called_all(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -122,6 +135,9 @@ class _Parts:
         match term:
             case Call(_, args):
                 return self._bind(replace(term, args=self._called_all(args)), self.calls)
+            case TemplateString():
+                # A call for OPA. What it holds may be undefined, and stays inside it.
+                return self._bind(term, self.calls)
             case Ref(head, args):
                 head = self._called(head)
                 args = self._called_all(args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from doorward.rego.analysis.bindings import Arity, names_function
 from doorward.rego.analysis.evaluation_order import is_step
 from doorward.rego.analysis.multiplicity import closure_outer, multiplicity_of_query
 from doorward.rego.analysis.negation import is_generated
@@ -21,11 +22,15 @@ from doorward.rego.syntax.nodes import And, Body, Call, Every, Expr, Not, Or, So
 __all__ = ["query_bindings", "query_value", "query_variables"]
 
 
-def query_variables(body: Body) -> list[str]:
+def query_variables(body: Body, arity: Arity) -> list[str]:
     """The variables a query's results name, in the order of the text; wildcards are left out."""
+    # `count` in `with f as count` is a name, not a variable.
+    functions = {
+        id(item.value) for expr in body for item in expr.withs if names_function(item, arity)
+    }
     names: dict[str, None] = {}
     for var in body_vars(body, closures=False):
-        if not var.is_wildcard and not is_generated(var.name):
+        if not var.is_wildcard and not is_generated(var.name) and id(var) not in functions:
             names.setdefault(var.name)
     return list(names)
 
