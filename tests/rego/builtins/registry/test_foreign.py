@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
@@ -54,21 +55,24 @@ def raising(error: BaseException) -> Callable[[Any], Any]:
         StopIteration(),
         OSError(2, "gone"),
         AssertionError(),
+        CancelledError(),
+        GeneratorExit(),
+        BaseException("odd"),
     ],
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_exception_ends_the_evaluation_and_names_the_builtin(
-    error: Exception, strict: bool
+    error: BaseException, strict: bool
 ) -> None:
     engine = ask(raising(error)).engine
-    for rule in ("data.a.p", "data.a.allow"):
+    for rule, place in (("data.a.p", "acme.f(input)"), ("data.a.allow", "not acme.f(input)")):
         with pytest.raises(EvalError) as caught:
             engine.prepare(rule, strict_builtin_errors=strict).value("s")
         assert caught.value.code == "eval_builtin_error"
         assert caught.value.message.startswith("acme.f: the built-in raised ")
         assert caught.value.span.row in (3, 5)
-        assert caught.value.span.text == "acme.f(input)"
+        assert caught.value.span.text == place
 
 
 def test_what_an_exception_says_is_for_people_only() -> None:

@@ -27,6 +27,9 @@ MAX_TEXT: Final = 1000
 """Characters of an exception that are shown."""
 
 _OURS: Final = "doorward.rego."
+_ENDS: Final = (KeyboardInterrupt, SystemExit)
+"""What ends a process from its main thread. Everything else belongs to the code that raised it: a
+CancelledError of asyncio must not cancel the call that the decision is made for."""
 _AS_THEY_ARE: Final = frozenset({str, bool, int, type(None), type(UNDEFINED)})
 
 
@@ -39,7 +42,9 @@ def foreign_code() -> Iterator[None]:
     """Turns whatever is raised inside into a ForeignError."""
     try:
         yield
-    except Exception as error:
+    except _ENDS:
+        raise
+    except BaseException as error:
         raise ForeignError(_said(error)) from error
 
 
@@ -68,7 +73,9 @@ def guarded(name: str, body: Callable[..., Any], *, relation: bool) -> Callable[
             if halt.code == CANCEL_ERROR:
                 raise
             raise EvaluationAborted(f"{name}: {halt}") from halt
-        except Exception as error:
+        except _ENDS:
+            raise
+        except BaseException as error:
             ended = EvaluationAborted(f"{name}: the built-in raised {type(error).__name__}")
             ended.hint = _said(error)
             raise ended from error
