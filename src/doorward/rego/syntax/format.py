@@ -70,7 +70,9 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
         assert text is not None, "what holds was written"
         return text
     styles = {
-        number: layout.style(part) for number, part in enumerate(_parts(module)) if part.comments
+        number: layout.style(part)
+        for number, part in enumerate(_parts(module))
+        if part.comments or not layout.holds(part, layout.text(part, {}), {})
     }
     text = layout.text(module, styles)
     assert text is not None, "a style that holds for its rule can be written"

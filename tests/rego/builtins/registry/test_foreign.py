@@ -66,13 +66,13 @@ def test_an_exception_ends_the_evaluation_and_names_the_builtin(
     error: BaseException, strict: bool
 ) -> None:
     engine = ask(raising(error)).engine
-    for rule, place in (("data.a.p", "acme.f(input)"), ("data.a.allow", "not acme.f(input)")):
+    for rule, text in (("data.a.p", "acme.f(input)"), ("data.a.allow", "not acme.f(input)")):
         with pytest.raises(EvalError) as caught:
             engine.prepare(rule, strict_builtin_errors=strict).value("s")
         assert caught.value.code == "eval_builtin_error"
         assert caught.value.message.startswith("acme.f: the built-in raised ")
         assert caught.value.span.row in (3, 5)
-        assert caught.value.span.text == place
+        assert caught.value.span.text == text
 
 
 def test_what_an_exception_says_is_for_people_only() -> None:
