@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 OF_OTHERS = {
+    "DOORWARD_RUN_ADDR",
+    "OPA_RUN_ADDR",
     "DataAuthzTestTestAllow",
     "FindAll",
     "HttpRequest",

@@ -107,10 +107,11 @@ def test_limits_of_the_decision_log_are_read() -> None:
     assert config.warnings == ()
 
 
-def test_what_comes_later_is_a_warning_and_what_would_be_missed_an_error() -> None:
-    assert parse("caching:\n  a: true\n").warnings == (
-        "c.yaml:1: caching: not supported yet, ignored",
-    )
+def test_what_is_not_followed_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"^c.yaml:1: caching is not supported"):
+        parse("caching:\n  a: true\n")
+    with pytest.raises(ConfigError, match=r'^c.yaml:1: plugins.foo: plugin "foo" not registered'):
+        parse("plugins: {foo: {}}\n")
     with pytest.raises(ConfigError, match=r'^c.yaml:2: bundles.a.service: service name "x" not'):
         parse("bundles:\n  a: {resource: b.tar.gz, service: x}\n")
 
@@ -196,7 +197,38 @@ def test_overrides_come_on_top_of_the_file() -> None:
     assert config.labels == {"a.b": "c"}
 
 
-@pytest.mark.parametrize("setting", ["decision_logs.console", "=1", "a..b=1"])
+def test_an_override_may_hold_several_and_reach_into_lists() -> None:
+    config = parse("", "labels.a=x,labels.b=y", r"labels.c=1\,2")
+    assert config.labels == {"a": "x", "b": "y", "c": "1,2"}
+    config = parse(
+        "", "x[0].a=1", "x[1].b=null", "y={1,2}", r"z.a\.b=c", "w=[1,2]", "v={a: 1,b: 2}"
+    )
+    assert config.document == {
+        "v": {"a": 1, "b": 2},
+        "w": [1, 2],
+        "x": [{"a": 1}, {"b": None}],
+        "y": [1, 2],
+        "z": {"a.b": "c"},
+    }
+    with pytest.raises(ConfigError, match=r"the list has 0 items"):
+        parse("", "x[3]=1")
+
+
+def test_an_override_may_be_the_content_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("from: file")
+    config = read_config(None, files=[f"labels.a={tmp_path / 'f'}"])
+    assert config.labels == {"a": "from: file"}
+    (tmp_path / "f").write_bytes(b"\xff")
+    for setting, message in [
+        ("labels.a", "expected KEY.KEY=FILE"),
+        ("labels.a=/none", "no such file"),
+        (f"labels.a={tmp_path / 'f'}", "not UTF-8"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            read_config(None, files=[setting])
+
+
+@pytest.mark.parametrize("setting", ["decision_logs.console", "=1", "a..b=1", "a[x]=1"])
 def test_an_override_needs_a_key_and_a_value(setting: str) -> None:
     with pytest.raises(ConfigError, match=r"expected KEY\.KEY=VALUE"):
         parse("", setting)

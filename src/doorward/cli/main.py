@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Final
 
 import click
@@ -24,6 +25,7 @@ _COMMANDS: Final = {
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
     "completion": "Print the script that completes commands in a shell.",
+    "config": "Check configuration files.",
     "deps": "Show what a query reads.",
     "diff": "Find requests that two versions of a policy decide differently.",
     "docker": "Everything for the Docker daemon.",
@@ -63,12 +65,27 @@ class Commands(click.Group):
             return None
         module = importlib.import_module(f"doorward.cli.{cmd_name}")
         command: click.Command = module.command
+        _read_environment(command, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _read_environment(command: click.Command, name: str) -> None:
+    """Let each option of a command be given by a variable, as `DOORWARD_RUN_ADDR` or OPA's
+    `OPA_RUN_ADDR`; several values are separated by commas."""
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.envvar is not None:
+            continue
+        flag = max(option.opts, key=len).lstrip("-")
+        suffix = f"{name}_{flag}".upper().replace("-", "_").replace(".", "_")
+        option.envvar = [f"DOORWARD_{suffix}", f"OPA_{suffix}"]
+        if option.multiple:
+            option.type = copy(option.type)
+            option.type.envvar_list_splitter = ","  # type: ignore[misc]  # of this copy only
 
 
 @click.command(

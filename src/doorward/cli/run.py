@@ -13,7 +13,7 @@ import click
 from doorward.cli import capabilities, extensions
 from doorward.cli.durations import seconds
 from doorward.cli.errors import for_people, warn
-from doorward.pdp.config import ConfigError, read_config
+from doorward.pdp.config import Config, ConfigError, read_config
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log_options import FORMATS, LEVELS
 from doorward.pdp.signatures import ALGORITHMS, Verification
@@ -34,7 +34,6 @@ _WATCHED: Final = 5.0
 REFUSED_FLAGS = {
     "h2c": False,
     "pprof": False,
-    "set_file": (),
 }
 """Flags of OPA that are known and not followed yet. Any other value than this is an error: what
 they protect would be open without them."""
@@ -67,6 +66,13 @@ Examples:
 @click.option("-c", "--config-file", help="Configuration file.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+)
+@click.option(
+    "--set-file",
+    "setting_files",
+    multiple=True,
+    metavar="KEY=FILE",
+    help="Override the configuration by the content of a file.",
 )
 @click.option("-b", "--bundle", is_flag=True, help="FILES are bundles: folders or .tar.gz.")
 @click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
@@ -145,7 +151,6 @@ Examples:
 )
 @click.option("--h2c", is_flag=True, hidden=True)
 @click.option("--pprof", is_flag=True, hidden=True)
-@click.option("--set-file", multiple=True, hidden=True)
 @click.option("--tls-cert-file", metavar="FILE", help="Certificate of the HTTP API, in PEM.")
 @click.option("--tls-private-key-file", metavar="FILE", help="Its private key, in PEM.")
 @click.option(
@@ -170,9 +175,19 @@ Examples:
     metavar="NAMES",
     help="Suites of TLS 1.2 by their names in Go, separated by commas.",
 )
-@click.option("--disable-telemetry", is_flag=True, hidden=True)
-@click.option("--skip-version-check", is_flag=True, hidden=True)
-@click.option("--optimize-store-for-read-speed", is_flag=True, hidden=True)
+@click.option(
+    "--disable-telemetry",
+    "--skip-version-check",
+    is_flag=True,
+    expose_value=False,
+    help="What always holds: nothing is reported to anybody, no newer version is looked for.",
+)
+@click.option(
+    "--optimize-store-for-read-speed",
+    is_flag=True,
+    expose_value=False,
+    help="What always holds: data is stored as policies read it.",
+)
 @click.option(
     "--ready-timeout",
     type=click.IntRange(min=0),
@@ -222,6 +237,7 @@ def _serve(files: Sequence[str], log_format: str, options: dict[str, Any]) -> in
             sidecar = Sidecar(chosen)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: sidecar.stop())
+        signal.signal(signal.SIGHUP, lambda _number, _frame: sidecar.ask_for_reload())
         sidecar.start()
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
@@ -248,7 +264,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     from doorward.cli.sidecar import SidecarOptions
     from doorward.rest.authorization import Access
 
-    config = read_config(options["config_file"], overrides=options["settings"])
+    config = _read_config(options)
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
     if workers > 1 and (config.bundles or config.discovery or config.status):
         raise ConfigError("`bundles`, `discovery` and `status` need a single process: --workers 1")
@@ -269,6 +285,13 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         tls=_tls_options(options),
         workers=workers,
         ready_timeout=options["ready_timeout"],
+        read_config=lambda: _read_config(options),
+    )
+
+
+def _read_config(options: dict[str, Any]) -> Config:
+    return read_config(
+        options["config_file"], overrides=options["settings"], files=options["setting_files"]
     )
 
 

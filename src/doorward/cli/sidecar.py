@@ -93,6 +93,8 @@ class SidecarOptions:
     access: Access = field(default_factory=Access)
     tls: TlsOptions | None = None
     workers: int = 1
+    read_config: Callable[[], Config] | None = None
+    """Reads the configuration again, for SIGHUP."""
     ready_timeout: float = 0.0
     """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
     waits for them."""
@@ -198,6 +200,8 @@ class Sidecar:
         self._options = options
         self._shared = shared
         self._stop = threading.Event()
+        self._wakes = threading.Event()
+        self._reloads = False
         self.health = Health()
         self.metrics = Metrics(__version__)
         settings = settings_of(options)
@@ -405,6 +409,28 @@ class Sidecar:
     def stop(self) -> None:
         """Ask `run` to end; may be called from a signal handler."""
         self._stop.set()
+        self._wakes.set()
+
+    def ask_for_reload(self) -> None:
+        """Ask `run` to read the configuration again; may be called from a signal handler."""
+        self._reloads = True
+        self._wakes.set()
+
+    def _reload(self) -> None:
+        """Follow the configuration as it is now; one that cannot be leaves the one before."""
+        read = self._options.read_config
+        if read is None:
+            return
+        try:
+            config = read()
+            labels = {name: self._options.config.labels[name] for name in ("id", "version")}
+            self.plane.reload(replace(config, labels={**labels, **config.labels}))
+        except (ConfigError, StartupError) as error:
+            _log.error("Configuration not reloaded.", extra={"error": str(error)})
+            return
+        for warning in config.warnings:
+            _log.warning(warning)
+        _log.info("Configuration reloaded.")
 
     def run(self) -> int:
         """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
@@ -433,7 +459,11 @@ class Sidecar:
     def _supervise(self) -> bool:
         """Wait a moment; whether the HTTP server is alive."""
         tls = self._options.tls
-        self._stop.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
+        self._wakes.wait(min(_ROUND, (tls and tls.refresh) or _ROUND))
+        self._wakes.clear()
+        if self._reloads and not self._stop.is_set():
+            self._reloads = False
+            self._reload()
         self.refresh()
         return self.alive
 

@@ -166,6 +166,10 @@ class WorkerGroup:
         """Ask `run` to end; may be called from a signal handler."""
         self._stop.set()
 
+    def ask_for_reload(self) -> None:
+        """Say that several workers follow the configuration from the start only."""
+        _log.warning("The configuration of several workers is followed after the next start.")
+
     def run(self) -> int:
         """Look after the workers until told to stop; the exit code."""
         step = self._watcher.run_once if self._watcher is not None else self._wait

@@ -30,7 +30,13 @@ from doorward.pdp.control.upload_options import (
 )
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.signatures import Key as SigningKey
-from doorward.pdp.yaml_block import Block, ConfigError, override, read_block
+from doorward.pdp.yaml_block import (
+    Block,
+    ConfigError,
+    override,
+    override_by_file,
+    read_block,
+)
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
 __all__ = [
@@ -52,7 +58,14 @@ MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
-_LATER: Final = ("caching", "distributed_tracing", "nd_builtin_cache", "storage")
+_REFUSED: Final = {
+    "caching": "the sizes of caches are fixed",
+    "distributed_tracing": "traces are not made",
+    "nd_builtin_cache": "what built-ins answered is not logged",
+    "storage": "data is in memory",
+}
+"""OPA's keys that are not followed, each with what holds instead."""
+_PLUGINS: Final = ("envoy_ext_authz_grpc",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +172,14 @@ class Config:
 
 
 def read_config(
-    path: str | None, *, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    path: str | None,
+    *,
+    overrides: Sequence[str] = (),
+    files: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration in the file at `path` (None: no file) with `--set` overrides applied."""
+    """The configuration in the file at `path` (None: no file) with what `--set` (`overrides`) and
+    `--set-file` (`files`) say on top of it."""
     text = ""
     if path is not None:
         try:
@@ -175,7 +193,9 @@ def read_config(
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return parse_config(text, file=path or "", overrides=overrides, environment=environment)
+    return parse_config(
+        text, file=path or "", overrides=overrides, files=files, environment=environment
+    )
 
 
 def parse_config(
@@ -183,6 +203,7 @@ def parse_config(
     *,
     file: str = "",
     overrides: Sequence[str] = (),
+    files: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """The configuration in `text`. ConfigError for anything that cannot be meant."""
@@ -190,6 +211,8 @@ def parse_config(
     top = read_block(text, file=file, environment=environment)
     for setting in overrides:
         top = override(top, setting, environment=environment)
+    for setting in files:
+        top = override_by_file(top, setting)
     return config_of(top)
 
 
@@ -230,9 +253,10 @@ def _shown(value: Any) -> Value:
 
 
 def _config(top: Block) -> Config:
-    warnings = [
-        f"{top.location(key)}: not supported yet, ignored" for key in _LATER if top.values.get(key)
-    ]
+    for key, instead in _REFUSED.items():
+        if top.values.get(key):
+            raise ConfigError(f"{top.location(key)} is not supported: {instead}")
+    warnings: list[str] = []
     known = {
         "secrets",
         "authzen",
@@ -251,7 +275,7 @@ def _config(top: Block) -> Config:
         "services",
         "status",
     }
-    warnings += top.unknown([*known, *_LATER])
+    warnings += top.unknown([*known, *_REFUSED])
     keys = read_keys(top.block("keys"), warnings)
     services = read_services(top, keys, warnings)
     return Config(
@@ -446,5 +470,7 @@ def _plugins(block: Block) -> dict[str, Block]:
         name = _ALIASES.get(key, key)
         if name in plugins:
             raise ConfigError(f"{block.location(key)} is configured twice: `{key}` is `{name}`")
+        if name not in _PLUGINS:
+            raise ConfigError(f'{block.location(key)}: plugin "{key}" not registered')
         plugins[name] = block.block(key)
     return plugins

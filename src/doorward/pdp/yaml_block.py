@@ -19,12 +19,24 @@ import yaml
 
 from doorward.pdp.located_yaml import Located, LocatedError, read_documents
 
-__all__ = ["Block", "ConfigError", "overlaid", "override", "read_block"]
+__all__ = [
+    "Block",
+    "ConfigError",
+    "overlaid",
+    "override",
+    "override_by_file",
+    "read_block",
+]
 
 _VARIABLE: Final = re.compile(r"\$\{([^}\n]*)\}")
 # While the file is parsed, marks stand for the variables: braces mean something to YAML.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARK: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+
+_KEY: Final = re.compile(r"([^\[\]]+)((?:\[[0-9]{1,3}\])*)")
+_INDEX: Final = re.compile(r"\[([0-9]{1,3})\]")
+_NEXT: Final = re.compile(r"[\w.\[\]\\-]+=")
+_MAX_FILE: Final = 4 << 20
 
 T = TypeVar("T")
 
@@ -95,13 +107,71 @@ def read_block(text: str, *, file: str, environment: Mapping[str, str]) -> Block
 
 
 def override(top: Block, setting: str, *, environment: Mapping[str, str]) -> Block:
-    """`top` with `a.b=value` on top of it; the value is read as YAML, `\\.` is a dot in a key."""
-    path, equals, text = setting.partition("=")
-    keys = [part.replace("\0", ".") for part in path.replace("\\.", "\0").split(".")]
-    if not equals or not all(keys):
-        raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
-    value = _Reader("--set", environment).top_value(text, path) if text else ""
-    return _put(top, keys, value)
+    """`top` with `a.b=value` on top of it, or several with commas between them.
+
+    `a[0].b` is in a list, `\\.` a dot in a key, `\\,` a comma in a value. A value is read as YAML;
+    `{a,b}` is a list.
+    """
+    for assignment in _assignments(setting):
+        path, equals, text = assignment.partition("=")
+        keys = _keys(path)
+        if not equals or not keys:
+            raise ConfigError(f"--set `{path}`: expected KEY.KEY=VALUE")
+        top = _put(top, keys, _value_of(text.replace("\\,", ","), path, environment), path)
+    return top
+
+
+def override_by_file(top: Block, setting: str) -> Block:
+    """`top` with the content of the file at `KEY=PATH` as a text."""
+    path, equals, file = setting.partition("=")
+    keys = _keys(path)
+    if not equals or not keys or not file:
+        raise ConfigError(f"--set-file `{path}`: expected KEY.KEY=FILE")
+    try:
+        with open(file, encoding="utf-8") as content:
+            text = content.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise ConfigError(f"--set-file: open {file}: {(error.strerror or '').lower()}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--set-file: {file}: not UTF-8") from None
+    if len(text) > _MAX_FILE:
+        raise ConfigError(f"--set-file: {file}: larger than {_MAX_FILE} characters")
+    changed: Block = _put(top, keys, text, path)
+    return changed
+
+
+def _assignments(setting: str) -> list[str]:
+    """`a=1,b=2` -> `a=1`, `b=2`: a comma separates where a key follows, outside of brackets."""
+    parts = [""]
+    depth = 0
+    for number, character in enumerate(setting):
+        depth += (character in "[{") - (character in "]}")
+        escaped = number > 0 and setting[number - 1] == "\\"
+        if character == "," and depth == 0 and not escaped and _NEXT.match(setting, number + 1):
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _keys(path: str) -> list[str | int]:
+    """`a[0].b` -> `a`, 0, `b`; nothing where that is not a path."""
+    keys: list[str | int] = []
+    for part in path.replace("\\.", "\0").split("."):
+        match = _KEY.fullmatch(part)
+        if match is None:
+            return []
+        keys.append(match[1].replace("\0", "."))
+        keys += [int(index) for index in _INDEX.findall(match[2])]
+    return keys
+
+
+def _value_of(text: str, path: str, environment: Mapping[str, str]) -> Any:
+    reader = _Reader("--set", environment)
+    if text.startswith("{") and text.endswith("}") and ":" not in text:
+        items = text[1:-1].split(",") if text != "{}" else []
+        return [reader.top_value(item, path) for item in items]
+    return reader.top_value(text, path) if text else ""
 
 
 def overlaid(below: Block, above: Block) -> Block:
@@ -181,13 +251,24 @@ class _Reader:
         return f"{self.file}:{node.start_mark.line + 1}: {path}"
 
 
-def _put(block: Block, keys: Sequence[str], value: Any) -> Block:
+def _put(container: Any, keys: Sequence[str | int], value: Any, path: str) -> Any:
+    """`container` with `value` at `keys`; what is not there yet is made."""
+    if not keys:
+        return value
     key, rest = keys[0], keys[1:]
-    if rest:
-        inner = block.values.get(key)
-        value = _put(inner if isinstance(inner, Block) else block.block(key), rest, value)
+    if isinstance(key, int):
+        items = list(container) if isinstance(container, list) else []
+        if key > len(items):
+            raise ConfigError(f"--set `{path}`: the list has {len(items)} items")
+        inner = items[key] if key < len(items) else None
+        return [*items[:key], _put(inner, rest, value, path), *items[key + 1 :]]
+    block = container if isinstance(container, Block) else Block(path=path)
+    inner = block.values.get(key)
+    if rest and isinstance(rest[0], str) and not isinstance(inner, Block):
+        inner = block.block(key)
     lines = {name: line for name, line in block.lines.items() if name != key or rest}
-    return Block({**block.values, key: value}, lines, block.file, block.path)
+    values = {**block.values, key: _put(inner, rest, value, path)}
+    return Block(values, lines, block.file, block.path)
 
 
 _KINDS: Final[dict[type, str]] = {

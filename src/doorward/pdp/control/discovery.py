@@ -89,6 +89,10 @@ class Discovery:
         self._parts.add(self._part)
         self._thread.start()
 
+    def forget(self) -> None:
+        """Follow what is there at the next request, even if it is the same."""
+        self._active = self._downloader.etag = ""
+
     def close(self) -> None:
         self._parts.remove(self._part)
         self._stop.set()

@@ -133,7 +133,11 @@ class ControlPlane:
             if config.discovery != self._boot.discovery:
                 raise ConfigError("`discovery` is followed from the start only")
             self._boot = config
-            self.apply(config)
+            if self.discovery is None:
+                self.apply(config)
+            else:
+                # What is discovered next is laid over the new file.
+                self.discovery.forget()
 
     def apply(self, config: Config) -> None:
         """Follow another configuration."""

@@ -1,0 +1,42 @@
+"""`doorward config`: what a configuration file says, before a server starts with it."""
+
+from __future__ import annotations
+
+import click
+
+from doorward.cli.errors import warn
+from doorward.pdp.config import ConfigError, read_config
+
+__all__ = ["command"]
+
+
+@click.group("config")
+def command() -> None:
+    """Look at configuration files."""
+
+
+@command.command("check")
+@click.argument("file", required=False)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+)
+@click.option(
+    "--set-file", "files", multiple=True, metavar="KEY=FILE", help="Override by a file's content."
+)
+def check(file: str | None, settings: tuple[str, ...], files: tuple[str, ...]) -> int:
+    """Read the configuration in FILE as `run` does, and say what is wrong with it.
+
+    The exit code is 1 where the server would not start with it. Variables are those of this
+    environment; certificates, services and sockets are not looked at.
+    """
+    # The adapter's own block is its own to read.
+    from doorward.cli.sidecar import StartupError, envoy_options
+
+    try:
+        config = read_config(file, overrides=settings, files=files)
+        envoy_options(config)
+    except (ConfigError, StartupError) as error:
+        click.echo(f"error: {error}", err=True)
+        return 1
+    warn(config.warnings)
+    return 0

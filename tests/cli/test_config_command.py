@@ -1,0 +1,79 @@
+"""`config check`, variables for flags, and SIGHUP."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fixtures
+
+from doorward.cli.main import Commands, cli, run
+
+
+def test_a_configuration_is_checked_before_a_server_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("labels: {a: b}\nunheard_of: 1\n")
+    assert run(["config", "check", str(file)]) == 0
+    assert "unheard_of: unknown key, ignored" in capsys.readouterr().err
+    for text, message in [
+        ("plugins: {foo: {}}", 'plugin "foo" not registered'),
+        ("storage: {disk: {}}", "storage is not supported: data is in memory"),
+        ("plugins: {envoy_ext_authz_grpc: {path: 1}}", "path must be"),
+    ]:
+        file.write_text(text)
+        assert run(["config", "check", str(file)]) == 1
+        assert message in capsys.readouterr().err
+    assert run(["config", "check", "--set", "labels.a=1"]) == 1
+    assert "labels.a must be a string" in capsys.readouterr().err
+    (tmp_path / "text").write_text("from file")
+    assert run(["config", "check", "--set-file", f"labels.a={tmp_path / 'text'}"]) == 0
+
+
+def test_flags_may_be_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPA_EVAL_FORMAT", "raw")
+    assert run(["eval", "1 + 1"]) == 0
+    assert capsys.readouterr().out == "2\n"
+    monkeypatch.setenv("DOORWARD_EVAL_FORMAT", "json")
+    assert run(["eval", "1 + 1"]) == 0
+    assert '"result"' in capsys.readouterr().out
+    # A flag on the command line wins.
+    assert run(["eval", "-f", "raw", "1 + 1"]) == 0
+    assert capsys.readouterr().out == "2\n"
+
+
+def test_several_values_in_a_variable_are_separated_by_commas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPA_RUN_ADDR", "localhost:9")
+    monkeypatch.setenv("DOORWARD_RUN_ADDR", "localhost:1,unix:///a b")
+    command = Commands().get_command(click.Context(cli), "run")
+    assert command is not None
+    with command.make_context("run", []) as context:
+        assert context.params["addr"] == ("localhost:1", "unix:///a b")
+
+
+def test_a_hangup_reads_the_configuration_again(
+    folder: Path,  # noqa: F811  # the fixture
+    start: Callable[..., Process],  # noqa: F811  # the fixture
+) -> None:
+    (folder / "c.yaml").write_text("default_decision: /envoy/authz/allow\n")
+    process = start("--config-file=c.yaml", "policy.rego")
+    assert process.ready()
+    assert process.ask("/", {"user": "ann"}) == (200, True)
+    (folder / "c.yaml").write_text("default_decision: [\n")
+    process.process.send_signal(signal.SIGHUP)
+    assert until(lambda: bool(process.messages("Configuration not reloaded.")))
+    assert process.ask("/", {"user": "ann"}) == (200, True)
+    (folder / "c.yaml").write_text("default_decision: /other\nserver: {decision_paths: [a]}\n")
+    process.process.send_signal(signal.SIGHUP)
+    assert until(lambda: bool(process.messages("Configuration reloaded.")))
+    assert process.ask("/", {"user": "ann"})[0] == 404
+    assert process.messages("`server` changed: that is followed after the next start")
+    assert process.end() == 0
