@@ -15,7 +15,9 @@ from doorward.exporting import exporter as _exporter
 if TYPE_CHECKING:
     from doorward.filters.annotations import Told, read_annotations
     from doorward.filters.conditions import Comparison, Conditions, Field, FilterError, is_always
+    from doorward.filters.logic import Columns, Kind, Nulls
     from doorward.filters.mappings import Names, names_for, short_names
+    from doorward.filters.sql import Clause, Dialect, to_sql
     from doorward.filters.sql_text import to_sql_text
     from doorward.filters.targets import PYTHON, Target, target_of
     from doorward.filters.translate import to_conditions
@@ -26,7 +28,9 @@ else:
         {
             "annotations": "Told read_annotations",
             "conditions": "Comparison Conditions Field FilterError is_always",
+            "logic": "Columns Kind Nulls",
             "mappings": "Names names_for short_names",
+            "sql": "Clause Dialect to_sql",
             "sql_text": "to_sql_text",
             "targets": "PYTHON Target target_of",
             "translate": "to_conditions",
@@ -37,11 +41,16 @@ else:
 
 __all__ = [
     "PYTHON",
+    "Clause",
+    "Columns",
     "Comparison",
     "Conditions",
+    "Dialect",
     "Field",
     "FilterError",
+    "Kind",
     "Names",
+    "Nulls",
     "Target",
     "Told",
     "is_always",
@@ -50,6 +59,7 @@ __all__ = [
     "short_names",
     "target_of",
     "to_conditions",
+    "to_sql",
     "to_sql_text",
     "to_ucast",
 ]

@@ -1,0 +1,123 @@
+"""On real databases: the filtered rows are those that the policy lets through one by one.
+
+`DOORWARD_FILTERS` is the number of policies for each database and reading of NULL (by default 40),
+`DOORWARD_FILTER_ROWS` the number of rows (by default 400).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, Final
+
+import pytest
+from tests.filters.generated import COLUMNS, document, policy, rows
+
+from doorward.filters import Clause, Dialect, FilterError, to_conditions, to_sql
+from doorward.rego import CompileError, Engine, from_python
+
+POLICIES: Final = int(os.environ.get("DOORWARD_FILTERS", "40"))
+ROWS: Final = int(os.environ.get("DOORWARD_FILTER_ROWS", "400"))
+SEED: Final = 20261122
+Select = Callable[[Clause], set[int]]
+
+
+@pytest.fixture(scope="module")
+def table() -> list[tuple[Any, ...]]:
+    return rows(Random(SEED), ROWS)
+
+
+@pytest.fixture(scope="module")
+def sqlite(table: list[tuple[Any, ...]]) -> Iterator[Select]:
+    connection = sqlite3.connect(":memory:")
+    # A collation that ignores case, and affinities that convert.
+    columns = "id integer, a numeric, b real, s text collate nocase, t varchar(9), ok boolean"
+    connection.execute(f"create table docs ({columns})")
+    connection.executemany("insert into docs values (?, ?, ?, ?, ?, ?)", table)
+
+    def select(clause: Clause) -> set[int]:
+        selected = connection.execute(f"select id from docs where {clause.text}", clause.parameters)
+        return {number for (number,) in selected}
+
+    yield select
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def postgres(postgresql: str, table: list[tuple[Any, ...]]) -> Iterator[Select]:
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute("drop table if exists docs")
+        connection.execute("drop collation if exists nocase")
+        connection.execute(
+            "create collation nocase "
+            "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+        columns = "id int, a numeric, b double precision, s text collate nocase, t text, ok boolean"
+        connection.execute(f"create table docs ({columns})")
+        with connection.cursor() as cursor:
+            cursor.executemany("insert into docs values (%s, %s, %s, %s, %s, %s)", table)
+
+        def select(clause: Clause) -> set[int]:
+            text: Any = f"select id from docs where {clause.text}"
+            return {number for (number,) in connection.execute(text, clause.parameters)}
+
+        yield select
+
+
+@pytest.mark.parametrize("nulls", ["null", "undefined"])
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_the_filter_decides_as_the_policy(
+    dialect: Dialect, nulls: Any, table: list[tuple[Any, ...]], request: pytest.FixtureRequest
+) -> None:
+    name = {"sqlite": "sqlite", "postgresql": "postgres"}[dialect]
+    select: Select = request.getfixturevalue(name)
+    draw = Random(f"{SEED} {nulls}")
+    documents = [from_python({"docs": document(row, nulls=nulls)}) for row in table]
+    compared = 0
+    for text in _policies(draw):
+        engine = Engine({"f.rego": text})
+        partial = engine.partial("data.f.include", ["input.docs"], only_truth=True)
+        try:
+            clause = to_sql(to_conditions(partial), COLUMNS, dialect, nulls=nulls)
+        except FilterError:
+            continue  # `not hidden` over a call is a rule of its own
+        query = engine.prepare("data.f.include")
+        expected = {n for n, each in enumerate(documents) if query.value(each) is True}
+        assert select(clause) == expected, (text, clause)
+        compared += 1
+    assert compared > POLICIES // 2
+
+
+def _policies(draw: Random) -> Iterator[str]:
+    count = 0
+    while count < POLICIES:
+        text = policy(draw)
+        try:
+            Engine({"f.rego": text})
+        except CompileError:
+            continue  # two constants of different types
+        count += 1
+        yield text
+
+
+def test_a_column_that_is_not_declared_is_an_error() -> None:
+    engine = Engine({"f.rego": "package f\n\ninclude if input.docs.zz == 1\n"})
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    with pytest.raises(FilterError, match=r"docs\.zz is not declared"):
+        to_sql(conditions, COLUMNS, "sqlite")
+
+
+def test_values_in_columns_of_another_kind_are_not_let_through(sqlite: Select) -> None:
+    engine = Engine({"f.rego": 'package f\n\ninclude if input.docs.a != "x"\n'})
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table docs (id integer, a integer)")
+    connection.execute("insert into docs values (1, 'x'), (2, 5), (3, null)")
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    clause = to_sql(conditions, COLUMNS, "sqlite")
+    rows = connection.execute(f"select id from docs where {clause.text}", clause.parameters)
+    assert [number for (number,) in rows] == [2, 3]
+    connection.close()
