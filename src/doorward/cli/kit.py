@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -41,6 +41,9 @@ Examples:
 @click.option("--ipv4-only", is_flag=True, help="Refuse IPv6, where the kernel has none.")
 @click.option("--capture-loopback/--no-capture-loopback", default=True, show_default=True)
 @click.option("--native", is_flag=True, help="Kubernetes 1.29: sidecars start before all else.")
+@click.option(
+    "--scraped-from", default="", metavar="NAMESPACE", help="Kubernetes: where Prometheus is."
+)
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
     """Make the files that put a sidecar in front of an application, or check a deployment."""
@@ -60,9 +63,12 @@ def command(context: click.Context, /, **given: Any) -> int:
     return 0
 
 
+_SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
+
+
 def _to_description(given: Mapping[str, Any]) -> Description:
     same = ("app_port", "name", "app_image", "image", "secret", "decision", "port", "user")
-    more = {name: given[name] for name in ("diagnostic_port", "capture_loopback", "native")}
+    more = {name: given[name] for name in _SAME}
     if given["envoy_image"]:
         more["envoy_image"] = given["envoy_image"]
     return Description(

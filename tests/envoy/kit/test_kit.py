@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import shutil
 import subprocess
@@ -20,6 +21,10 @@ from tests.waiting import PATIENCE
 from doorward.cli.main import run
 from doorward.envoy.kit import Description, Policy, to_files
 from doorward.envoy.kit.manifest import Text, write_manifest
+from doorward.envoy.metrics import Metrics as CheckMetrics
+from doorward.pdp.control.bundle_metrics import BundleMetrics
+from doorward.pdp.health import Health
+from doorward.pdp.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
 ENVOY = Path(sys.executable).with_name("envoy")
@@ -29,11 +34,13 @@ VARIANTS = {
     "plain": PEOPLE,
     "secret": replace(PEOPLE, secret="people-jwt"),
     "native": replace(PEOPLE, native=True, secret="people-jwt"),
+    "scraped": replace(PEOPLE, scraped_from="monitoring"),
     "ipv4": replace(PEOPLE, dual_stack=False, capture_loopback=False),
 }
 EXAMPLES = {
     "kubernetes": ("kubernetes", replace(PEOPLE, secret="people-jwt")),
     "compose": ("compose", replace(PEOPLE, secret="secrets.json")),
+    "grafana": ("grafana", PEOPLE),
     "systemd": (
         "systemd/people",
         replace(
@@ -123,11 +130,43 @@ def test_only_envoys_port_is_open() -> None:
     actual = {document["kind"]: document for document in documents(PEOPLE)}
     (ingress,) = actual["NetworkPolicy"]["spec"]["ingress"]
     assert ingress == {"ports": [{"protocol": "TCP", "port": 8000}]}
+    assert actual["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     assert actual["Service"]["spec"]["ports"][0]["targetPort"] == 8000
     compose = yaml.safe_load(to_files(PEOPLE, "compose")["compose.yaml"])
     ports = {name: each.get("ports", []) for name, each in compose["services"].items()}
     assert ports.pop("redirect") == ["127.0.0.1:8000:8000"]
     assert not any(ports.values())
+
+
+def test_prometheus_alone_reaches_the_metrics() -> None:
+    actual = {document["kind"]: document for document in documents(VARIANTS["scraped"])}
+    _, ingress = actual["NetworkPolicy"]["spec"]["ingress"]
+    assert ingress["ports"] == [{"protocol": "TCP", "port": 8282}]
+    (source,) = ingress["from"]
+    assert source["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "monitoring"
+    }
+    annotations = actual["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == "8282"
+    configuration = to_files(VARIANTS["scraped"], "kubernetes")["configmaps.yaml"]
+    assert "enable-performance-metrics: true" in configuration
+
+
+def test_the_dashboard_shows_metrics_that_there_are() -> None:
+    metrics = Metrics("1")
+    CheckMetrics(metrics.registry).count_error("timeout")
+    BundleMetrics(metrics.registry, "1", [1.0])
+    there = {sample.name for family in metrics.families(Health()) for sample in family.samples} | {
+        family.name for family in metrics.families(Health())
+    }
+    there |= {f"{name}{suffix}" for name in there for suffix in ("_count", "_bucket", "_total")}
+    dashboard = json.loads(to_files(PEOPLE, "grafana")["dashboard.json"])
+    queries = [each["expr"] for panel in dashboard["panels"] for each in panel["targets"]]
+    shown = {name for query in queries for name in re.findall(r"([a-z_]+){job", query)}
+    assert len(shown) > 10
+    assert shown <= there
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places)
 
 
 def test_policies_arrive_as_they_were_given() -> None:

@@ -1,4 +1,4 @@
-"""One description of a sidecar becomes the files of a deployment, for each of four targets.
+"""One description of a sidecar becomes the files of a deployment, for each target.
 
     Description -> `to_files` -> texts by file name
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from doorward.envoy.kit import compose, host, kubernetes, systemd
+from doorward.envoy.kit import compose, grafana, host, kubernetes, systemd
 from doorward.envoy.kit.description import Description, Policy
 
 __all__ = ["TARGETS", "Description", "Policy", "to_files"]
@@ -21,6 +21,7 @@ TARGETS: Final[Mapping[str, Callable[[Description], dict[str, str]]]] = {
     "compose": compose.to_files,
     "systemd": systemd.to_files,
     "host": host.to_files,
+    "grafana": grafana.to_files,
 }
 
 

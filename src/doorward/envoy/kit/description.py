@@ -69,6 +69,8 @@ class Description:
     capture_loopback: bool = True
     native: bool = False
     """Kubernetes: sidecars as init containers that stay, which start before the application."""
+    scraped_from: str = ""
+    """Kubernetes: the namespace of Prometheus, which may read the metrics."""
     bootstrap: Mapping[str, object] = field(default_factory=dict)
     """Further options of the proxy's configuration."""
 
@@ -119,14 +121,15 @@ class Description:
 
     def doorward_yaml(self, places: Places) -> str:
         """The second resource: the decision point's configuration."""
+        plugin: dict[str, object] = {
+            "addr": f"unix://{places.socket}",
+            "path": self.decision,
+            "strict": True,
+        }
+        if self.scraped_from:
+            plugin["enable-performance-metrics"] = True
         document = {
-            "plugins": {
-                "envoy_ext_authz_grpc": {
-                    "addr": f"unix://{places.socket}",
-                    "path": self.decision,
-                    "strict": True,
-                }
-            },
+            "plugins": {"envoy_ext_authz_grpc": plugin},
             "server": {"decision_paths": [self.decision]},
             "decision_logs": {"console": True},
         }
@@ -145,6 +148,7 @@ _WHY: Final = {
         "What the policy and the application could read in two ways is answered with 400: "
         "duplicate keys, truncated bodies, a content type that lies."
     ),
+    "enable-performance-metrics": "How long checks take, and why some get no decision.",
     "decision_paths": "All that its HTTP API serves: not the data, nor the secrets in it.",
     "decision_logs": "Every decision is a line on standard output; `authorization` is masked.",
 }
@@ -160,6 +164,8 @@ def _check(description: Description) -> None:
     ):
         if pattern.fullmatch(text) is None:
             raise ValueError(f"`{text}` cannot be the {what}")
+    if description.scraped_from and _NAME.fullmatch(description.scraped_from) is None:
+        raise ValueError(f"`{description.scraped_from}` cannot be a namespace")
     ports = (description.app_port, description.port, description.diagnostic_port)
     if not all(0 < port < 65536 for port in ports):
         raise ValueError("a port is from 1 to 65535")

@@ -1,4 +1,5 @@
-"""A description becomes a Kustomize base: a Deployment, its ConfigMaps, a Service, a NetworkPolicy.
+"""A description becomes a Kustomize base: a Deployment, its ConfigMaps, a Service, a NetworkPolicy
+and a PodDisruptionBudget.
 
 The init container redirects before any other container starts; nobody else may change the network.
 All else runs without root, without capabilities and on read-only file systems. The Service leads
@@ -32,6 +33,7 @@ def to_files(description: Description) -> dict[str, str]:
         "deployment.yaml": write_manifest([_to_deployment(description)], _WHY, _HEAD),
         "kustomization.yaml": write_manifest([_to_kustomization()], _WHY, _HEAD),
         "networkpolicy.yaml": write_manifest([_to_network_policy(description)], _WHY, _HEAD),
+        "poddisruptionbudget.yaml": write_manifest([_to_budget(description)], _WHY, _HEAD),
         "service.yaml": write_manifest([_to_service(description)], _WHY, _HEAD),
     }
 
@@ -48,6 +50,7 @@ def _to_kustomization() -> Document:
             "configmaps.yaml",
             "deployment.yaml",
             "networkpolicy.yaml",
+            "poddisruptionbudget.yaml",
             "service.yaml",
         ],
     }
@@ -92,11 +95,24 @@ def _to_deployment(description: Description) -> Document:
             "template": {
                 "metadata": {
                     "labels": labels,
-                    "annotations": {"doorward/configuration": checksum},
+                    "annotations": {
+                        "doorward/configuration": checksum,
+                        **_to_scraping(description),
+                    },
                 },
                 "spec": _to_pod(description),
             },
         },
+    }
+
+
+def _to_scraping(description: Description) -> Document:
+    if not description.scraped_from:
+        return {}
+    return {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(description.diagnostic_port),
+        "prometheus.io/path": "/metrics",
     }
 
 
@@ -129,6 +145,7 @@ def _to_redirect(description: Description) -> Document:
     return {
         "name": "redirect",
         "image": description.image,
+        "imagePullPolicy": "IfNotPresent",
         "args": description.redirect_arguments(),
         "securityContext": {
             "runAsNonRoot": False,
@@ -146,6 +163,7 @@ def _to_application(description: Description) -> Document:
     return {
         "name": "application",
         "image": description.app_image,
+        "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -158,6 +176,7 @@ def _to_envoy(description: Description) -> Document:
     return {
         "name": "envoy",
         "image": description.envoy_image,
+        "imagePullPolicy": "IfNotPresent",
         "command": ["envoy", "--config-path", "/config/envoy.yaml", *ENVOY_ARGUMENTS],
         "ports": [{"name": "http", "containerPort": description.port}],
         "securityContext": _to_security_context(description),
@@ -195,6 +214,7 @@ def _to_decision_point(description: Description) -> Document:
     return {
         "name": "doorward",
         "image": description.image,
+        "imagePullPolicy": "IfNotPresent",
         "args": arguments,
         "ports": [{"name": "health", "containerPort": port}],
         "securityContext": _to_security_context(description),
@@ -258,8 +278,29 @@ def _to_network_policy(description: Description) -> Document:
         "spec": {
             "podSelector": {"matchLabels": _to_labels(description)},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": [{"protocol": "TCP", "port": description.port}]}],
+            "ingress": [_to_ingress(description.port), *_to_scrapers(description)],
         },
+    }
+
+
+def _to_ingress(port: int) -> Document:
+    return {"ports": [{"protocol": "TCP", "port": port}]}
+
+
+def _to_scrapers(description: Description) -> list[Document]:
+    if not description.scraped_from:
+        return []
+    labels = {"kubernetes.io/metadata.name": description.scraped_from}
+    source = {"namespaceSelector": {"matchLabels": labels}}
+    return [{"from": [source], **_to_ingress(description.diagnostic_port)}]
+
+
+def _to_budget(description: Description) -> Document:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _to_metadata(description),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _to_labels(description)}},
     }
 
 
@@ -281,5 +322,7 @@ _WHY: Final[Mapping[str, str]] = {
     "policyTypes": (
         "Only Envoy's port is open to others. (Kubelets reach the health port all the same.)"
     ),
+    "maxUnavailable": "Nodes are drained one replica after the other.",
+    "namespaceSelector": "Prometheus, at the port of health and metrics.",
     "ipFamilyPolicy": "Envoy listens on both families, and both are redirected.",
 }
