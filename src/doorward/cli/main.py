@@ -22,6 +22,7 @@ from doorward.cli.extras import missing_extra
 __all__ = ["cli", "main"]
 
 _COMMANDS: Final = {
+    "build": "Make a bundle.",
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
     "completion": "Print the script that completes commands in a shell.",
@@ -32,7 +33,9 @@ _COMMANDS: Final = {
     "emit": "Show the Python that policies or a query become.",
     "envoy": "Everything for the Envoy proxy.",
     "eval": "Evaluate a query.",
+    "exec": "Decide each of many inputs.",
     "fmt": "Format policies.",
+    "help": "Show the help of a command.",
     "input": "Turn a captured request into an input.",
     "kit": "Make and check the deployment of a sidecar.",
     "lsp": "Answer an editor: the language server.",

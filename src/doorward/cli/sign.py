@@ -14,7 +14,7 @@ from doorward.pdp.signatures import SignatureError
 from doorward.pdp.signing import sign
 from doorward.rego.golang import JSONError, read_json
 
-__all__ = ["command"]
+__all__ = ["command", "read_claims", "read_key"]
 
 _FILE: Final = ".signatures.json"
 _MAX_BYTES: Final = 1 << 20
@@ -68,8 +68,8 @@ def command(
         if signing_plugin is not None:
             raise SignatureError(f"no signer exists under id {signing_plugin}")
         files = [file for path in paths for file in signed_files(path)]
-        key = _key(signing_key)
-        signatures = sign(files, key, signing_alg, _claims(claims_file))
+        key = read_key(signing_key)
+        signatures = sign(files, key, signing_alg, read_claims(claims_file))
         _write(os.path.join(output_file_path, _FILE), signatures)
     except (LoadError, SignatureError, JSONError) as error:
         message = error.messages[0] if isinstance(error, LoadError) else str(error)
@@ -78,14 +78,14 @@ def command(
     return 0
 
 
-def _key(given: str) -> str:
+def read_key(given: str) -> str:
     """The key itself, where what is given is a file."""
     if not os.path.isfile(given):
         return given
     return _read(given).decode(errors="replace")
 
 
-def _claims(path: str | None) -> Mapping[str, Any]:
+def read_claims(path: str | None) -> Mapping[str, Any]:
     if path is None:
         return {}
     claims = read_json(_read(path))

@@ -373,7 +373,7 @@ class _Reader:
 
     def _file(self, name: str) -> str:
         """What the user calls it."""
-        return os.path.join(self.path, name)
+        return name if self.path == "." else os.path.join(self.path, name)
 
     def _shown(self, name: str) -> str:
         """What errors call it."""

@@ -50,6 +50,8 @@ class Manifest:
     """By pattern of `glob.match`; the names of files begin with a slash here."""
     wasm_modules: tuple[str, ...] = ()
     """Files to which rules are left, in WebAssembly, which nothing here runs."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What else the bundle says of itself."""
     root_paths: frozenset[tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """The roots as paths; () is the whole document."""
 
@@ -71,6 +73,7 @@ class Manifest:
             roots=_roots(_given(document, "roots", [""])),
             rego_version=_version("rego_version", document.get("rego_version")),
             file_rego_versions=_versions(_given(document, "file_rego_versions", {})),
+            metadata={str(k): v for k, v in _given(document, "metadata", {}).items()},
             wasm_modules=_wasm_modules(_given(document, "wasm", [])),
         )
 

@@ -1,0 +1,263 @@
+"""`doorward build`: policies and data as one bundle, as `opa build` makes it.
+
+Policies are formatted, data is one document, and everything is compiled before anything is written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+
+from doorward.cli import capabilities
+from doorward.cli.errors import OneOf
+from doorward.cli.sign import read_claims, read_key
+from doorward.pdp.bundle import Bundle, read_bundle
+from doorward.pdp.loader import LoadError, io_message, united
+from doorward.pdp.manifest import Manifest, ManifestError
+from doorward.pdp.signatures import ALGORITHMS, SignatureError, Verification
+from doorward.pdp.signing import sign
+from doorward.pdp.sources import Sources
+from doorward.rego import PARSE_ERROR, Capabilities, Key, Options, RegoError, Source, Value, compile
+from doorward.rego.golang import marshal, ordered_text
+from doorward.rego.tools import format_source
+
+__all__ = ["command"]
+
+_DATA: Final = "/data.json"
+_MANIFEST: Final = "/.manifest"
+
+
+class _BuildError(Exception):
+    """What keeps the bundle from being made, in OPA's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What goes into the bundle."""
+
+    modules: Mapping[str, str]
+    data: dict[Key, Value]
+    roots: Sequence[str] = ("",)
+    revision: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Of Rego, for policies of which a manifest says it."""
+
+
+@click.command(
+    "build",
+    epilog="""\b
+Examples:
+  doorward build policies/ data.json
+  doorward build -b bundle/ -r v1.2 -o release.tar.gz
+  doorward build -b bundle/ --signing-key private.pem
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("-b", "--bundle", is_flag=True, help="PATHS are bundles: folders or .tar.gz.")
+@click.option("-o", "--output", default="bundle.tar.gz", show_default=True, help="The new bundle.")
+@click.option("-r", "--revision", help="The revision that its manifest names.")
+@click.option(
+    "-e", "--entrypoint", multiple=True, help="A decision that is asked for, such as authz/allow."
+)
+@click.option(
+    "-O", "--optimize", type=click.IntRange(0, 2), default=0, help="Not supported yet but 0."
+)
+@click.option(
+    "-t",
+    "--target",
+    type=OneOf("rego", "wasm", "plan", flag="-t, --target"),
+    default="rego",
+    show_default=True,
+    help="What policies become; only rego is supported.",
+)
+@click.option("--ignore", multiple=True, help="Names to leave out of folders, such as '.*'.")
+@click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
+@capabilities.option
+@click.option("--signing-key", metavar="KEY", help="Sign with a secret, or a private key in PEM.")
+@click.option("--claims-file", metavar="FILE", help="JSON with more claims of the signatures.")
+@click.option(
+    "--verification-key", metavar="KEY", help="With what the bundles in PATHS must be signed."
+)
+@click.option(
+    "--signing-alg",
+    type=click.Choice(ALGORITHMS),
+    default="RS256",
+    show_default=True,
+    metavar="NAME",
+    help="How the new bundle, and those in PATHS, are signed.",
+)
+@click.option("--scope", default="", help="Scope that the signatures in PATHS must have.")
+@click.option("--exclude-files-verify", multiple=True, help="Files that need not be signed.")
+def command(
+    paths: tuple[str, ...],
+    bundle: bool,
+    output: str,
+    revision: str | None,
+    entrypoint: tuple[str, ...],
+    optimize: int,
+    target: str,
+    **options: Any,
+) -> int:
+    """Make a bundle of the policies and data in PATHS.
+
+    Nothing is written unless everything compiles. `run`, and OPA, read the bundle.
+    """
+    if not paths:
+        raise click.UsageError("expected at least one path")
+    if target == "plan" and not entrypoint:
+        return _fail("plan compilation requires at least one entrypoint")
+    if target != "rego":
+        return _fail(f"the target {target} is not supported: policies are run as Rego")
+    if optimize:
+        return _fail("optimization is not supported yet: -O must be 0")
+    try:
+        parts = _bundles(paths, options) if bundle else _files(paths, options)
+        _check(parts, options)
+        members = _members(parts, revision, v0=options["v0_compatible"])
+        if options["signing_key"] is not None:
+            members.append(("/.signatures.json", _signed(members, options)))
+        _write(output, _archive(members))
+    except ManifestError as error:
+        return _fail(f"bundle merge failed: {error}")
+    except (_BuildError, LoadError, RegoError, SignatureError) as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(message: str) -> int:
+    click.echo(f"error: {message}")
+    return 1
+
+
+def _files(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
+    try:
+        loaded = Sources(paths, ignore=options["ignore"], v0=options["v0_compatible"]).load()
+    except LoadError as error:
+        raise _BuildError(f"load error: {error}") from None
+    return _Parts(loaded.modules, loaded.data, versions=loaded.rego_versions)
+
+
+def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
+    key = options["verification_key"]
+    verification = None
+    if key is not None:
+        algorithm, scope = options["signing_alg"], options["scope"]
+        excluded = options["exclude_files_verify"]
+        verification = Verification(read_key(key), algorithm, scope, excluded)
+    bundles: list[Bundle] = []
+    for path in paths:
+        try:
+            bundles.append(
+                read_bundle(
+                    path,
+                    ignore=options["ignore"],
+                    v0=options["v0_compatible"],
+                    signed=verification is not None,
+                    verification=verification,
+                )
+            )
+        except LoadError as error:
+            raise _BuildError(f"load error: {error}") from None
+    manifests = [each.manifest for each in bundles]
+    roots = [root for manifest in manifests for root in manifest.roots]
+    Manifest(roots=tuple(roots))  # refuses roots that overlap
+    only = manifests[0] if len(manifests) == 1 else Manifest()
+    data: dict[Key, Value] = {}
+    for each in bundles:
+        data = united(data, each.data)
+    return _Parts(
+        modules={name: text for each in bundles for name, text in each.modules.items()},
+        data=data,
+        roots=roots,
+        revision=only.revision,
+        metadata=only.metadata,
+        versions={name: v for each in bundles for name, v in each.rego_versions.items()},
+    )
+
+
+def _check(parts: _Parts, options: Mapping[str, Any]) -> None:
+    """Compile everything, with its data."""
+    allowed: Capabilities | None = options["capabilities"]
+    settings = Options(
+        v0=options["v0_compatible"], rego_versions=parts.versions, capabilities=allowed
+    )
+    try:
+        compile(parts.modules, settings).bind(parts.data, is_parsed=True).check_data()
+    except RegoError as error:
+        if any(each.code == PARSE_ERROR for each in error.diagnostics):
+            text = str(error).replace("occurred:", "occurred during loading:", 1)
+            raise _BuildError(f"load error: {text}") from None
+        raise
+
+
+def _members(parts: _Parts, revision: str | None, *, v0: bool) -> list[tuple[str, bytes]]:
+    """The files of the bundle: data, policies, manifest."""
+    versions = {name: parts.versions.get(name, 0 if v0 else 1) for name in sorted(parts.modules)}
+    common = 0 if versions and set(versions.values()) == {0} else 1
+    if not versions and v0:
+        common = 0
+    manifest: dict[str, Any] = {
+        "revision": parts.revision if revision is None else revision,
+        "roots": list(parts.roots),
+        "rego_version": common,
+    }
+    others = {_named(name): version for name, version in versions.items() if version != common}
+    if others:
+        manifest["file_rego_versions"] = others
+    if parts.metadata:
+        manifest["metadata"] = dict(parts.metadata)
+    members = [(_DATA, marshal(parts.data).encode() + b"\n")]
+    for name, version in versions.items():
+        source = Source(name, parts.modules[name])
+        text = format_source(source, v0=version == 0, target="v0" if version == 0 else "v1")
+        members.append((_named(name), text.encode(errors="surrogatepass")))
+    return [*members, (_MANIFEST, ordered_text(manifest).encode() + b"\n")]
+
+
+def _named(name: str) -> str:
+    return "/" + name.removeprefix("file://").lstrip("./")
+
+
+def _signed(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
+    files = [(name.lstrip("/"), content) for name, content in members]
+    claims = read_claims(options["claims_file"])
+    return sign(files, read_key(options["signing_key"]), options["signing_alg"], claims)
+
+
+def _archive(members: Sequence[tuple[str, bytes]]) -> bytes:
+    """A `.tar.gz` that is the same for the same members."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o600
+            archive.addfile(info, io.BytesIO(content))
+    return gzip.compress(stream.getvalue(), mtime=0)
+
+
+def _write(path: str, content: bytes) -> None:
+    """Write a whole file in place of the one before."""
+    folder = os.path.dirname(path) or "."
+    try:
+        descriptor, new = tempfile.mkstemp(dir=folder, prefix=".bundle-")
+    except OSError as error:
+        raise _BuildError(io_message("open", path, error)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(new, 0o644)
+        os.replace(new, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(new)
+        raise _BuildError(io_message("open", path, error)) from None

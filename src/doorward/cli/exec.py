@@ -1,0 +1,181 @@
+"""`doorward exec`: one decision for each of many input files, as `opa exec` makes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+
+from doorward.cli.errors import OneOf, for_people
+from doorward.pdp.config import ConfigError, read_config
+from doorward.pdp.loader import LoadError, read_document
+from doorward.pdp.log import line_for, now
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.sources import Sources
+from doorward.rego import RegoError, Undefined, Value
+from doorward.rego.golang import indent, marshal, object_text
+
+__all__ = ["command"]
+
+_STDIN: Final = "--stdin-input"
+_MAX_BYTES: Final = 256 << 20
+"""Of one input."""
+_KINDS: Final = (".json", ".yaml", ".yml")
+
+
+class _ExecError(Exception):
+    """What keeps it from going on."""
+
+
+@click.command(
+    "exec",
+    epilog="""\b
+Examples:
+  doorward exec -b bundle/ --decision authz/allow requests/
+  doorward exec -b bundle.tar.gz --fail-non-empty --decision deploy/problems plan.json
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("-b", "--bundle", "bundles", multiple=True, help="A bundle; repeatable.")
+@click.option("--decision", help="The decision, such as authz/allow; else the configuration's.")
+@click.option("-c", "--config-file", help="Configuration file.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
+)
+@click.option("-f", "--format", type=OneOf("json"), default="json", expose_value=False)
+@click.option("--fail", is_flag=True, help="End with 1 where a decision is undefined or fails.")
+@click.option("--fail-defined", is_flag=True, help="End with 1 where a decision is defined.")
+@click.option(
+    "--fail-non-empty", is_flag=True, help="End with 1 where a decision is defined and not empty."
+)
+@click.option("-I", "--stdin-input", is_flag=True, help="Read an input from standard input.")
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+def command(
+    paths: tuple[str, ...],
+    bundles: tuple[str, ...],
+    decision: str | None,
+    config_file: str | None,
+    settings: tuple[str, ...],
+    fail: bool,
+    fail_defined: bool,
+    fail_non_empty: bool,
+    stdin_input: bool,
+    v0_compatible: bool,
+) -> int:
+    """Decide each input in PATHS, JSON or YAML, by the policies of bundles; folders are walked."""
+    flags = {"--fail": fail, "--fail-defined": fail_defined, "--fail-non-empty": fail_non_empty}
+    chosen = [name for name, is_set in flags.items() if is_set]
+    try:
+        if not paths and not stdin_input:
+            raise _ExecError("requires at least 1 path arg, or the --stdin-input flag")
+        if len(chosen) > 1:
+            raise _ExecError(f"exec error: specify {chosen[0]} or {chosen[1]} but not both")
+        config = read_config(config_file, overrides=settings)
+        if config.bundles or config.discovery:
+            raise _ExecError("exec error: bundles come from --bundle, not from the configuration")
+        loaded = Sources(bundles=bundles, v0=v0_compatible).load()
+        pdp = PDP(build(loaded, Settings(v0=v0_compatible)))
+        path = f"/{config.default_decision}" if decision is None else decision
+        results = [_decided(pdp, path, each) for each in _inputs(paths, reads_stdin=stdin_input)]
+        texts = [object_text(fields) for fields, _ in results]
+        click.echo(indent(object_text({"result": f"[{','.join(texts)}]"}), "", "  ") + "\n")
+        return _exit_code([value for _, value in results], chosen)
+    except (LoadError, RegoError) as error:
+        _say(for_people(error))
+    except (ConfigError, _ExecError) as error:
+        _say(str(error))
+    return 1
+
+
+def _say(error: str) -> None:
+    fields = {"err": error, "level": "error", "msg": "Unexpected error.", "time": now()}
+    click.echo(line_for("json")(fields), err=True, nl=False)
+
+
+def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
+    """Each input, by the name that the result has; what is wrong with it in its place."""
+    if reads_stdin:
+        content = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        if not content.strip():
+            raise _ExecError(
+                "exec error: cannot execute on empty input; please enter valid json or yaml when "
+                "using the --stdin-input flag"
+            )
+        yield _STDIN, _document(_STDIN, content)
+    for path in paths:
+        if not os.path.lexists(path):
+            raise _ExecError(f"exec error: lstat {path}: no such file or directory")
+        for file in _walk(path) if os.path.isdir(path) else [path]:
+            with open(file, "rb") as opened:
+                yield file, _document(file, opened.read(_MAX_BYTES + 1))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            yield from _walk(path)
+        elif name.endswith(_KINDS):
+            yield path
+
+
+def _document(name: str, content: bytes) -> Value | LoadError:
+    if len(content) > _MAX_BYTES:
+        return LoadError([f"{name}: larger than {_MAX_BYTES} bytes"])
+    try:
+        return read_document(name, content)
+    except LoadError as error:
+        return error
+
+
+class _Failed:
+    """Of an input without a decision."""
+
+
+def _decided(
+    pdp: PDP, path: str, given: tuple[str, Value | LoadError]
+) -> tuple[dict[str, str], Value | type[_Failed]]:
+    """The fields of a result, and the value of the decision."""
+    name, input = given
+    if isinstance(input, LoadError):
+        error = {"code": "opa_input_error", "message": input.messages[0]}
+        return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
+    decision = pdp.decide(path, input, is_parsed=True)
+    if decision.error is not None:
+        error = {"code": "opa_eval_error", "message": str(decision.error)}
+        return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
+    if isinstance(decision.result, Undefined):
+        error = {"code": "opa_undefined_error", "message": f"{path} decision was undefined"}
+        return {"path": marshal(name), "error": marshal(dict(error.items()))}, _Failed
+    fields = {
+        "decision_id": marshal(decision.decision_id),
+        "path": marshal(name),
+        "result": marshal(decision.result),
+    }
+    return fields, decision.result
+
+
+def _exit_code(values: Sequence[Any], chosen: Sequence[str]) -> int:
+    if not chosen:
+        return 0
+    errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0
+    defined = [value for value in values if value is not _Failed]
+    if chosen == ["--fail-non-empty"]:
+        failures = sum([not _is_empty(value) for value in defined])
+    else:
+        failures = len(defined) if chosen == ["--fail-defined"] else 0
+    if failures or errors:
+        _say(
+            f"exec error: there were {failures} failures and {errors} errors counted in the "
+            f"results list, and {chosen[0]} is set"
+        )
+        return 1
+    return 0
+
+
+def _is_empty(value: Value) -> bool:
+    return isinstance(value, (list, dict, frozenset)) and not value

@@ -1,0 +1,22 @@
+"""`doorward help`: the help of a command."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("help")
+@click.argument("names", nargs=-1)
+@click.pass_context
+def command(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show the help of a command, such as `doorward help envoy bootstrap`."""
+    above = context.parent or context
+    for name in names:
+        group = above.command
+        inner = group.get_command(above, name) if isinstance(group, click.Group) else None
+        if inner is None:
+            raise click.UsageError(f"No such command '{name}'.", above)
+        above = click.Context(inner, parent=above, info_name=name)
+    click.echo(above.get_help())

@@ -1,0 +1,165 @@
+"""`build` and `exec` against what OPA's printed and built, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import re
+import tarfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.corpora import GOLDEN
+from tests.corpora import rows as read_rows
+
+from doorward.cli.main import run
+from doorward.pdp.bundle import read_bundle
+from doorward.pdp.signatures import Verification
+
+FILES = ("cli.jsonl.gz", "cli-partial.jsonl.gz")
+RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["bundles"]
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]+Z"?')
+
+
+def rows() -> list[Any]:
+    recorded = [row for file in FILES for row in read_rows(GOLDEN / file)]
+    return [
+        pytest.param(row, id=row["id"])
+        for row in recorded
+        if row["argv"][1] in ("build", "exec") and not re.search(r"(^| )(-O|--opt)", argv(row))
+    ]
+
+
+def argv(row: dict[str, Any]) -> str:
+    return " ".join(row["argv"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("row", rows())
+def test_the_answer_is_that_of_opa(
+    row: dict[str, Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in row["files"].items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = set(folder.rglob("*"))
+    stdin = io.TextIOWrapper(io.BytesIO(row.get("stdin", "").encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    code = run(row["argv"][1:])
+    out, err = capsys.readouterr()
+    mine = [code, said(out), said(err), built(folder, before)]
+    want = [row["exit"], said(row["stdout"]), said(row["stderr"]), recorded(row)]
+    reason = next((rule["reason"] for rule in RULES if row["id"] in rule["ids"]), None)
+    if reason is None:
+        assert mine == want
+    elif mine == want:
+        pytest.fail(f"does not differ any more: {reason}")
+
+
+def said(text: str) -> Any:
+    text = TIME.sub('"TIME"', UUID.sub("UUID", text)).partition("Usage:")[0]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()
+
+
+def recorded(row: dict[str, Any]) -> Any:
+    bundle = row.get("bundle") or {}
+    only = next(iter(bundle.values()), None)
+    return without_signatures(only if isinstance(only, dict) else bundle)
+
+
+def without_signatures(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: text for name, text in members.items() if "signatures" not in name}
+
+
+def built(folder: Path, before: set[Path]) -> dict[str, str]:
+    new = [path for path in set(folder.rglob("*")) - before if path.name.endswith(".gz")]
+    if not new:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(new[0].read_bytes()))) as archive:
+        members = {each.name: archive.extractfile(each) for each in archive}
+        texts = {name: file.read().decode() for name, file in members.items() if file is not None}
+    return without_signatures(texts)
+
+
+def test_every_reason_names_rows_that_are_run() -> None:
+    run = {str(row.id) for row in rows()}
+    for rule in RULES:
+        assert set(rule["ids"]) <= run, rule["reason"]
+
+
+def test_help_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", "build"]) == 0
+    text = capsys.readouterr().out
+    assert run(["build", "--help"]) == 0
+    assert capsys.readouterr().out == text
+    assert run(["help"]) == 0
+    assert "Make a bundle." in capsys.readouterr().out
+    assert run(["help", "config", "check"]) == 0
+    assert "would not start" in capsys.readouterr().out
+    assert run(["help", "nothing"]) == 1
+
+
+def test_a_configuration_with_bundles_is_refused_by_exec(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "i.json").write_text("{}")
+    (folder / "c.yaml").write_text("bundles: {a: {resource: 'file:///x'}}")
+    assert run(["exec", "-c", "c.yaml", "i.json"]) == 1
+    assert "bundles come from --bundle" in capsys.readouterr().err
+
+
+def test_a_bundle_that_is_built_and_signed_is_verified(folder: Path) -> None:
+    (folder / "p.rego").write_text("package p\n\nallow if data.on\n")
+    (folder / "data.json").write_text('{"on": true, "text": "<&>"}')
+    (folder / "claims.json").write_text('{"scope": "release"}')
+    flags = ["--signing-key", "secret", "--signing-alg", "HS256", "--claims-file", "claims.json"]
+    assert run(["build", *flags, "-r", "7", "p.rego", "data.json"]) == 0
+    verification = Verification("secret", "HS256", "release")
+    bundle = read_bundle("bundle.tar.gz", signed=True, verification=verification)
+    assert bundle.manifest.revision == "7"
+    assert bundle.data == {"on": True, "text": "<&>"}
+    token = json.loads(dict(bundle.members)[".signatures.json"])["signatures"][0]
+    payload = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert [each["name"] for each in payload["files"]] == [".manifest", "data.json", "p.rego"]
+    # The same again is the same to the byte.
+    first = Path("bundle.tar.gz").read_bytes()
+    assert run(["build", *flags, "-r", "7", "p.rego", "data.json"]) == 0
+    assert Path("bundle.tar.gz").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-t", "wasm", "p.rego"], "the target wasm is not supported"),
+        (["-O", "1", "p.rego"], "optimization is not supported yet"),
+        (["-o", "none/b.tar.gz", "p.rego"], "open none/b.tar.gz: no such file"),
+        (["--signing-key", "x", "p.rego"], "failed to parse PEM block"),
+        (["p.rego", "data.json", "more.json"], "merge error"),
+    ],
+)
+def test_what_cannot_be_built_is_said_and_nothing_is_written(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "p.rego").write_text("package p\n\nallow := true\n")
+    (folder / "data.json").write_text('{"on": true}')
+    (folder / "more.json").write_text('{"on": false}')
+    assert run(["build", *arguments]) == 1
+    assert message in capsys.readouterr().out
+    assert not list(folder.glob("*.gz"))
