@@ -14,13 +14,14 @@ PYTEST ?= $(BIN)/python -m pytest
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
+.PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
 	coverage bench fuzz docs locks clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
 	@echo 'make demo-check   the same, ends by itself; fails unless every row of the matrix holds'
 	@echo 'make demo-docker  a private dockerd behind the Docker plugin (root); ends by itself'
+	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make test-fast    the quick tests only, in less than two minutes'
 	@echo 'make lint types imports tests conformance coverage bench fuzz docs locks clean'
@@ -32,7 +33,17 @@ $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 system-packages:
 	@scripts/system-packages
 
-demo: $(STAMP)
+# The pages of the console, from console/ and npm packages by their lock; Node is a package of Python.
+CONSOLE := src/doorward/console/static/console.js
+
+console: $(CONSOLE)
+
+$(CONSOLE): $(STAMP) $(wildcard console/src/*) console/build.mjs console/package-lock.json \
+		scripts/build_console.py
+	@$(BIN)/python scripts/build_console.py
+	@touch $@
+
+demo: $(STAMP) $(CONSOLE)
 	@$(BIN)/python examples/people/demo.py
 
 demo-check: $(STAMP)
@@ -59,7 +70,7 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-tests: $(STAMP)
+tests: $(STAMP) $(CONSOLE)
 	$(PYTEST) -n 2 tests
 
 # Without what starts other programs, and without the long comparisons with recorded answers.
@@ -70,7 +81,7 @@ SLOW := acceptance benchmarks cli/test_extras.py cli/test_start.py conformance d
 	rego/codegen rego/engine/test_properties.py rego/syntax/test_corpora.py \
 	rego/syntax/test_format.py rest/test_server.py test_edge.py test_patterns.py testing transport
 
-test-fast: $(STAMP)
+test-fast: $(STAMP) $(CONSOLE)
 	$(PYTEST) -q -n 2 $(SLOW:%=--ignore=tests/%) tests
 
 conformance: $(STAMP)

@@ -128,6 +128,7 @@ def _print_welcome(stack: Stack, guest: str, admin: str) -> None:
         f"People API      http://127.0.0.1:{stack.ports.people}  (nobody asks there)\n"
         f"Decision point  http://localhost/v1/data/envoy/authz on {stack.folder}/api.sock, "
         f"health and metrics on {stack.ports.diagnostic}\n"
+        f"Console         http://127.0.0.1:{stack.ports.diagnostic}/console\n"
         f"Logs            {stack.folder}\n"
         "\n"
         f"GUEST={guest}\n"

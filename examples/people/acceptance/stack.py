@@ -167,6 +167,7 @@ class Stack:
             "--addr=unix://api.sock",
             "--unix-socket-perm=700",
             f"--diagnostic-addr={HOST}:{self.ports.diagnostic}",
+            "--console",
             f"--config-file={EXAMPLE / 'doorward.yaml'}",
         ]
 

@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "kit": "Make and check the deployment of a sidecar.",
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",
+    "playground": "Try policies in a browser.",
     "replay": "Decide a decision log again by other policies.",
     "run": "Start the policy decision point.",
     "sign": "Sign a bundle.",

@@ -63,6 +63,11 @@ Examples:
 @click.option(
     "--diagnostic-addr", multiple=True, help="Address for health and metrics only; repeatable."
 )
+@click.option(
+    "--console",
+    is_flag=True,
+    help="Show decisions, with their masked inputs, at /console of the diagnostic addresses.",
+)
 @click.option("-c", "--config-file", help="Configuration file.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
@@ -266,6 +271,12 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
 
     config = _read_config(options)
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
+    if options["console"]:
+        if not options["diagnostic_addr"]:
+            raise click.UsageError("--console is served at --diagnostic-addr: name an address")
+        if options["workers"] > 1:
+            raise click.UsageError("--console shows the decisions of one process: --workers 1")
+        workers = 1
     if workers > 1 and (config.bundles or config.discovery or config.status):
         raise ConfigError("`bundles`, `discovery` and `status` need a single process: --workers 1")
     return SidecarOptions(
@@ -273,6 +284,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         config=config,
         addresses=options["addr"],
         diagnostic_addresses=options["diagnostic_addr"],
+        console=options["console"],
         log_format=log_format,
         watch=options["watch"],
         capabilities=options["capabilities"],

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from socket import socket as Socket
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from doorward import __version__
 from doorward.edge import Edge, repeat
@@ -35,7 +35,7 @@ from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
-from doorward.pdp.pdp import PDP
+from doorward.pdp.pdp import PDP, DecisionSink
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
@@ -46,6 +46,9 @@ from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
+
+if TYPE_CHECKING:
+    from doorward.console import Console
 
 __all__ = [
     "Shared",
@@ -83,6 +86,8 @@ class SidecarOptions:
     config: Config = field(default_factory=Config)
     addresses: Sequence[str] = ("localhost:8181",)
     diagnostic_addresses: Sequence[str] = ()
+    console: bool = False
+    """Whether the diagnostic listeners serve the console."""
     log_format: str = "json"
     watch: bool = True
     capabilities: Capabilities | None = None
@@ -218,6 +223,10 @@ class Sidecar:
         else:
             loaded, snapshot = shared.loaded, shared.snapshot
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
+        self._console: Console | None = None
+        self._watched: Callable[[DecisionLog | None], DecisionSink | None] = lambda log: log
+        if options.console:
+            self._open_console()
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
         self._bundle_metrics: BundleMetrics | None = None
         self._apis: list[Api] = []
@@ -230,7 +239,7 @@ class Sidecar:
             on_bundles=self._note_bundles,
         )
         self._uploads: Uploads | None = None
-        self.pdp.log_to(self._decision_log(self.plane.config))
+        self.pdp.log_to(self._watched(self._decision_log(self.plane.config)))
         self._reading = time.monotonic() - started
         self._envoy = self._envoy_server()
         self._tls = None if options.tls is None else tls_context(options.tls)
@@ -240,6 +249,14 @@ class Sidecar:
             parts=self.health.parts,
             owns_files=shared is None,
         )
+
+    def _open_console(self) -> None:
+        """Keep the last decisions, and show them."""
+        from doorward.console import Console, Ring, Watched  # few want it, and it brings much
+
+        ring = Ring()
+        self._watched = lambda log: Watched(ring, log)
+        self._console = Console(self.pdp, ring, self.health)
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)
@@ -251,7 +268,7 @@ class Sidecar:
         if (config.decision_logs, config.labels, client) == self._logging:
             return
         log = self._decision_log(config)
-        before = self.pdp.log_to(log)
+        before = self.pdp.log_to(self._watched(log))
         # What waits there is sent before the next begins.
         if before is not None:
             before.close()
@@ -343,7 +360,12 @@ class Sidecar:
             read_only=read_only,
             status=self.plane.status,
         )
-        diagnostic = Api(*common, access=options.access, diagnostic=True)
+        diagnostic = Api(
+            *common,
+            access=options.access,
+            diagnostic=True,
+            console=None if self._console is None else self._console.answer,
+        )
         self._apis = [main, diagnostic]
         try:
             sockets = self._shared.sockets if self._shared else bind_all(options)
@@ -471,6 +493,8 @@ class Sidecar:
         """End every part, the decision log last, so that no answer is missing in it."""
         if self._watcher is not None:
             self._watcher.close()
+        if self._console is not None:
+            self._console.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()

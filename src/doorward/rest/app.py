@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import perf_counter, perf_counter_ns
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -71,7 +71,7 @@ from doorward.rest.workers import Workers
 from doorward.transport.http1.connection import Answer
 from doorward.transport.pool import Pool
 
-__all__ = ["Api"]
+__all__ = ["Api", "Pages"]
 
 THREADS: Final = 40
 """Requests that are decided at the same time."""
@@ -102,6 +102,9 @@ _INDEX: Final = (
     '<code>{"input": …}</code>. <a href="/health">health</a> <a href="/metrics">metrics</a></p>'
 )
 
+Pages: TypeAlias = Callable[[Request, tuple[str, ...]], Awaitable[Response]]
+"""What answers a request with the segments of its path below the first."""
+
 
 class Api:
     """The application. `diagnostic`: only health and metrics."""
@@ -118,15 +121,18 @@ class Api:
         diagnostic: bool = False,
         read_only: bool = False,
         status: StatusReporter | None = None,
+        console: Pages | None = None,
     ) -> None:
         """`store`: what clients may change; without it they change what `pdp` alone decides by.
 
-        `read_only`: clients may change nothing, as in one of several processes.
+        `read_only`: clients may change nothing, as in one of several processes. `console`: what
+        answers requests below `/console`.
         """
         self._pdp = pdp
         self._store = store or Store(pdp)
         self._config = config
         self._status = status
+        self._console = console
         self._short_paths: list[ShortPath] = []
         self._access = access or Access()
         self._health = health
@@ -183,6 +189,8 @@ class Api:
                 return "health", await self._get(request, self._answer_health, tuple(rest))
             case ("metrics",):
                 return "metrics", await self._get(request, self._answer_metrics, ())
+            case ("console", *rest) if self._console is not None:
+                return "console", await self._console(request, tuple(rest))
             case _ if self._diagnostic:
                 return "catchall", unknown_path()
             case ("",):

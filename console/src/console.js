@@ -1,0 +1,217 @@
+// The live list of decisions, one decision's detail, rates and state. The playground is loaded when
+// somebody opens it. Nothing here sets HTML from text: Preact makes text nodes of everything.
+import { render } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import { html } from "./html.js";
+
+const KEPT = 1000;
+
+function useDecisions() {
+  const [state, set] = useState({ decisions: [], seconds: [], leftOut: 0, status: "connecting" });
+  const paused = useRef(false);
+  useEffect(() => {
+    const source = new EventSource("/console/api/decisions");
+    source.onmessage = ({ data }) => {
+      const batch = JSON.parse(data);
+      set((old) => ({
+        status: "live",
+        seconds: batch.seconds,
+        leftOut: old.leftOut + (paused.current ? 0 : batch.skipped),
+        decisions: paused.current
+          ? old.decisions
+          : [...batch.decisions.reverse(), ...old.decisions].slice(0, KEPT),
+      }));
+    };
+    source.onerror = () => set((old) => ({ ...old, status: "reconnecting" }));
+    return () => source.close();
+  }, []);
+  return [state, paused];
+}
+
+function matches(decision, filter, verdict) {
+  if (verdict && decision.verdict !== verdict) return false;
+  if (!filter) return true;
+  const text = `${decision.path} ${decision.request} ${decision.id} ${decision.revision}`;
+  return filter.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
+}
+
+function Live({ open, shown }) {
+  const [{ decisions, seconds, leftOut, status }, paused] = useDecisions();
+  const [filter, setFilter] = useState("");
+  const [verdict, setVerdict] = useState("");
+  const [isPaused, setPaused] = useState(false);
+  const rows = useMemo(
+    () => decisions.filter((each) => matches(each, filter, verdict)).slice(0, 200),
+    [decisions, filter, verdict],
+  );
+  const pause = () => {
+    paused.current = !paused.current;
+    setPaused(paused.current);
+  };
+  return html`<section aria-label="Decisions">
+    <${Rates} seconds=${seconds} />
+    <div class="bar">
+      <label>Filter <input type="search" value=${filter} placeholder="path, request, id, revision"
+        onInput=${(event) => setFilter(event.target.value)} /></label>
+      <label>Answer <select value=${verdict} onChange=${(event) => setVerdict(event.target.value)}>
+        ${["", "allow", "deny", "undefined", "error", "value"].map(
+          (each) => html`<option value=${each}>${each || "any"}</option>`,
+        )}
+      </select></label>
+      <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Continue" : "Pause"}</button>
+      <span class="quiet" role="status">${status}${leftOut ? `, ${leftOut} not shown` : ""}</span>
+    </div>
+    <table>
+      <thead><tr><th>Time</th><th>Answer</th><th>Path</th><th>Request</th><th>µs</th></tr></thead>
+      <tbody>${rows.map(
+        (each) => html`<tr key=${each.number} class=${each.id === shown ? "chosen" : ""}>
+          <td><button class="link" onClick=${() => open(each.id)}>${clock(each.time_ms)}</button></td>
+          <td><span class=${`verdict ${each.verdict}`}>${each.verdict}</span></td>
+          <td class="code">${each.path}</td><td class="code">${each.request}</td>
+          <td class="number">${each.eval_us.toFixed(1)}</td>
+        </tr>`,
+      )}</tbody>
+    </table>
+    ${rows.length ? null : html`<p class="quiet">No decision yet.</p>`}
+  </section>`;
+}
+
+function clock(ms) {
+  return new Date(ms).toISOString().slice(11, 23);
+}
+
+function Rates({ seconds }) {
+  const host = useRef();
+  const plot = useRef();
+  useEffect(() => {
+    const series = [
+      {},
+      { label: "decisions/s", stroke: "#3572b0", width: 1.5 },
+      { label: "refused/s", stroke: "#c62828", width: 1.5 },
+      { label: "errors/s", stroke: "#7b1fa2", width: 1.5 },
+      { label: "slowest µs", stroke: "#8a8f98", width: 1, scale: "us" },
+    ];
+    const color = getComputedStyle(document.body).color;
+    const grid = { stroke: "#8884", width: 1 };
+    const axes = [{ stroke: color, grid }, { stroke: color, grid }, { stroke: color, scale: "us", side: 1, grid: { show: false } }];
+    const width = host.current.clientWidth || 600;
+    plot.current = new uPlot({ width, height: 150, series, axes }, [[], [], [], [], []], host.current);
+    const resize = new ResizeObserver(() => plot.current.setSize({ width: host.current.clientWidth, height: 150 }));
+    resize.observe(host.current);
+    return () => {
+      resize.disconnect();
+      plot.current.destroy();
+    };
+  }, []);
+  useEffect(() => {
+    const column = (at, scale = 1) => seconds.map((each) => each[at] / scale);
+    plot.current.setData([column(0), column(1), column(2), column(3), column(5, 1000)]);
+  }, [seconds]);
+  const last = seconds[seconds.length - 2] || [0, 0, 0, 0, 0, 0];
+  return html`<figure>
+    <figcaption>${last[1]} decisions/s, ${last[2]} refused, ${last[3]} errors,
+      ${" "}${(last[4] / 1000).toFixed(1)} µs each</figcaption>
+    <div ref=${host} aria-hidden="true"></div>
+  </figure>`;
+}
+
+function Detail({ id, close }) {
+  const [state, set] = useState(null);
+  useEffect(() => {
+    set(null);
+    let current = true;
+    fetch(`/console/api/decisions/${encodeURIComponent(id)}`)
+      .then((response) => response.json())
+      .then((document) => current && set(document))
+      .catch((error) => current && set({ error: String(error) }));
+    return () => (current = false);
+  }, [id]);
+  return html`<aside aria-label="One decision" class="detail">
+    <button onClick=${close} class="close">Close</button>
+    <h2>Decision <code>${id}</code></h2>
+    ${state === null ? html`<p class="quiet">Loading…</p>` : html`<${Shown} of=${state} />`}
+  </aside>`;
+}
+
+function Shown({ of }) {
+  const error = of.error && html`<h3>Error</h3><pre>${text(of.error)}</pre>`;
+  if (!of.path && of.error) return error;
+  return html`<p><span class=${`verdict ${of.verdict}`}>${of.verdict}</span>
+      ${" "}<code>${of.path}</code>, ${of.eval_us.toFixed(1)} µs, revision <code>${of.revision || "none"}</code></p>
+    ${error}
+    ${of.why && html`<h3>Why</h3><pre>${of.why}</pre>`}
+    ${of.failed?.length > 0 && html`<h3>Failed</h3><${Locations} of=${of.failed} />`}
+    ${of.rules?.length > 0 && html`<h3>Rules that answered</h3><${Locations} of=${of.rules} />`}
+    <h3>Result</h3><pre>${"result" in of ? text(of.result) : "undefined"}</pre>
+    <h3>Input</h3>${of.hidden?.length > 0 && html`<p class="quiet">Masked: ${of.hidden.join(", ")}</p>`}
+    <pre>${of.has_input ? ("input" in of ? text(of.input) : "none") : "too large to be kept"}</pre>`;
+}
+
+function Locations({ of }) {
+  return html`<ul>${of.map(
+    (each) => html`<li><code>${each.text}</code> <span class="quiet">${each.file}:${each.row} ${each.rule}</span></li>`,
+  )}</ul>`;
+}
+
+function text(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+function State() {
+  const [state, set] = useState(null);
+  useEffect(() => {
+    const read = () =>
+      fetch("/console/api/state").then((response) => response.json()).then(set, () => set(null));
+    read();
+    const timer = setInterval(read, 5000);
+    return () => clearInterval(timer);
+  }, []);
+  if (!state) return null;
+  const parts = [...Object.entries(state.parts), ...Object.entries(state.threads).map(([name, problem]) => [name, problem || "OK"])];
+  return html`<section aria-label="State"><h2>State</h2>
+    <p>Doorward ${state.version}, revision <code>${state.revision || "none"}</code></p>
+    <ul>${parts.map(([name, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${name}</li>`)}</ul>
+    ${Object.keys(state.bundles).length > 0 && html`<pre>${text(state.bundles)}</pre>`}
+  </section>`;
+}
+
+function useLocation() {
+  const [at, set] = useState(() => window.location.pathname + window.location.hash);
+  useEffect(() => {
+    const changed = () => set(window.location.pathname + window.location.hash);
+    window.addEventListener("hashchange", changed);
+    return () => window.removeEventListener("hashchange", changed);
+  }, []);
+  return at;
+}
+
+function Playground() {
+  const [component, set] = useState(null);
+  useEffect(() => {
+    import("./playground.js").then((module) => set(() => module.Playground));
+  }, []);
+  return component ? html`<${component} />` : html`<p class="quiet">Loading…</p>`;
+}
+
+function App() {
+  const at = useLocation();
+  const isPlayground = at.includes("/playground");
+  const id = /#decision=([0-9a-f-]+)$/.exec(at)?.[1];
+  const open = (id) => (window.location.hash = id ? `decision=${id}` : "");
+  return html`<header>
+      <h1>Doorward</h1>
+      <nav><a href="/console" aria-current=${isPlayground ? null : "page"}>Decisions</a>
+        ${" "}<a href="/console/playground" aria-current=${isPlayground ? "page" : null}>Playground</a></nav>
+    </header>
+    ${isPlayground
+      ? html`<${Playground} />`
+      : html`<div class=${id ? "two" : "one"}>
+          <div><${Live} open=${open} shown=${id} /><${State} /></div>
+          ${id && html`<${Detail} id=${id} close=${() => open("")} />`}
+        </div>`}`;
+}
+
+const root = document.getElementById("app");
+root.textContent = "";
+render(html`<${App} />`, root);

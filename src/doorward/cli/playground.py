@@ -1,0 +1,94 @@
+"""`doorward playground`: policies in a browser, evaluated here; for one person, on this machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+import click
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from doorward.cli.errors import for_people
+from doorward.console import Console
+from doorward.edge import FAULTS, Edge
+from doorward.pdp.loader import Loaded, LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import to_python
+from doorward.rest.answers import internal_error, redirect, unknown_path
+from doorward.rest.server import BindError, HttpServer, Listener, bind
+
+__all__ = ["command"]
+
+_EDGE = Edge("playground", "a request of the playground failed")
+
+
+@click.command(
+    "playground",
+    epilog="""\b
+Examples:
+  doorward playground                              # an example to begin with
+  doorward playground policies/
+  doorward playground --addr 127.0.0.1:9000 policy.rego data.json
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("--addr", default="127.0.0.1:8484", show_default=True, help="Where to listen.")
+def command(paths: tuple[str, ...], addr: str) -> int:
+    """Serve a page to write, check, test and evaluate policies, until Ctrl-C.
+
+    Policies come from PATHS and stay in the browser: nothing is written. They are evaluated with a
+    deadline and without network and environment.
+    """
+    try:
+        loaded = Sources(paths).load() if paths else Loaded()
+        console = Console(files=loaded.modules or None, data=to_python(loaded.data))
+        address = bind(addr)
+        server = HttpServer([Listener(addr, address, _App(console), connections=100)])
+        server.start()
+    except LoadError as error:
+        raise click.ClickException(for_people(error)) from None
+    except BindError as error:
+        raise click.ClickException(str(error)) from None
+    host, port = address.getsockname()[:2]
+    click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/console/playground")
+    _wait()
+    console.close()
+    server.close()
+    return 0
+
+
+def _wait() -> None:
+    """Until somebody ends it."""
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    stop.wait()
+
+
+class _App:
+    """The console as an application of its own."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        match tuple(scope["path"].split("/")[1:]):
+            case ("console", *rest):
+                try:
+                    answer = await self._console.answer(request, tuple(rest))
+                except FAULTS as fault:
+                    answer = internal_error(_EDGE.report(fault))
+            case ("",):
+                answer = redirect(307, "/console/playground", request.method)
+            case _:
+                answer = unknown_path()
+        await answer(scope, receive, send)

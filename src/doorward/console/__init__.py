@@ -1,0 +1,15 @@
+"""Pages over a decision point: what it decides now and why, and a playground for policies.
+
+    PDP ─record─▶ Ring ─summaries─▶ server-sent events ─▶ page
+                     └─detail, explained in a thread of its own
+
+Only for reading: nothing here changes a policy or data. Inputs are kept in memory as they were
+decided, a bounded number of them, and masked before anybody is shown anything.
+"""
+
+from __future__ import annotations
+
+from doorward.console.app import Console
+from doorward.console.ring import Ring, Watched
+
+__all__ = ["Console", "Ring", "Watched"]

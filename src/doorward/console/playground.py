@@ -1,0 +1,194 @@
+"""Policies that somebody types: what is wrong with them, what they answer and why.
+
+They come from a browser and are bounded like any client's: a deadline, a number of items, a size.
+They reach nothing: no network, no environment, no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from doorward.lsp import Policies
+from doorward.pdp.loader import Loaded
+from doorward.rego import (
+    REGISTRY,
+    UNDEFINED,
+    Diagnostic,
+    Environment,
+    EvalError,
+    Options,
+    Registry,
+    RegoError,
+    compile,
+    explain,
+    from_python,
+    gc_paused,
+    to_python,
+)
+from doorward.testing import Coverage, Suite, run
+
+__all__ = ["PlaygroundError", "answer"]
+
+DEADLINE: Final = 2.0
+"""Seconds of one evaluation."""
+MAX_ITEMS: Final = 1_000_000
+MAX_FILES: Final = 100
+MAX_TEXT: Final = 512 << 10
+"""Characters of all policies together."""
+_FORBIDDEN: Final = frozenset({"http.send", "net.lookup_ip_addr", "opa.runtime"})
+
+
+class PlaygroundError(ValueError):
+    """A request that cannot be understood; the text says why."""
+
+
+def answer(name: str, request: Any) -> dict[str, Any]:
+    """The answer to one of `ACTIONS`. PlaygroundError."""
+    action = ACTIONS.get(name)
+    if action is None or not isinstance(request, dict):
+        raise PlaygroundError("unknown action" if action is None else "the body must be an object")
+    files = request.get("files")
+    if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
+        raise PlaygroundError("`files` must be an object of texts")
+    if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_TEXT:
+        raise PlaygroundError(f"at most {MAX_FILES} files and {MAX_TEXT} characters")
+    return action(files, request)
+
+
+def _registry() -> Registry:
+    return REGISTRY.restricted({each.name for each in REGISTRY} - _FORBIDDEN)
+
+
+def _evaluate(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    query = _text(request, "query")
+    printed: list[str] = []
+    environment = Environment(
+        allow_net=frozenset(), on_print=lambda text, span: printed.append(f"{span}: {text}")
+    )
+    options = Options(registry=_registry(), environment=environment, max_items=MAX_ITEMS)
+    data, input = _value(request, "data"), _value(request, "input")
+    try:
+        with gc_paused():
+            engine = compile(files, options).bind({} if data is UNDEFINED else data)
+        engine.check_data()
+        prepared = engine.prepare(query, deadline=DEADLINE)
+        coverage = Coverage()
+        rows = prepared.results(input)
+        explanation = explain(engine, query, input, deadline=DEADLINE)
+        traced = engine.policies.traced().bind(engine.data)
+        evaluation = traced.prepare(query, deadline=DEADLINE).evaluation(input)
+        evaluation.tracer = coverage
+        values = traced.prepare(query, deadline=DEADLINE).rows_of(evaluation)
+    except EvalError as error:
+        return {"errors": [_problem(each) for each in error.diagnostics], "printed": printed}
+    except RegoError as error:
+        return {"errors": [_problem(each) for each in error.diagnostics]}
+    return {
+        "defined": bool(values),
+        "result": [to_python(row[-1]) for row in values],
+        "bindings": rows if prepared.variables else [],
+        "why": explanation.text(),
+        "covered": sorted([file, row] for file, row in coverage.hits),
+        "printed": printed,
+    }
+
+
+def _python(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {"python": compile(files, Options(registry=_registry())).emit()}
+    except RegoError as error:
+        return {"errors": [_problem(each) for each in error.diagnostics]}
+
+
+def _test(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    data = _value(request, "data")
+    try:
+        loaded = Loaded(dict(files), data if isinstance(data, dict) else {})
+        suite = Suite(loaded, registry=_registry(), environment=Environment(allow_net=frozenset()))
+    except RegoError as error:
+        return {"errors": [_problem(each) for each in error.diagnostics]}
+    results = [
+        {"name": str(each.test), "outcome": each.outcome, "ms": each.duration_ns / 1e6}
+        for each in run(suite, suite.tests[:MAX_FILES], timeout=DEADLINE / 4)
+    ]
+    return {"tests": results}
+
+
+def _check(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    policies = _policies(files)
+    return {
+        "diagnostics": {
+            file: [_problem(each) for each in problems]
+            for file, problems in policies.diagnostics().items()
+        }
+    }
+
+
+def _format(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"text": _policies(files).formatted(_file(files, request))}
+
+
+def _hover(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"text": _policies(files).hover(_file(files, request), _offset(request))}
+
+
+def _complete(files: Mapping[str, str], request: Mapping[str, Any]) -> dict[str, Any]:
+    completions = _policies(files).completions(_file(files, request), _offset(request))
+    return {"completions": [each._asdict() for each in completions[:500]]}
+
+
+ACTIONS: Final[Mapping[str, Callable[[Mapping[str, str], Mapping[str, Any]], dict[str, Any]]]] = {
+    "check": _check,
+    "complete": _complete,
+    "evaluate": _evaluate,
+    "format": _format,
+    "hover": _hover,
+    "python": _python,
+    "test": _test,
+}
+"""What a playground can ask for, by name."""
+
+
+def _policies(files: Mapping[str, str]) -> Policies:
+    policies = Policies(_registry())
+    for name, text in files.items():
+        policies.put(name, text)
+    return policies
+
+
+def _text(request: Mapping[str, Any], name: str) -> str:
+    value = request.get(name)
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise PlaygroundError(f"`{name}` must be a text")
+    return value
+
+
+def _file(files: Mapping[str, str], request: Mapping[str, Any]) -> str:
+    name = _text(request, "file")
+    if name not in files:
+        raise PlaygroundError("`file` must be one of `files`")
+    return name
+
+
+def _offset(request: Mapping[str, Any]) -> int:
+    offset = request.get("offset")
+    if type(offset) is not int or offset < 0:
+        raise PlaygroundError("`offset` must be a number of characters")
+    return offset
+
+
+def _value(request: Mapping[str, Any], name: str) -> Any:
+    return from_python(request[name]) if name in request else UNDEFINED
+
+
+def _problem(diagnostic: Diagnostic) -> dict[str, Any]:
+    span = diagnostic.span
+    return {
+        "message": diagnostic.text,
+        "hint": diagnostic.hint,
+        "file": span.file,
+        "row": span.row,
+        "start": span.start,
+        "end": span.end,
+    }

@@ -1,0 +1,181 @@
+"""The last decisions, in memory: bounded in number and in bytes, and never written anywhere.
+
+`record` is on the path of a request: it appends, and counts. All that costs is done by readers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from doorward.pdp.decision import Decision
+from doorward.pdp.pdp import DecisionSink
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import UNDEFINED, Undefined, Value
+
+__all__ = ["Entry", "Ring", "Second", "Watched"]
+
+DECISIONS: Final = 2_000
+"""Decisions that are kept."""
+BYTES: Final = 64 << 20
+"""What their inputs may take together, about; the size of one that nobody knows is `UNKNOWN`."""
+UNKNOWN: Final = 4 << 10
+LARGE: Final = 1 << 20
+"""Bytes from which the input of one decision is not kept."""
+SECONDS: Final = 300
+"""Seconds of counts that are kept."""
+
+
+class Entry(NamedTuple):
+    """One answered decision, with all that is needed to make it again."""
+
+    number: int
+    decision: Decision
+    input: Value | Undefined
+    snapshot: Snapshot
+    time_ns: int
+    handler_ns: int | None
+    size: int
+    has_input: bool
+
+
+class Second:
+    """What was decided in one second."""
+
+    __slots__ = ("count", "errors", "longest_ns", "refused", "second", "total_ns")
+
+    def __init__(self, second: int) -> None:
+        self.second = second
+        self.count = 0
+        self.refused = 0
+        self.errors = 0
+        self.total_ns = 0
+        self.longest_ns = 0
+
+
+class Ring:
+    """Decisions by the number in which they came, from 1; safe in any number of threads."""
+
+    def __init__(self, decisions: int = DECISIONS, limit: int = BYTES) -> None:
+        self._entries: deque[Entry] = deque()
+        self._by_id: dict[str, Entry] = {}
+        self._decisions = decisions
+        self._limit = limit
+        self._bytes = 0
+        self._number = 0
+        self._seconds: deque[Second] = deque(maxlen=SECONDS)
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None,
+        size: int,
+    ) -> None:
+        """Keep one decision; the oldest ones go."""
+        time_ns = time.time_ns()
+        is_large = size > LARGE
+        taken = 0 if is_large else size or UNKNOWN
+        with self._lock:
+            self._number += 1
+            kept = UNDEFINED if is_large else input
+            entry = Entry(
+                self._number, decision, kept, snapshot, time_ns, handler_ns, taken, not is_large
+            )
+            self._entries.append(entry)
+            self._by_id[decision.decision_id] = entry
+            self._bytes += taken
+            while len(self._entries) > self._decisions or self._bytes > self._limit:
+                oldest = self._entries.popleft()
+                self._bytes -= oldest.size
+                self._by_id.pop(oldest.decision.decision_id, None)
+            self._count(decision, time_ns // 1_000_000_000)
+
+    def _count(self, decision: Decision, second: int) -> None:
+        if not self._seconds or self._seconds[-1].second < second:
+            self._seconds.append(Second(second))
+        counts = self._seconds[-1]
+        counts.count += 1
+        counts.errors += decision.error is not None
+        counts.refused += is_refusal(decision)
+        counts.total_ns += decision.eval_ns
+        counts.longest_ns = max(counts.longest_ns, decision.eval_ns)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest decision; 0 before the first."""
+        return self._number
+
+    def after(self, number: int, most: int) -> tuple[list[Entry], int]:
+        """The newest `most` decisions after `number`, and how many of those are left out."""
+        with self._lock:
+            left = min(self._number - number, len(self._entries))
+            entries = list(self._newest(min(left, most)))
+        return entries[::-1], max(self._number - number - len(entries), 0)
+
+    def _newest(self, count: int) -> Iterator[Entry]:
+        for entry in reversed(self._entries):
+            if count <= 0:
+                return
+            count -= 1
+            yield entry
+
+    def get(self, decision_id: str) -> Entry | None:
+        """The decision with an id, as long as it is kept."""
+        with self._lock:
+            return self._by_id.get(decision_id)
+
+    def seconds(self) -> list[Second]:
+        """Counts by second, the oldest first; the last one may still grow."""
+        with self._lock:
+            return list(self._seconds)
+
+
+def is_refusal(decision: Decision) -> bool:
+    """Whether an answer lets nothing through: neither true nor an object that allows."""
+    result = decision.result
+    if isinstance(result, dict):
+        names = [name for name in ("allowed", "allow", "decision") if name in result]
+        return bool(names) and not any(result[name] is True for name in names)
+    return result is False or (isinstance(result, Undefined) and decision.error is None)
+
+
+class Watched:
+    """A decision log, or none, that a ring looks over the shoulder of."""
+
+    def __init__(self, ring: Ring, sink: DecisionSink | None) -> None:
+        self._ring = ring
+        self._sink = sink
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+        size: int = 0,
+    ) -> None:
+        """Keep the decision, and log it where there is a log."""
+        self._ring.add(decision, input, snapshot, handler_ns=handler_ns, size=size)
+        if self._sink is not None:
+            self._sink.record(
+                decision,
+                input,
+                snapshot,
+                handler_ns=handler_ns,
+                request_context=request_context,
+                size=size,
+            )
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._sink is not None:
+            self._sink.close()

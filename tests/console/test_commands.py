@@ -1,0 +1,80 @@
+"""`doorward run --console` and `doorward playground`, as somebody starts them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.ports import free_port
+from tests.waiting import wait_until
+
+from doorward.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--diagnostic-addr"),
+        (["--diagnostic-addr", "127.0.0.1:0", "--workers", "2"], "--workers 1"),
+    ],
+)
+def test_a_console_needs_its_address_and_one_process(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "--server", "--console", *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+def answer(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            text: str = response.read().decode()
+            return text
+    except OSError:
+        return ""
+
+
+def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
+    (tmp_path / "p.rego").write_text("package app\n\nallow := true\n")
+    main, diagnostic = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    command = [sys.executable, "-m", "doorward", "run", "--server", "--addr", main]
+    command += ["--diagnostic-addr", diagnostic, "--console", str(tmp_path / "p.rego")]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: answer(f"http://{diagnostic}/health") == "{}\n")
+        decided = json.loads(answer(f"http://{main}/v1/data/app/allow"))
+        assert decided["result"] is True
+        with urllib.request.urlopen(f"http://{diagnostic}/console/api/decisions") as stream:
+            lines = [stream.readline().decode() for _ in range(2)]
+        (decision,) = json.loads(lines[1].removeprefix("data: "))["decisions"]
+        assert decision["path"] == "app/allow"
+        shown = json.loads(answer(f"http://{diagnostic}/console/api/decisions/{decision['id']}"))
+        assert shown["rules"][0]["rule"] == "data.app.allow"
+        assert answer(f"http://{main}/console") == ""
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0
+
+
+def test_a_playground_begins_with_the_files_that_are_given(tmp_path: Path) -> None:
+    (tmp_path / "p.rego").write_text("package app\n\nallow := true\n")
+    (tmp_path / "data.json").write_text('{"a": 1}')
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "doorward", "playground", "--addr", address, str(tmp_path)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        assert server.stdout.readline() == f"http://{address}/console/playground\n"
+        given = json.loads(answer(f"http://{address}/console/api/files"))
+        assert list(given["files"].values()) == ["package app\n\nallow := true\n"]
+        assert given["data"] == {"a": 1}
+        assert answer(f"http://{address}/other") == ""
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0
+        server.stdout.close()

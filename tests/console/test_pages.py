@@ -1,0 +1,230 @@
+"""The pages in a real browser: nothing in a decision or a policy runs, and all can use them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.ports import free_port
+
+from doorward.console import Console, Ring, Watched
+from doorward.console.app import _STATIC, is_host_allowed
+from doorward.pdp.config import Config
+from doorward.pdp.health import Health, State
+from doorward.pdp.loader import Loaded
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest.app import Api
+from doorward.rest.server import HttpServer, Listener, bind
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
+EVIL = [
+    "<script>window.hit=1</script>",
+    "<img src=x onerror='window.hit=1'>",
+    '"><svg onload=window.hit=1>',
+    "javascript:window.hit=1",
+    "{{constructor.constructor('window.hit=1')()}}",
+    "</pre><iframe srcdoc='<script>parent.hit=1</script>'>",
+    "\u202ehidden\u0000\u001b[31m",
+]
+POLICY = """package app
+
+# <script>window.hit=1</script>
+default allow := false
+
+allow if {
+	input.method == "GET"
+	input.user == "<img src=x onerror='window.hit=1'>"
+}
+"""
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
+    pytest.mark.skipif(
+        not _STATIC.joinpath("console.js").is_file(), reason="the console is not built"
+    ),
+]
+
+
+class Served:
+    """A decision point with its console, on a port of its own."""
+
+    def __init__(self) -> None:
+        ring = Ring()
+        self.pdp = PDP(build(Loaded({"policy.rego": POLICY})), Watched(ring, None))
+        health = Health()
+        health.set("bundle", State.OK)
+        self.console = Console(self.pdp, ring, health)
+        parts = self.pdp, Config(), health, Metrics("test")
+        api = Api(*parts, diagnostic=True, console=self.console.answer)
+        self.port = free_port()
+        address = f"127.0.0.1:{self.port}"
+        self.url = f"http://{address}/console"
+        self.server = HttpServer([Listener(address, bind(address), api)])
+        self.server.start()
+
+    def decide(self, user: str, path: str = "/") -> str:
+        document: Any = {"method": "GET", "user": user, "path": path, "password": "hunter2"}
+        decision = self.pdp.decide("app/allow", document)
+        self.pdp.record(decision, document)
+        return decision.decision_id
+
+    def get(
+        self, path: str, method: str = "GET", body: str = "", **headers: str
+    ) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read().decode()
+        connection.close()
+        return answer.status, content
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.console.close()
+    served.server.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    """A page that fails the test where it asks elsewhere, or its policy refuses something."""
+    page = browser.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.on(
+        "request",
+        lambda r: problems.append(r.url) if f"127.0.0.1:{served.port}/" not in r.url else None,
+    )
+    yield page
+    page.close()
+    assert [each for each in problems if not each.startswith("data:")] == []
+
+
+def rows(page: Page) -> Any:
+    return page.locator("section > table tbody tr")
+
+
+def test_decisions_come_in_and_nothing_in_them_runs(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    for text in EVIL:
+        served.decide(text, text)
+    expect(rows(page).first).to_be_visible()
+    served.decide("last", "/last")
+    expect(rows(page).first).to_contain_text("GET /last")
+    for number in range(len(EVIL)):
+        rows(page).nth(number + 1).get_by_role("button").click()
+        expect(page.locator("aside h3", has_text="Why")).to_be_visible()
+        expect(page.locator("aside")).not_to_contain_text("hunter2")
+    assert page.evaluate("window.hit") is None
+    assert page.locator("iframe, svg, main script, img").count() == 0
+
+
+def test_a_list_is_filtered_and_stands_still_when_told(page: Page, served: Served) -> None:
+    served.decide("bob", "/filtered")
+    served.decide(EVIL[1], "/allowed")
+    page.goto(served.url)
+    page.get_by_label("Filter").fill("/filtered")
+    expect(rows(page)).to_have_count(1)
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("Answer").select_option("allow")
+    expect(rows(page).first).to_contain_text("/allowed")
+    expect(page.locator("section > table .deny")).to_have_count(0)
+    page.get_by_role("button", name="Pause").click()
+    served.decide(EVIL[1], "/later")
+    page.get_by_role("button", name="Continue").click()
+    served.decide(EVIL[1], "/even-later")
+    expect(rows(page).first).to_contain_text("/even-later")
+
+
+def test_the_playground_evaluates_what_is_typed(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/playground")
+    expect(page.locator(".cm-content").first).to_contain_text("default allow")
+    page.get_by_label("Query").fill("data.app.allow")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".result")).to_have_text("false")
+    expect(page.locator(".playground")).to_contain_text("does not hold")
+    expect(page.locator(".cm-gutterElement.covered").first).to_be_visible()
+    page.get_by_role("button", name="Python").click()
+    expect(page.locator(".playground pre").last).to_contain_text("def ")
+    page.get_by_label("Query").fill("data.app.")
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".errors")).to_contain_text("rego_parse_error")
+    page.get_by_role("button", name="Share as link").click()
+    page.wait_for_url("**/playground#share=*")
+    page.reload()
+    expect(page.get_by_label("Query")).to_have_value("data.app.")
+    assert page.evaluate("window.hit") is None
+
+
+@pytest.mark.parametrize("view", ["", "/playground"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
+    decision_id = served.decide("bob")
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
+    shown = page.locator(".cm-content").first if view else page.locator("aside h3").first
+    expect(shown).to_be_visible()
+    page.add_script_tag(path=AXE)
+    report = page.evaluate("axe.run()")
+    context.close()
+    violations = [(each["id"], [n["html"] for n in each["nodes"]]) for each in report["violations"]]
+    assert violations == []
+
+
+def test_a_page_of_another_site_gets_nothing(served: Served) -> None:
+    assert served.get("/console", Host="evil.example")[0] == 403
+    assert served.get("/console/api/decisions/x", Host="evil.example:80")[0] == 403
+    body = json.dumps({"files": {}, "query": "1"})
+    send = "/console/api/playground/evaluate"
+    assert served.get(send, "POST", body, **{"Content-Type": "text/plain"})[0] == 415
+    json_type = {"Content-Type": "application/json"}
+    assert served.get(send, "POST", body, **json_type)[0] == 200
+    assert served.get(send, "POST", "{", **json_type)[0] == 400
+    assert served.get(send, "POST", "x" * (3 << 20), **json_type)[0] == 413
+
+
+def test_only_what_is_there_is_answered(served: Served) -> None:
+    assert served.get("/console/static/console.js")[0] == 200
+    for path in ("static/..%2fapp.py", "static/app.py", "api/nothing", "static", "etc/passwd"):
+        assert served.get(f"/console/{path}")[0] == 404, path
+    assert served.get("/console/api/decisions/nothing")[0] == 404
+    state = json.loads(served.get("/console/api/state")[1])
+    assert state["parts"] == {"bundle": "OK"}
+
+
+@pytest.mark.parametrize(
+    ("host", "is_allowed"),
+    [
+        ("localhost:8282", True),
+        ("127.0.0.1:8282", True),
+        ("[::1]:8282", True),
+        ("[::1]", True),
+        ("doorward", True),
+        ("console.example:80", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example:80", False),
+        ("", False),
+    ],
+)
+def test_hosts_that_somebody_else_may_name_are_refused(host: str, is_allowed: bool) -> None:
+    assert is_host_allowed(host, frozenset({"console.example"})) is is_allowed
