@@ -42,7 +42,7 @@ def code_of(page: Path, language: str = "python") -> list[str]:
     return [dedent(block) for _, block in blocks]
 
 
-@pytest.mark.parametrize("page", ["python.md", "frameworks.md", "mcp.md"])
+@pytest.mark.parametrize("page", ["filters.md", "frameworks.md", "mcp.md", "python.md"])
 def test_the_examples_of_a_page_run_in_order(page: str) -> None:
     code = "\n".join(code_of(ROOT / "docs" / page))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,0 +1,122 @@
+"""SQLAlchemy expressions: the rows that the policy lets through one by one, on real databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Float,
+    Integer,
+    Numeric,
+    Text,
+    create_engine,
+    select,
+)
+from sqlalchemy import (
+    Engine as Database,
+)
+from sqlalchemy.dialects import mysql, oracle
+from sqlalchemy.exc import CompileError
+from sqlalchemy.orm import DeclarativeBase, Mapped, aliased, mapped_column
+from sqlalchemy.types import String
+from tests.filters.generated import document, policy, rows
+
+from doorward.filters import Conditions, FilterError, to_conditions
+from doorward.filters.sqlalchemy import where
+from doorward.rego import CompileError as PolicyError
+from doorward.rego import Engine, from_python
+
+POLICIES = 25
+TABLE = rows(Random(7), 300)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Doc(Base):
+    __tablename__ = "documents"
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    a: Mapped[float | None] = mapped_column(Numeric(asdecimal=False))
+    b: Mapped[float | None] = mapped_column("bb", Float)
+    s: Mapped[str | None] = mapped_column(Text().with_variant(Text(collation="NOCASE"), "sqlite"))
+    t: Mapped[str | None] = mapped_column(String(20))
+    ok: Mapped[bool | None] = mapped_column(Boolean)
+    more: Mapped[Any] = mapped_column(JSON, nullable=True)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    url = "sqlite://"
+    if request.param == "postgresql":
+        address = request.getfixturevalue("postgresql")
+        url = address.replace("postgresql://", "postgresql+psycopg://")
+    database = create_engine(url)
+    Base.metadata.drop_all(database)
+    Base.metadata.create_all(database)
+    names = ("id", "a", "b", "s", "t", "ok")
+    with database.begin() as connection:
+        table = Doc.__table__
+        keys = ("id", "a", "bb", "s", "t", "ok")
+        connection.execute(
+            table.insert(),  # type: ignore[attr-defined]
+            [dict(zip(keys, row, strict=True)) for row in TABLE],
+        )
+    assert len(names) == len(keys)
+    yield database
+    database.dispose()
+
+
+def conditions(body: str) -> Conditions:
+    engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n"})
+    return to_conditions(engine.partial("data.f.include", ["input.docs"], only_truth=True))
+
+
+@pytest.mark.parametrize("nulls", ["null", "undefined"])
+def test_the_expression_decides_as_the_policy(database: Database, nulls: Any) -> None:
+    draw = Random(f"sqlalchemy {nulls}")
+    documents = [from_python({"docs": document(row, nulls=nulls)}) for row in TABLE]
+    compared = 0
+    for _ in range(2 * POLICIES):
+        text = policy(draw)
+        try:
+            engine = Engine({"f.rego": text})
+            partial = engine.partial("data.f.include", ["input.docs"], only_truth=True)
+            clause = where(to_conditions(partial), {"docs": Doc}, nulls=nulls)
+        except (FilterError, PolicyError):
+            continue
+        query = engine.prepare("data.f.include")
+        expected = {n for n, each in enumerate(documents) if query.value(each) is True}
+        with database.connect() as connection:
+            selected = set(connection.scalars(select(Doc.id).where(clause)))
+        assert selected == expected, (text, str(clause.compile(database)))
+        compared += 1
+    assert compared > POLICIES // 2
+
+
+def test_tables_and_aliases_are_taken(database: Database) -> None:
+    filtered = conditions("input.docs.a == 1.5")
+    other = aliased(Doc)
+    with database.connect() as connection:
+        one = set(connection.scalars(select(other.id).where(where(filtered, {"docs": other}))))
+        table = Doc.__table__
+        two = set(connection.scalars(select(table.c.id).where(where(filtered, {"docs": table}))))
+    assert one == two == {row[0] for row in TABLE if row[1] == 1.5}
+
+
+@pytest.mark.parametrize("column", ["zz", "more"])
+def test_a_column_without_a_kind_is_an_error(column: str) -> None:
+    with pytest.raises(FilterError, match=f"docs.{column} is not declared"):
+        where(conditions(f'input.docs.{column} == "x"'), {"docs": Doc})
+
+
+def test_other_databases_are_an_error() -> None:
+    clause = where(conditions('input.docs.s == "x"'), {"docs": Doc})
+    assert "AS BINARY" in str(clause.compile(dialect=mysql.dialect()))
+    with pytest.raises(CompileError, match="cannot be compared exactly on oracle"):
+        clause.compile(dialect=oracle.dialect())  # type: ignore[no-untyped-call]
