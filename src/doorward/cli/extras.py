@@ -13,7 +13,11 @@ __all__ = ["EXTRAS", "missing_extra"]
 
 EXTRAS: Final = {
     "anyio": "server",
+    "django": "django",
     "envoy": "server",
+    "fastapi": "fastapi",
+    "fastmcp": "mcp",
+    "flask": "flask",
     "google": "server",
     "grpc": "server",
     "grpc_health": "server",
@@ -23,6 +27,8 @@ EXTRAS: Final = {
     "orjson": "server",
     "prometheus_client": "server",
     "pygls": "lsp",
+    "rest_framework": "django",
+    "sqlalchemy": "sqlalchemy",
     "starlette": "server",
     "uvloop": "speed",
 }
