@@ -13,6 +13,7 @@ __all__ = ["EXTRAS", "missing_extra"]
 
 EXTRAS: Final = {
     "anyio": "server",
+    "asgiref": "django",
     "django": "django",
     "envoy": "server",
     "fastapi": "fastapi",
