@@ -202,10 +202,12 @@ class Api:
                     return name, forbidden()
                 if writes:
                     return name, await self._write(request, tuple(rest))
+                if version == "v1" and not self._may_explain(request):
+                    return name, forbidden()
                 answer = self._answer_v1 if version == "v1" else self._answer_v0
                 return name, await answer(request, tuple(rest))
             case ("v1", "batch", "data", *rest):
-                if not self._serves(tuple(rest)):
+                if not (self._serves(tuple(rest)) and self._may_explain(request)):
                     return "v1/batch/data", forbidden()
                 return "v1/batch/data", await self._answer_batch(request, tuple(rest))
             case ("access", "v1", "evaluation" | "evaluations" as name):
@@ -227,6 +229,12 @@ class Api:
                     return handler, forbidden()
                 return handler, await self._answer_other(name, request, "/".join(rest))
         return "catchall", unknown_path()
+
+    def _may_explain(self, request: Request) -> bool:
+        """Whether a request wants no explanation, or may have it: it shows policies and data, which
+        a policy of authorization that decides by path may keep from a client."""
+        is_open = self._served is None and not self._pdp.secrets and not self._access.authorizes
+        return is_open or not data.explains(_parameters(request))
 
     async def _authorize(
         self, request: Request, path: tuple[str, ...]

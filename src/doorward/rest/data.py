@@ -14,7 +14,8 @@ from doorward import __version__
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
-from doorward.rego import UNDEFINED, Key, Undefined, Value
+from doorward.pdp.snapshot import document_ref
+from doorward.rego import UNDEFINED, Key, Undefined, Value, from_python
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
 from doorward.rest.requests import (
@@ -210,7 +211,23 @@ def reply(
         fields["metrics"] = marshal(call.metrics(decision))
     if result:
         fields["result"] = result
+    if explains(parameters):
+        fields["explanation"] = _explanation(call, input)
     return fields
+
+
+def explains(parameters: Parameters) -> bool:
+    """Whether a client wants to know why; other explanations are OPA's, and not given."""
+    return "why" in parameters.values("explain")
+
+
+def _explanation(call: Call, input: Value | Undefined) -> str:
+    """Why, as JSON: the policies are asked once more, traced."""
+    from doorward.rego import explain  # few ask for it
+
+    engine, deadline = call.snapshot.engine, call.snapshot.deadline
+    explanation = explain(engine, document_ref(call.path), input, deadline=deadline)
+    return marshal(from_python(explanation.to_document()))
 
 
 def bad_path(path: tuple[str, ...]) -> Response | None:
