@@ -130,6 +130,8 @@ class Authzen:
     """The URL that clients know it by; without it there is no metadata."""
     base_path: tuple[str, ...] = ()
     """The path of that URL, by segment."""
+    search: Mapping[str, str] = field(default_factory=dict)
+    """The documents that list what searches look through, by `subject`, `resource`, `action`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +409,7 @@ def _secrets(top: Block) -> tuple[tuple[str, ...], ...]:
 
 
 def _authzen(block: Block, warnings: list[str]) -> Authzen:
-    warnings += block.unknown(["decision", "mapping", "policy_decision_point"])
+    warnings += block.unknown(["decision", "mapping", "policy_decision_point", "search"])
     given = block.block("mapping")
     warnings += given.unknown(_MEMBERS)
     mapping = {name: tuple(given.get(name, str, name).split(".")) for name in _MEMBERS}
@@ -417,7 +419,11 @@ def _authzen(block: Block, warnings: list[str]) -> Authzen:
         if not all(path) or any(other[: len(path)] == path for other in others):
             raise ConfigError(f"{given.location(name)} must be a path of its own in the input")
     base = block.get("policy_decision_point", str, "") or None
+    listed = block.block("search")
+    warnings += listed.unknown(_MEMBERS[:3])
+    search = {name: _path(listed, name, "") for name in _MEMBERS[:3] if name in listed.values}
     return Authzen(
+        search=search,
         decision=_path(block, "decision", Authzen().decision),
         mapping=mapping,
         policy_decision_point=base,

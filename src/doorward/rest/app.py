@@ -33,6 +33,7 @@ from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rest import (
     authorization,
     authzen,
+    authzen_search,
     batch,
     compile,
     data,
@@ -212,6 +213,8 @@ class Api:
                 return "v1/batch/data", await self._answer_batch(request, tuple(rest))
             case ("access", "v1", "evaluation" | "evaluations" as name):
                 return "authzen", await self._answer_authzen(request, many=name == "evaluations")
+            case ("access", "v1", "search", "subject" | "resource" | "action" as kind):
+                return "authzen", await self._answer_authzen(request, search=kind)
             case (".well-known", "authzen-configuration", *rest):
                 return "authzen", await self._get(request, self._answer_metadata, tuple(rest))
             case ("openapi.json",):
@@ -315,13 +318,15 @@ class Api:
     async def _answer_metadata(self, path: tuple[str, ...], parameters: Parameters) -> Response:
         return authzen.get_metadata(self._config.authzen, path)
 
-    async def _answer_authzen(self, request: Request, *, many: bool) -> Response:
-        answer = await self._decide_authzen(request, many=many)
+    async def _answer_authzen(
+        self, request: Request, *, many: bool = False, search: str = ""
+    ) -> Response:
+        answer = await self._decide_authzen(request, many=many, search=search)
         if (request_id := request.headers.get("x-request-id")) is not None:
             answer.headers["x-request-id"] = request_id
         return answer
 
-    async def _decide_authzen(self, request: Request, *, many: bool) -> Response:
+    async def _decide_authzen(self, request: Request, *, many: bool, search: str) -> Response:
         options = self._config.authzen
         if request.method != "POST":
             return authzen.error(405, "the method must be POST")
@@ -330,6 +335,8 @@ class Api:
         kind, context = request.headers.get("content-type", ""), self._context(request)
 
         def decide(body: bytes) -> Response:
+            if search:
+                return authzen_search.post_search(self._pdp, options, search, body, kind, context)
             return authzen.post_evaluation(self._pdp, options, body, kind, context, many=many)
 
         try:

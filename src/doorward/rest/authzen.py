@@ -22,10 +22,25 @@ from doorward.rego.golang import marshal, object_text
 from doorward.rest.answers import encoded, json_answer
 from doorward.rest.requests import BadRequest, any_body
 
-__all__ = ["EVALUATION", "EVALUATIONS", "error", "get_metadata", "post_evaluation"]
+__all__ = [
+    "DEADLINES",
+    "EVALUATION",
+    "EVALUATIONS",
+    "PERMITTED",
+    "SEARCH",
+    "InvalidError",
+    "answered",
+    "error",
+    "get_metadata",
+    "input_of",
+    "post_evaluation",
+    "put",
+    "request_of",
+]
 
 EVALUATION: Final = "/access/v1/evaluation"
 EVALUATIONS: Final = "/access/v1/evaluations"
+SEARCH: Final = "/access/v1/search/"
 DEADLINES: Final = 12
 """Of one decision: the time that a batch has."""
 
@@ -42,7 +57,7 @@ _SEMANTICS: Final[Mapping[str, bool | None]] = {
 """The decision that ends a batch; None: nothing does."""
 
 
-class _InvalidError(Exception):
+class InvalidError(Exception):
     """An evaluation that is not well formed."""
 
 
@@ -61,6 +76,8 @@ def get_metadata(options: Authzen, path: tuple[str, ...]) -> Response:
         "access_evaluation_endpoint": base.rstrip("/") + EVALUATION,
         "access_evaluations_endpoint": base.rstrip("/") + EVALUATIONS,
     }
+    for kind in options.search:
+        shown[f"search_{kind}_endpoint"] = base.rstrip("/") + SEARCH + kind
     return json_answer(marshal(shown))
 
 
@@ -74,22 +91,28 @@ def post_evaluation(
     many: bool = False,
 ) -> Response:
     """POST /access/v1/evaluation, or with `many` /access/v1/evaluations."""
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        return error(400, "Content-Type must be application/json")
     try:
-        request = any_body(body, "application/json")
-    except BadRequest as refusal:
-        return error(400, str(refusal))
-    if not isinstance(request, dict):
-        return error(400, "the body must be an object")
-    asker = _Asker(pdp, options, context, price(body))
-    try:
+        request = request_of(body, content_type)
+        asker = _Asker(pdp, options, context, price(body))
         evaluations = _list_of(request) if many else []
         if evaluations:
             return asker.answer_all(evaluations, request, _ending(request))
         return asker.answer_one(request)
-    except _InvalidError as refusal:
+    except InvalidError as refusal:
         return error(400, str(refusal))
+
+
+def request_of(body: bytes, content_type: str) -> dict[Key, Value]:
+    """The object that a body is; InvalidError for anything else."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise InvalidError("Content-Type must be application/json")
+    try:
+        request = any_body(body, "application/json")
+    except BadRequest as refusal:
+        raise InvalidError(str(refusal)) from None
+    if not isinstance(request, dict):
+        raise InvalidError("the body must be an object")
+    return request
 
 
 class _Asker:
@@ -104,7 +127,7 @@ class _Asker:
         self._batch_id = ""
 
     def answer_one(self, request: dict[Key, Value]) -> Response:
-        decision, text = self._decide(_input(request, self._options.mapping))
+        decision, text = self._decide(input_of(request, self._options.mapping))
         if decision.error is not None:
             return error(500, "the evaluation failed")
         return json_answer(text)
@@ -131,13 +154,13 @@ class _Asker:
         if not isinstance(item, dict):
             return False, _refused(400, "an evaluation must be an object")
         try:
-            input = _input({**defaults, **item}, self._options.mapping)
-        except _InvalidError as refusal:
+            input = input_of({**defaults, **item}, self._options.mapping)
+        except InvalidError as refusal:
             return False, _refused(400, str(refusal))
         decision, text = self._decide(input)
         if decision.error is not None:
             return False, _refused(500, "the evaluation failed")
-        return text.startswith(_PERMITTED), text
+        return text.startswith(PERMITTED), text
 
     def _decide(self, input: Value) -> tuple[Decision, str]:
         decision = self._pdp.decide(
@@ -146,13 +169,13 @@ class _Asker:
             is_parsed=True,
             snapshot=self._snapshot,
         )._replace(batch_decision_id=self._batch_id)
-        decision, text = _answered(decision, self._snapshot.deadline)
+        decision, text = answered(decision, self._snapshot.deadline)
         size = self._size + len(text)
         self._pdp.record(decision, input, request_context=self._context, size=size)
         return decision, text
 
 
-def _answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
+def answered(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
     """A decision and its answer; with an error where the policy does not decide as it must."""
     result = decision.result
     if decision.error is not None or isinstance(result, (bool, Undefined)):
@@ -170,7 +193,7 @@ def _answered(decision: Decision, deadline: float | None) -> tuple[Decision, str
     return decision._replace(error=shown.error), object_text(fields)
 
 
-_PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
+PERMITTED: Final = object_text({"decision": marshal(True)})[:-1]
 
 
 def _refused(status: int, message: str) -> str:
@@ -182,10 +205,10 @@ def _refused(status: int, message: str) -> str:
 def _list_of(request: dict[Key, Value]) -> list[Value]:
     evaluations = request.get("evaluations")
     if evaluations is not None and not isinstance(evaluations, list):
-        raise _InvalidError("`evaluations` must be an array")
+        raise InvalidError("`evaluations` must be an array")
     for name in (*_ENTITIES, "context"):
         if not isinstance(request.get(name, {}), dict):
-            raise _InvalidError(f"`{name}` must be an object")
+            raise InvalidError(f"`{name}` must be an object")
     return evaluations or []
 
 
@@ -194,40 +217,52 @@ def _ending(request: dict[Key, Value]) -> bool | None:
     if options is None:
         return None
     if not isinstance(options, dict):
-        raise _InvalidError("`options` must be an object")
+        raise InvalidError("`options` must be an object")
     semantic = options.get("evaluations_semantic", "execute_all")
     if not isinstance(semantic, str) or semantic not in _SEMANTICS:
         known = ", ".join(_SEMANTICS)
-        raise _InvalidError(f"`options.evaluations_semantic` must be one of {known}")
+        raise InvalidError(f"`options.evaluations_semantic` must be one of {known}")
     return _SEMANTICS[semantic]
 
 
-def _input(request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]]) -> Value:
-    """The input of the policy; what the standard does not name is left out."""
+def input_of(
+    request: dict[Key, Value], mapping: Mapping[str, tuple[str, ...]], lacking: str = ""
+) -> Value:
+    """The input of the policy; what the standard does not name is left out.
+
+    `lacking`: the entity that is searched: of it only a type has to be there, and nothing is put
+    into the input.
+    """
     input: dict[Key, Value] = {}
     for name, required in _ENTITIES.items():
+        if name == lacking:
+            if name == "action":
+                continue
+            required = ("type",)
         entity = request.get(name)
         if entity is None:
-            raise _InvalidError(f"`{name}` is missing")
+            raise InvalidError(f"`{name}` is missing")
         if not isinstance(entity, dict):
-            raise _InvalidError(f"`{name}` must be an object")
+            raise InvalidError(f"`{name}` must be an object")
         for field in required:
             value = entity.get(field)
             if not isinstance(value, str):
                 what = "is missing" if value is None else "must be a string"
-                raise _InvalidError(f"`{name}.{field}` {what}")
+                raise InvalidError(f"`{name}.{field}` {what}")
         if not isinstance(entity.get("properties") or {}, dict):
-            raise _InvalidError(f"`{name}.properties` must be an object")
-        _put(input, mapping[name], entity)
+            raise InvalidError(f"`{name}.properties` must be an object")
+        if name != lacking:
+            put(input, mapping[name], entity)
     context = request.get("context")
     if context is not None:
         if not isinstance(context, dict):
-            raise _InvalidError("`context` must be an object")
-        _put(input, mapping["context"], context)
+            raise InvalidError("`context` must be an object")
+        put(input, mapping["context"], context)
     return input
 
 
-def _put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
+def put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
+    """Put an entity where it stands in the input."""
     for name in path[:-1]:
         inner = input.setdefault(name, {})
         assert isinstance(inner, dict)  # the configuration refuses paths below one another

@@ -92,6 +92,7 @@ def _paths() -> list[tuple[str, Any]]:
     one = _operation("AuthZEN: may this subject do this?", (), _body(_EVALUATION))
     items = {"evaluations": {"type": "array"}, "options": {"type": "object"}}
     several = _operation("AuthZEN: many evaluations.", (), _body(_EVALUATION | items))
+    sought = _body(_EVALUATION | {"page": {"type": "object"}})
     health = {"bundles": "Flag", "plugins": "Flag", "exclude-plugin": "Name"}
     return [
         ("/", {"post": _operation("The default decision.", ("pretty",), _json(_ANY))}),
@@ -124,6 +125,14 @@ def _paths() -> list[tuple[str, Any]]:
         ),
         ("/access/v1/evaluation", {"post": one}),
         ("/access/v1/evaluations", {"post": several}),
+        *[
+            (f"/access/v1/search/{kind}", {"post": _operation(f"AuthZEN: {text}?", (), sought)})
+            for kind, text in (
+                ("subject", "who may do this"),
+                ("resource", "to what may this be done"),
+                ("action", "what may be done"),
+            )
+        ],
         ("/health", {"get": _operation("Whether it is up.", (), query=health)}),
         ("/health/{name}", _at("name", {"get": _operation("What a policy says of it.", ())})),
         ("/metrics", {"get": _operation("Metrics for Prometheus.", ())}),

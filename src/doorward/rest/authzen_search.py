@@ -1,0 +1,209 @@
+"""AuthZEN's searches: which subjects, resources or actions the policy would permit.
+
+Candidates come from a document that the configuration names; the policy decides each of them, so
+that a result is what an evaluation permits. A page ends where its limit or the time of a search is
+reached, and its token says where to go on, for the same request only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from time import monotonic
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from doorward.pdp.config import Authzen
+from doorward.pdp.decision import Decision, new_decision_id
+from doorward.pdp.pdp import PDP
+from doorward.pdp.sizes import price
+from doorward.rego import Key, Undefined, Value, to_python
+from doorward.rego.golang import marshal, object_text
+from doorward.rest.answers import json_answer
+from doorward.rest.authzen import (
+    DEADLINES,
+    PERMITTED,
+    InvalidError,
+    answered,
+    error,
+    input_of,
+    put,
+    request_of,
+)
+
+__all__ = ["MAX_LIMIT", "post_search"]
+
+MAX_LIMIT: Final = 1_000
+"""Results of one page."""
+MAX_TOKEN: Final = 256
+
+
+def post_search(
+    pdp: PDP,
+    options: Authzen,
+    kind: str,
+    body: bytes,
+    content_type: str,
+    context: Value | None = None,
+) -> Response:
+    """POST /access/v1/search/KIND, for subject, resource or action."""
+    source = options.search.get(kind)
+    if source is None:
+        return error(404, f"there is no search for a {kind}")
+    try:
+        request = request_of(body, content_type)
+        input = input_of(request, options.mapping, lacking=kind)
+        start, limit = _page(request)
+    except InvalidError as refusal:
+        return error(400, str(refusal))
+    search = _Search(pdp, options, kind, request, input)
+    candidates = search.candidates(source)
+    if candidates is None:
+        return error(500, "the candidates of a search are not a list of entities")
+    results, position = search.page(candidates, start, limit)
+    if position is None:
+        return error(500, "the evaluation failed")
+    token = _token(request, position) if position < len(candidates) else ""
+    search.record(results, context, price(body))
+    page = object_text({"next_token": marshal(token), "count": str(len(results))})
+    texts = "[" + ",".join(map(marshal, results)) + "]"
+    has_page = token or "page" in request
+    fields = {"page": page, "results": texts} if has_page else {"results": texts}
+    return json_answer(object_text(fields))
+
+
+class _Search:
+    """One search; it sees one snapshot."""
+
+    def __init__(
+        self, pdp: PDP, options: Authzen, kind: str, request: dict[Key, Value], input: Value
+    ) -> None:
+        self._pdp = pdp
+        self._options = options
+        self._kind = kind
+        self._input = input
+        self._snapshot = pdp.snapshot
+        entity: Any = request.get(kind)
+        self._type = entity["type"] if kind != "action" else None
+
+    def candidates(self, source: str) -> list[Value] | None:
+        """The entities of the type that is searched; None where the document is something else."""
+        path = tuple(source.split("/"))
+        decision = self._pdp.decide(path, self._input, is_parsed=True, snapshot=self._snapshot)
+        document = decision.result
+        if decision.error is not None or isinstance(document, Undefined):
+            return [] if decision.error is None else None
+        listed: Any = to_python(document)
+        if not isinstance(listed, list):
+            return None
+        entities = [self._entity(each) for each in listed]
+        if any(each is None for each in entities):
+            return None
+        return [e for e in entities if self._kind == "action" or e["type"] == self._type]  # type: ignore[index]
+
+    def _entity(self, item: Any) -> dict[Key, Value] | None:
+        if self._kind == "action":
+            item = {"name": item} if isinstance(item, str) else item
+            names = ("name",)
+        else:
+            names = ("type", "id")  # type: ignore[assignment]
+        if not isinstance(item, dict):
+            return None
+        return item if all(isinstance(item.get(name), str) for name in names) else None
+
+    def page(
+        self, candidates: list[Value], start: int, limit: int
+    ) -> tuple[list[Value], int | None]:
+        """What is permitted, and the position behind the last candidate; None after an error."""
+        seconds = self._snapshot.deadline
+        until = None if seconds is None else monotonic() + DEADLINES * seconds
+        results: list[Value] = []
+        for position, candidate in enumerate(candidates[start:], start):
+            if len(results) == limit or (until is not None and monotonic() > until):
+                return results, position
+            permitted = self._permits(candidate)
+            if permitted is None:
+                return results, None
+            if permitted:
+                results.append(self._shown(candidate))
+        return results, len(candidates)
+
+    def _permits(self, candidate: Value) -> bool | None:
+        input: dict[Key, Value] = _copied(self._input)
+        put(input, self._options.mapping[self._kind], candidate)
+        decision = self._pdp.decide(
+            tuple(self._options.decision.split("/")),
+            input,
+            is_parsed=True,
+            snapshot=self._snapshot,
+        )
+        decision, text = answered(decision, self._snapshot.deadline)
+        return None if decision.error is not None else text.startswith(PERMITTED)
+
+    def _shown(self, candidate: Any) -> Value:
+        """What identifies an entity; its properties are not for the client."""
+        names = ("name",) if self._kind == "action" else ("type", "id")
+        return {name: candidate[name] for name in names}
+
+    def record(self, results: list[Value], context: Value | None, size: int) -> None:
+        """One entry of the decision log: what was asked for, and all that was permitted."""
+        decision = Decision(
+            new_decision_id(),
+            self._options.decision,
+            {"results": results},
+            revision=self._snapshot.revision,
+        )
+        self._pdp.record(decision, self._input, request_context=context, size=size)
+
+
+def _copied(value: Any) -> Any:
+    """Objects anew, so that one candidate is put into them and not into the next input."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return value
+
+
+# Pages
+
+
+def _page(request: dict[Key, Value]) -> tuple[int, int]:
+    """Where a page begins, and how many results it may have."""
+    page = request.get("page")
+    if page is None:
+        return 0, MAX_LIMIT
+    if not isinstance(page, dict):
+        raise InvalidError("`page` must be an object")
+    limit = page.get("limit")
+    if limit is None or limit == 0:
+        limit = MAX_LIMIT
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise InvalidError("`page.limit` must be an integer from 0")
+    token = page.get("token")
+    if token is None or token == "":
+        return 0, min(limit, MAX_LIMIT)
+    return _position(request, token), min(limit, MAX_LIMIT)
+
+
+def _digest(request: dict[Key, Value]) -> str:
+    """What a request asks for, its page aside."""
+    rest = {str(key): to_python(value) for key, value in request.items() if key != "page"}
+    text = json.dumps(rest, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _token(request: dict[Key, Value], position: int) -> str:
+    return base64.urlsafe_b64encode(f"{position}:{_digest(request)}".encode()).decode()
+
+
+def _position(request: dict[Key, Value], token: Value) -> int:
+    if isinstance(token, str) and len(token) <= MAX_TOKEN:
+        try:
+            text = base64.urlsafe_b64decode(token.encode()).decode()
+        except ValueError:
+            text = ""
+        number, _, digest = text.partition(":")
+        if number.isascii() and number.isdecimal() and digest == _digest(request):
+            return int(number)
+    raise InvalidError("`page.token` is not a token of this request")
