@@ -1,4 +1,4 @@
-"""`build` and `exec` against what OPA's printed and built, and what is refused."""
+"""`build`, `exec` and `inspect` against what OPA's printed and built, and what is refused."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from doorward.pdp.bundle import read_bundle
 from doorward.pdp.signatures import Verification
 
 FILES = ("cli.jsonl.gz", "cli-partial.jsonl.gz")
+COMMANDS = ("build", "exec", "inspect")
 RULES = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["bundles"]
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIME = re.compile(r'"?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]+Z"?')
@@ -31,7 +32,8 @@ def rows() -> list[Any]:
     return [
         pytest.param(row, id=row["id"])
         for row in recorded
-        if row["argv"][1] in ("build", "exec") and not re.search(r"(^| )(-O|--opt)", argv(row))
+        if row["argv"][1] in ("build", "exec", "inspect")
+        and not re.search(r"(^| )(-O|--opt)", argv(row))
     ]
 
 
@@ -163,3 +165,18 @@ def test_what_cannot_be_built_is_said_and_nothing_is_written(
     assert run(["build", *arguments]) == 1
     assert message in capsys.readouterr().out
     assert not list(folder.glob("*.gz"))
+
+
+def test_inspect_shows_the_signatures_of_an_archive(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "p.rego").write_text("package p\n\nallow := true\n")
+    assert run(["build", "p.rego", "--signing-key", "secret", "--signing-alg", "HS256"]) == 0
+    capsys.readouterr()
+    assert run(["inspect", "bundle.tar.gz", "-f", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["signatures_config"]["signatures"]) == 1
+    assert list(document["namespaces"]) == ["data", "data.p"]
+    (folder / "d.json").write_text("{}")
+    assert run(["inspect", "d.json"]) == 0
+    assert "| data      | d.json |" in capsys.readouterr().out

@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "fmt": "Format policies.",
     "help": "Show the help of a command.",
     "input": "Turn a captured request into an input.",
+    "inspect": "Show what a bundle holds.",
     "kit": "Make and check the deployment of a sidecar.",
     "lsp": "Answer an editor: the language server.",
     "parse": "Show the tree of a policy.",

@@ -1,0 +1,261 @@
+"""`doorward inspect`: what a bundle or a policy holds, as `opa inspect` shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+
+from doorward.cli.errors import OneOf
+from doorward.cli.results import table
+from doorward.pdp.bundle import SIGNATURES, Bundle, read_bundle
+from doorward.pdp.loader import LoadError
+from doorward.pdp.manifest import Manifest
+from doorward.pdp.sources import Sources
+from doorward.rego import ParseError, Source
+from doorward.rego.golang import indent, ordered_text, read_json
+from doorward.rego.tools import Module, Scalar, module_to_json, parse_module, path_text
+
+__all__ = ["command"]
+
+_DATA: Final = ("data.json", "data.yaml", "data.yml")
+_OF_PACKAGES: Final = ("package", "subpackages")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One METADATA block: what it says, of what, and where that stands."""
+
+    fields: Mapping[str, Any]
+    file: str
+    row: int
+    path: Sequence[str]
+    rule: str = ""
+
+    def document(self) -> dict[str, Any]:
+        terms = [{"type": "string", "value": name} for name in self.path]
+        return {
+            "annotations": self.fields,
+            "location": {"file": self.file, "row": self.row, "col": 1},
+            "path": [{"type": "var", "value": "data"}, *terms],
+        }
+
+
+@dataclass(slots=True)
+class _Content:
+    manifest: Manifest | None = None
+    namespaces: dict[str, list[str]] = field(default_factory=dict)
+    said: list[_Said] = field(default_factory=list)
+    signatures: Any = field(default_factory=dict)
+
+    def add(self, path: Sequence[str], file: str) -> None:
+        self.namespaces.setdefault(path_text(path), []).append(file)
+
+
+@click.command(
+    "inspect",
+    epilog="""\b
+Examples:
+  doorward inspect bundle.tar.gz
+  doorward inspect -a policies/           # what METADATA says of packages and rules, too
+  doorward inspect -f json policy.rego
+""",
+)
+@click.argument("paths", nargs=-1)
+@click.option("-a", "--annotations", is_flag=True, help="Show what METADATA says, too.")
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf("pretty", "json"),
+    default="pretty",
+    show_default=True,
+    help="How the result is written.",
+)
+@click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
+@click.option("--v1-compatible", is_flag=True, hidden=True)
+def command(
+    paths: tuple[str, ...],
+    annotations: bool,
+    style: str,
+    v0_compatible: bool,
+    v1_compatible: bool,
+) -> int:
+    """Show the manifest, the namespaces and the METADATA of a bundle, a folder or a policy.
+
+    Signatures are not verified, nothing is compiled, and JSON lists no built-ins.
+    """
+    if len(paths) != 1:
+        raise click.UsageError("specify exactly one OPA bundle or path")
+    try:
+        content = _read(paths[0], v0=v0_compatible)
+    except (LoadError, ParseError) as error:
+        text = str(error)
+        if isinstance(error, ParseError):
+            text = text.replace("occurred:", "occurred during loading:", 1)
+        click.echo(f"error: {text}", err=True)
+        return 1
+    text = _json(content, annotations) if style == "json" else _pretty(content, annotations)
+    click.echo(text, nl=style == "json" or bool(text))
+    return 0
+
+
+def _read(path: str, *, v0: bool) -> _Content:
+    if os.path.isfile(path) and not path.endswith((".gz", ".tgz")):
+        loaded = Sources([path], v0=v0).load()
+        content = _Content()
+        if not loaded.modules:
+            content.add((), path)
+        _add_policies(content, loaded.modules, {}, v0=v0)
+        return content
+    bundle = read_bundle(path, v0=v0)
+    content = _Content(manifest=bundle.manifest)
+    _add_policies(content, bundle.modules, bundle.rego_versions, v0=v0)
+    signatures = dict(bundle.members).get(SIGNATURES)
+    if signatures is not None:
+        content.signatures = read_json(signatures)
+    for name, file in _data_files(bundle):
+        content.add([part for part in name.split("/")[:-1] if part], file)
+    return content
+
+
+def _data_files(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """The files with data: the name in the bundle, and that which the user knows."""
+    above = "" if bundle.path == "." else f"{bundle.path}/"
+    for name, _ in bundle.members:
+        if name.rpartition("/")[2] in _DATA:
+            yield name, above + name
+
+
+def _add_policies(
+    content: _Content, modules: Mapping[str, str], versions: Mapping[str, int], *, v0: bool
+) -> None:
+    for file, text in modules.items():
+        own = versions.get(file)
+        module = parse_module(
+            Source(file, text), v0=v0 if own is None else own == 0, annotations=True
+        )
+        content.add(module.package.path, file)
+        content.said += _metadata(file, module)
+
+
+def _metadata(file: str, module: Module) -> Iterator[_Said]:
+    """What METADATA says of the package and of each rule, in the order of the file."""
+    document = module_to_json(module)
+    package = module.package
+    for fields in document.get("annotations") or ():
+        if fields["scope"] in _OF_PACKAGES:
+            yield _Said(fields, file, package.span.row, package.path)
+    seen = set()
+    for rule, as_json in zip(module.rules, document.get("rules") or (), strict=True):
+        names = [str(arg.value) for arg in rule.head.ref.args if isinstance(arg, Scalar)]
+        name = ".".join([rule.head.ref.head.name, *names])  # type: ignore[union-attr]  # a Var
+        for block, fields in zip(rule.annotations, as_json.get("annotations") or (), strict=True):
+            if block.span not in seen:
+                seen.add(block.span)
+                path = [*package.path, *name.split(".")]
+                yield _Said(fields, file, rule.span.row, path, name)
+
+
+# As JSON
+
+
+def _json(content: _Content, annotations: bool) -> str:
+    document: dict[str, Any] = {}
+    manifest = content.manifest
+    if manifest is not None:
+        document["manifest"] = {"revision": manifest.revision, "roots": list(manifest.roots)}
+        if manifest.rego_version is not None:
+            document["manifest"]["rego_version"] = manifest.rego_version
+        if manifest.file_rego_versions:
+            document["manifest"]["file_rego_versions"] = dict(manifest.file_rego_versions)
+        if manifest.metadata:
+            document["manifest"]["metadata"] = dict(manifest.metadata)
+    document["signatures_config"] = content.signatures
+    document["namespaces"] = dict(sorted(content.namespaces.items()))
+    if annotations and content.said:
+        document["annotations"] = [said.document() for said in content.said]
+    document["capabilities"] = {"features": ["rego_v1"]}
+    return indent(ordered_text(document), "", "  ")
+
+
+# For people
+
+
+def _pretty(content: _Content, annotations: bool) -> str:
+    parts: list[str] = []
+    manifest = content.manifest
+    if manifest is not None and manifest != Manifest():
+        parts.append("MANIFEST:\n" + table(["FIELD", "VALUE"], _manifest_rows(manifest)))
+    if content.namespaces:
+        rows = [
+            (name if n == 0 else "", file)
+            for name, files in sorted(content.namespaces.items())
+            for n, file in enumerate(sorted(files))
+        ]
+        parts.append("NAMESPACES:\n" + table(["NAMESPACE", "FILE"], rows))
+    if annotations and content.said:
+        parts.append("ANNOTATIONS:\n" + "".join([_section(said) for said in content.said]))
+    return "".join(parts)
+
+
+def _manifest_rows(manifest: Manifest) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    if manifest.rego_version is not None:
+        rows.append(("Rego Version", str(manifest.rego_version)))
+    if manifest.revision:
+        rows.append(("Revision", manifest.revision))
+    roots = sorted(manifest.roots)
+    rows += [("Roots" if n == 0 else "", root) for n, root in enumerate(roots) if roots != [""]]
+    if manifest.metadata:
+        rows.append(("Metadata", ordered_text(manifest.metadata, sort_keys=True)))
+    return rows
+
+
+def _section(said: _Said) -> str:
+    fields = said.fields
+    package = ".".join(said.path[: len(said.path) - len(said.rule.split("."))])
+    if not said.rule:
+        package = ".".join(said.path)
+    title = fields.get("title") or ".".join(said.path)
+    lines = [title, "=" * len(title), ""]
+    if fields.get("description"):
+        lines += [fields["description"], ""]
+    lines.append(f"Package:  {package}")
+    if said.rule:
+        lines.append(f"Rule:     {said.rule}")
+    lines += [f"Location: {said.file}:{said.row}", f"Scope: {fields['scope']}"]
+    if fields.get("entrypoint"):
+        lines.append("Entrypoint: true")
+    lines.append("")
+    for name, items in (
+        ("Organizations", fields.get("organizations")),
+        ("Authors", [_author(each) for each in fields.get("authors") or ()]),
+        ("Schemas", [_schema(each) for each in fields.get("schemas") or ()]),
+        ("Related Resources", _resources(fields.get("related_resources") or ())),
+        ("Custom", [f"{k}: {ordered_text(v)}" for k, v in (fields.get("custom") or {}).items()]),
+    ):
+        if items:
+            lines += [f"{name}:", *[f" {item}" for item in items], ""]
+    return "\n".join(lines) + "\n"
+
+
+def _author(author: Mapping[str, str]) -> str:
+    email = f"<{author['email']}>" if author.get("email") else ""
+    return " ".join([part for part in (author.get("name"), email) if part])
+
+
+def _schema(schema: Mapping[str, Any]) -> str:
+    path = ".".join([str(term["value"]) for term in schema["path"]])
+    if "schema" in schema:
+        return f"{path}: " + ".".join([str(term["value"]) for term in schema["schema"]])
+    return f"{path}: {ordered_text(schema.get('definition'), sort_keys=True)}"
+
+
+def _resources(resources: Sequence[Mapping[str, str]]) -> list[str]:
+    width = max([len(each["ref"]) for each in resources], default=0)
+    rows = [(each["ref"], each.get("description", "")) for each in resources]
+    return [f"{ref.ljust(width)} {said}" if said else ref for ref, said in rows]
