@@ -41,6 +41,7 @@ def test_the_commands_in_the_readme_run(command: str, tmp_path: Path) -> None:
     (tmp_path / "policy.rego").write_text(POLICY)
     (tmp_path / "input.json").write_text('{"user": "ann"}')
     (tmp_path / "check.json").write_text('{"attributes": {}}')
+    (tmp_path / "old.rego").write_text(POLICY.replace("ann", "bob"))
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies/policy_test.rego").write_text("package t\n\ntest_it if true\n")
     words = shlex.split(command.split(">")[0], comments=True)
