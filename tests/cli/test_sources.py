@@ -72,7 +72,11 @@ def test_signatures_that_nobody_verified_are_told_of(
     ("flags", "code", "said"),
     [
         ([], 1, "verification key not provided"),
-        (["--verification-key", "secret", "--signing-alg", "HS256"], 1, "failed to verify JWT"),
+        (
+            ["--verification-key", "secret", "--signing-alg", "HS256"],
+            1,
+            "failed to base64 decode JWT header",
+        ),
         (["--verification-key", "b.tar.gz"], 1, "--verification-key: the file cannot be read"),
         (["--skip-verify"], 0, "warning: bundle s.tar.gz: its signatures are not verified"),
     ],

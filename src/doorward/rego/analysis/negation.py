@@ -95,8 +95,10 @@ class Negations:
         )
         term = parts.negated(term, whole=is_equation)
         if isinstance(term, Call):
-            # What fails in the last step fails where the expression begins, at its `not`.
-            term = replace(term, span=expr.span)
+            # What fails in the last step fails where the expression begins, at its `not`; the text
+            # of the call stays its own.
+            span = replace(term.span, row=expr.span.row, col=expr.span.col)
+            term = replace(term, span=span)
         self.count = parts.count
         return replace(expr, term=term, before=(*parts.calls, *parts.references))
 
