@@ -102,9 +102,9 @@ class WorkerGroup:
             options.workers, grace=options.grace, on_end=self._note_end, greet=self._group_state
         )
 
-    def _read(self) -> tuple[Loaded, Snapshot]:
+    def _read(self, before: Snapshot | None = None) -> tuple[Loaded, Snapshot]:
         loaded = load(self._options)
-        snapshot = build(loaded, self._settings)
+        snapshot = build(loaded, self._settings, before=before)
         warm(snapshot, self._options.config, self._envoy, self._options.access)
         return loaded, snapshot
 
@@ -154,7 +154,7 @@ class WorkerGroup:
     def _reload(self) -> Snapshot:
         """Read everything again, and put it into force in every worker, or in none."""
         before = self._loaded, self._snapshot
-        self._loaded, self._snapshot = self._read()
+        self._loaded, self._snapshot = self._read(self._snapshot)
         try:
             self._begin()
         except GenerationError:

@@ -347,15 +347,21 @@ def build(
     *,
     revision: str | None = None,
     is_parsed: bool = False,
+    before: Snapshot | None = None,
 ) -> Snapshot:
     """Compile what was loaded. CompileError carries everything that is wrong with it.
 
     `revision`: what it is known by, if not by its contents. `is_parsed`: its data came from files,
-    and is not looked through for what no policy could match.
+    and is not looked through for what no policy could match. `before`: the snapshot in force, of
+    which the modules that did not change are taken.
     """
     settings = settings or Settings()
     with gc_paused():
-        policies = compile(_policies(loaded), settings.options(loaded.rego_versions))
+        policies = compile(
+            _policies(loaded),
+            settings.options(loaded.rego_versions),
+            before=None if before is None else before.engine.policies,
+        )
         engine = policies.bind(loaded.data, is_parsed=is_parsed)
         engine.check_data()
     return Snapshot(engine, revision or _revision(loaded), loaded, settings.deadline)

@@ -199,7 +199,13 @@ class Store:
 
     def _compiled(self, loaded: Loaded, revision: str | None = None) -> Snapshot:
         with self._pdp.turns.building():
-            snapshot = build(loaded, self._settings, revision=revision, is_parsed=True)
+            snapshot = build(
+                loaded,
+                self._settings,
+                revision=revision,
+                is_parsed=True,
+                before=self._pdp.snapshot,
+            )
             self._prepare(snapshot)
         return snapshot
 

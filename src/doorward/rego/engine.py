@@ -42,7 +42,7 @@ from doorward.rego.errors import (
     EvalError,
     ParseError,
 )
-from doorward.rego.modules import Policy, parse_modules
+from doorward.rego.modules import Policy, parse_modules, unchanged_modules
 from doorward.rego.options import OptionArguments, Options
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup_data
@@ -63,16 +63,28 @@ MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
 
 
-def compile(modules: Mapping[str, Policy], options: Options | None = None) -> Policies:
+def compile(
+    modules: Mapping[str, Policy],
+    options: Options | None = None,
+    *,
+    before: Policies | None = None,
+) -> Policies:
     """The policies that `modules` are: file names to Rego text, or to what was parsed from it
     (`parse_modules`). CompileError carries every diagnostic, parse errors included.
+
+    `before`: policies that were compiled earlier; modules that are the same in both are neither
+    parsed nor checked one by one again.
     """
     options = options or Options()
     with options.measure("rego_module_parse"):
-        parsed = parse_modules(modules, options)
+        same: dict[str, Module] = {}
+        if before is not None:
+            same = unchanged_modules(modules, options, before.modules, before.options)
+        parsed = parse_modules({**modules, **same}, options)
     with options.measure("rego_module_compile"):
         checked = CheckOptions(options.strict, options.max_errors, options.schemas)
-        program = check(list(parsed.values()), options.allowed_registry(), checked)
+        known = before.program if before is not None and same else None
+        program = check(list(parsed.values()), options.allowed_registry(), checked, known)
         return Policies(parsed, options, program)
 
 

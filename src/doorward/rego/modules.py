@@ -14,7 +14,7 @@ from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Module
 from doorward.rego.syntax.parser import parse_module
 
-__all__ = ["Policy", "parse_modules"]
+__all__ = ["Policy", "parse_modules", "unchanged_modules"]
 
 Policy: TypeAlias = str | Source | Module
 """One policy file: its text, with the name that errors show for it where that is not the file's, or
@@ -49,6 +49,41 @@ def parse_modules(
     if errors:
         raise CompileError(errors)
     return modules
+
+
+def unchanged_modules(
+    policies: Mapping[str, Policy],
+    options: Options,
+    before: Mapping[str, Module],
+    earlier: Options,
+) -> dict[str, Module]:
+    """The modules of `before` that parsing `policies` would make again.
+
+    `earlier`: the options that they were parsed with. None where METADATA is read.
+    """
+    chosen, chosen_before = (
+        (each.strict, each.schemas, each.capabilities) for each in (options, earlier)
+    )
+    if chosen != chosen_before or options.registry is not earlier.registry:
+        return {}
+    texts = (policies.values(), before.values())
+    if options.schemas is not None or any(map(_uses_metadata, texts)):
+        return {}
+    return {
+        name: module
+        for name, module in before.items()
+        if name in policies
+        and _source(name, policies[name]) == (module.span.source.name, module.span.source.text)
+        and options.is_v0(name) == earlier.is_v0(name)
+    }
+
+
+def _source(name: str, policy: Policy) -> tuple[str, str]:
+    """The name that errors show for a policy, and its text."""
+    if isinstance(policy, str):
+        return name, policy
+    source = policy.span.source if isinstance(policy, Module) else policy
+    return source.name, source.text
 
 
 def _uses_metadata(policies: Iterable[Policy]) -> bool:

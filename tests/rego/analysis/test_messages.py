@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import CompileError, Engine
-from doorward.rego.analysis.resolve import resolve_modules
+from doorward.rego.analysis.resolve import names_of_packages, resolve_modules
 from doorward.rego.analysis.tree import check_base_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.parser import parse_module
@@ -225,7 +225,8 @@ def test_rules_of_version_0_may_shadow_the_roots() -> None:
     ],
 )
 def test_base_data_may_not_stand_where_a_rule_does(data: dict[Key, Value], conflict: bool) -> None:
-    modules, _ = resolve_modules([parse_module(Source("a.rego", "package a\n\np.x := 1 if true"))])
+    parsed = [parse_module(Source("a.rego", "package a\n\np.x := 1 if true"))]
+    modules, _ = resolve_modules(parsed, names_of_packages(parsed))
     actual = [f"{d.span.row}: {d.message}" for d in check_base_data(modules, data)]
     expected = {True: ["3: conflicting rule for data path a/p/x found"], False: []}
     assert actual == expected[conflict]

@@ -36,7 +36,12 @@ from doorward.rego.analysis.existence import (
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
 from doorward.rego.analysis.operator_chains import split_chains
-from doorward.rego.analysis.resolve import import_name, resolve_modules, resolve_query
+from doorward.rego.analysis.resolve import (
+    import_name,
+    names_of_packages,
+    resolve_modules,
+    resolve_query,
+)
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import RuleNode, build_tree
@@ -44,6 +49,7 @@ from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
 from doorward.rego.syntax.walk import walk
+from doorward.rego.values import Key
 
 __all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
 
@@ -74,13 +80,44 @@ class Program:
     types: Globals = field(init=False)
     calls: list[list[CallSite]] = field(default_factory=list)
     """The calls of each module, while they are checked."""
+    sources: list[Module] = field(default_factory=list)
+    """The modules as they were parsed, in the order of `modules`."""
+    names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    """The names of the rules of each package."""
+    arities: dict[tuple[Key, ...], int] = field(default_factory=dict)
+    """How many operands each function takes."""
+    known: dict[int, Module] = field(default_factory=dict)
+    """While it is checked: what an earlier check made of modules that are here again, by the
+    identity of what was parsed."""
 
     def __post_init__(self) -> None:
         self.types = Globals(self.registry)
+        self.sources = self.modules
+        self.names = names_of_packages(self.modules)
 
     @property
     def callees(self) -> Callees:
         return Callees(self.registry, self.root)
+
+    def reuse(self, before: Program) -> None:
+        """Take from an earlier check what it made of modules that are the same."""
+        pairs = zip(before.sources, before.modules, strict=True)
+        ready = {id(source): module for source, module in pairs}
+        for module in self.sources:
+            package = module.package.path
+            if id(module) in ready and self.names[package] == before.names.get(package):
+                self.known[id(module)] = ready[id(module)]
+
+    @property
+    def new(self) -> list[Module]:
+        """The modules of which nothing is known from before."""
+        pairs = zip(self.sources, self.modules, strict=True)
+        return [module for source, module in pairs if id(source) not in self.known]
+
+    def with_known(self, modules: Sequence[Module]) -> list[Module]:
+        """`modules`, which were new, among the others."""
+        rest = iter(modules)
+        return [self.known[id(s)] if id(s) in self.known else next(rest) for s in self.sources]
 
 
 @record(frozen=True)
@@ -102,19 +139,27 @@ def split_operator_chains(program: Program) -> list[Diagnostic]:
 
 def answer_metadata_calls(program: Program) -> list[Diagnostic]:
     """Before names are resolved: a rule's path is still the one its author wrote."""
+    if program.known:
+        return []  # then no module asks
     program.modules = answer_metadata(program.modules)
     return []
 
 
 def resolve_names(program: Program) -> list[Diagnostic]:
     """Early: everything after it reads `data.…` and unique variables only."""
-    program.modules, errors = resolve_modules(program.modules, strict=program.options.strict)
+    resolved, errors = resolve_modules(program.new, program.names, strict=program.options.strict)
+    program.modules = program.with_known(resolved)
     return errors
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
     """Rules get their places before anything asks what a name reaches."""
     program.root = build_tree(program.modules)
+    program.arities = {
+        node.path: len(node.definitions[0].rule.head.args or ())
+        for node in program.root.walk()
+        if node.is_function
+    }
     for module in program.modules:
         program.calls.append(list(calls_of(module)))
     return check_values(chain.from_iterable(program.calls), program.callees)
@@ -145,9 +190,10 @@ def check_calls(program: Program) -> list[Diagnostic]:
 def order_bodies(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is made anew from what it returns."""
     arity = program.callees.arity
-    errors = check_safety(program.modules, program.callees)
+    errors = check_safety(program.new, program.callees)
     if not errors:
-        program.modules, errors = order_modules(program.modules, arity)
+        ordered, errors = order_modules(program.new, arity)
+        program.modules = program.with_known(ordered)
         program.root = build_tree(program.modules)
     return errors
 
@@ -193,8 +239,22 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
-def check(modules: Sequence[Module], registry: Registry, options: CheckOptions) -> Program:
-    """The program that `modules` make; CompileError with everything that is wrong."""
+def check(
+    modules: Sequence[Module],
+    registry: Registry,
+    options: CheckOptions,
+    before: Program | None = None,
+) -> Program:
+    """The program that `modules` make; CompileError with everything that is wrong.
+
+    `before`: an earlier program, checked in the same way, of which modules may be here again. Their
+    names are resolved and their bodies in order; what depends on all modules is checked anew. No
+    module of the two reads METADATA.
+    """
+    if before is not None:
+        program = _checked_again(Program(list(modules), registry, options), before)
+        if program is not None:
+            return program
     program = Program(list(modules), registry, options)
     for run in PASSES:
         try:
@@ -206,6 +266,24 @@ def check(modules: Sequence[Module], registry: Registry, options: CheckOptions) 
             from doorward.rego.analysis.hints import add_hints, names_of_modules
 
             raise CompileError(add_hints(shown, partial(names_of_modules, modules), registry))
+    return program
+
+
+def _checked_again(program: Program, before: Program) -> Program | None:
+    """`program`, checked with what is known from `before`; None where all must be checked anew:
+    an error says more then, and the order of bodies depends on what functions there are."""
+    program.reuse(before)
+    if not program.known:
+        return None
+    for run in PASSES:
+        if run is order_bodies and program.arities != before.arities:
+            return None
+        try:
+            if run(program):
+                return None
+        except RecursionError:
+            return None
+    program.known = {}
     return program
 
 

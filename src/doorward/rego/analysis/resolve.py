@@ -42,7 +42,7 @@ from doorward.rego.syntax.nodes import (
     With,
 )
 
-__all__ = ["Resolver", "import_name", "resolve_modules", "resolve_query"]
+__all__ = ["Resolver", "import_name", "names_of_packages", "resolve_modules", "resolve_query"]
 
 _KINDS = {
     ArrayComprehension: "arraycomprehension",
@@ -55,14 +55,25 @@ _KINDS = {
 }
 
 
-def resolve_modules(
-    modules: Sequence[Module], *, strict: bool = False
-) -> tuple[list[Module], list[Diagnostic]]:
-    """Every module with its names resolved, and what is wrong with the names."""
-    exports: dict[tuple[str, ...], set[str]] = {}
+def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozenset[str]]:
+    """The names of the rules of each package, by its path."""
+    names: dict[tuple[str, ...], set[str]] = {}
     for module in modules:
-        names = exports.setdefault(module.package.path, set())
-        names.update(_rule_name(rule) for rule in module.rules)
+        own = names.setdefault(module.package.path, set())
+        own.update(_rule_name(rule) for rule in module.rules)
+    return {path: frozenset(own) for path, own in names.items()}
+
+
+def resolve_modules(
+    modules: Sequence[Module],
+    exports: Mapping[tuple[str, ...], frozenset[str]],
+    *,
+    strict: bool = False,
+) -> tuple[list[Module], list[Diagnostic]]:
+    """Every module with its names resolved, and what is wrong with the names.
+
+    `exports`: the names of the rules of each package.
+    """
     resolved, errors = [], []
     for module in modules:
         package = module.package.path

@@ -18,7 +18,7 @@ from typing import Any, Final
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.operator_chains import split_chains
 from doorward.rego.analysis.passes import Program as Checked
-from doorward.rego.analysis.resolve import resolve_modules
+from doorward.rego.analysis.resolve import names_of_packages, resolve_modules
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
@@ -81,7 +81,7 @@ class Lowered:
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
         given = answer_metadata([split_chains(module) for module in modules])
-        resolved, _ = resolve_modules(given)
+        resolved, _ = resolve_modules(given, names_of_packages(given))
         self._checked = checked
         rules = lower_modules(resolved, checked.callees)
         packages = [module.package.path for module in resolved]
