@@ -158,6 +158,7 @@ EDGES = {
     "envoy/check.py": {"_deny", "check"},
     "pdp/control/bundles.py": {"_take_bundle"},
     "pdp/control/discovery.py": {"_take"},
+    "forward/app.py": {"__call__"},
     "pdp/decision_log.py": {"_line_of"},
     "pdp/pdp.py": {"decide", "_decide_query"},
     "pdp/reload.py": {"reload"},

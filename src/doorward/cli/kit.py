@@ -11,6 +11,8 @@ import click
 
 from doorward.envoy.kit import TARGETS, Description, Policy, to_files
 from doorward.envoy.lint import FORMATS, LintError, check_paths, write_report
+from doorward.forward.kit import PROXY_FILES, Site
+from doorward.forward.kit import to_files as to_proxy_files
 
 __all__ = ["command"]
 
@@ -55,12 +57,17 @@ def command(context: click.Context, /, **given: Any) -> int:
         files = to_files(_to_description(given), given["target"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if given["output"] is None:
-        for name, text in files.items():
-            click.echo(f"# ---- {name}\n{text}")
-    else:
-        _write(given["output"], files, force=given["force"])
+    _put_out(files, given["output"], force=given["force"])
     return 0
+
+
+def _put_out(files: Mapping[str, str], folder: Path | None, *, force: bool) -> None:
+    """Print the files, or write them into a folder."""
+    if folder is not None:
+        _write(folder, files, force=force)
+        return
+    for name, text in files.items():
+        click.echo(f"# ---- {name}\n{text}")
 
 
 _SAME: Final = ("diagnostic_port", "capture_loopback", "native", "scraped_from")
@@ -100,6 +107,46 @@ def _write(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
         except OSError as error:
             raise click.ClickException(f"{path}: {error.strerror}") from None
         click.echo(os.fspath(path))
+
+
+@command.command(
+    "forward",
+    epilog="""\b
+Examples:
+  doorward kit forward --proxy nginx --listen 127.0.0.1:8000 --upstream 127.0.0.1:8080 -o nginx
+  doorward kit forward --proxy traefik --secret-file secret.txt --header x-user -o traefik
+""",
+)
+@click.option("--proxy", required=True, type=click.Choice(sorted(PROXY_FILES)))
+@click.option("--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="Where clients come.")
+@click.option("--upstream", default="127.0.0.1:8080", metavar="HOST:PORT", help="The application.")
+@click.option(
+    "--pdp", default="127.0.0.1:9292", metavar="HOST:PORT", help="`addr` of forward_auth."
+)
+@click.option("--secret-file", type=Path, metavar="FILE", help="`secret` of forward_auth.")
+@click.option("--header", "headers", multiple=True, metavar="NAME", help="Set by the policy.")
+@click.option("-o", "--output", type=Path, metavar="FOLDER", help="Where they go; else printed.")
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+def forward(
+    proxy: str,
+    listen: str,
+    upstream: str,
+    pdp: str,
+    secret_file: Path | None,
+    headers: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+) -> int:
+    """Make the configuration of a proxy that asks the decision point about each request."""
+    secret = "" if secret_file is None else _read(secret_file).text.strip()
+    try:
+        site = Site(
+            listen=listen, upstream=upstream, pdp=pdp, secret=secret, response_headers=headers
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    _put_out(to_proxy_files(proxy, site), output, force=force)
+    return 0
 
 
 @command.command(

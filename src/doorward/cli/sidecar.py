@@ -22,6 +22,11 @@ from doorward.edge import Edge, repeat
 from doorward.envoy.metrics import Metrics as EnvoyMetrics
 from doorward.envoy.options import Options, OptionsError, from_block
 from doorward.envoy.server import PLUGIN, Server, StartError, make_server
+from doorward.forward.app import ForwardAuth
+from doorward.forward.options import PLUGIN as FORWARD
+from doorward.forward.options import Options as ForwardOptions
+from doorward.forward.options import OptionsError as ForwardOptionsError
+from doorward.forward.options import from_block as forward_from_block
 from doorward.pdp.config import Config, ConfigError, identified
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
@@ -144,6 +149,26 @@ def envoy_options(config: Config) -> Options | None:
     return None if block is None else _envoy_options(block)
 
 
+def forward_options(config: Config) -> ForwardOptions | None:
+    """The options of the endpoints for proxies, where there are to be some."""
+    block = config.plugins.get(FORWARD)
+    if block is None:
+        return None
+    try:
+        options, _ = forward_from_block(block.plain())
+    except ForwardOptionsError as error:
+        raise ConfigError(f"{block.location(error.key)} {error.message}") from None
+    return options
+
+
+def _warn_of_unknown_keys(config: Config) -> None:
+    """Once, where `forward_options` read a block that could be used."""
+    block = config.plugins.get(FORWARD)
+    for key in forward_from_block(block.plain())[1] if block is not None else ():
+        assert block is not None  # or there are no keys
+        _log.warning(f"{block.location(key)}: unknown key, ignored")
+
+
 def load(options: SidecarOptions) -> Loaded:
     """The policies and data as files have them now."""
     loaded = options.sources.load()
@@ -166,6 +191,7 @@ def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
     """Say in the log what is about to be served."""
     for warning in options.config.warnings:
         _log.warning(warning)
+    _warn_of_unknown_keys(options.config)
     _log.info(
         "Initializing server.",
         extra={
@@ -178,8 +204,10 @@ def announce(options: SidecarOptions, snapshot: Snapshot) -> None:
 
 
 def all_addresses(options: SidecarOptions) -> list[str]:
-    """What the HTTP API listens on: the API itself, then health and metrics only."""
-    return [*options.addresses, *options.diagnostic_addresses]
+    """What is listened on for HTTP: the API itself, then health and metrics only, then proxies."""
+    forward = forward_options(options.config)
+    proxies = [] if forward is None else [forward.addr]
+    return [*options.addresses, *options.diagnostic_addresses, *proxies]
 
 
 def bind_all(options: SidecarOptions) -> list[Socket]:
@@ -373,7 +401,13 @@ class Sidecar:
             self.pdp.close()
             raise
         listeners: list[Listener] = []
-        for address, socket in zip(all_addresses(options), sockets, strict=True):
+        forward = forward_options(options.config)
+        addresses = all_addresses(options)
+        if forward is not None:
+            addresses.pop()
+            *sockets, last = sockets
+            proxies = Listener(forward.addr, last, ForwardAuth(self.pdp, forward))
+        for address, socket in zip(addresses, sockets, strict=True):
             is_main = len(listeners) < len(options.addresses)
             app = main if is_main else diagnostic
             most = MAX_CONNECTIONS if is_main else _PROBES
@@ -381,7 +415,7 @@ class Sidecar:
             listeners.append(
                 Listener(address, socket, app, most, short_path=app.short_path, tls=tls)
             )
-        return listeners
+        return listeners if forward is None else [*listeners, proxies]
 
     def _watch(self) -> Watcher:
         return Watcher(

@@ -108,8 +108,9 @@ def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = Fa
         http["host"] = host
     else:
         del headers[":authority"]
-    if body:
+    if body or is_cut:
         headers["x-envoy-auth-partial-body"] = "true" if is_cut else "false"
+    if body:
         http["size"] = len(body)
         http["rawBody"] = base64.b64encode(body).decode("ascii")
     seconds, nanos = divmod(time_ns(), 1_000_000_000)

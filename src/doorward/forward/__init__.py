@@ -1,0 +1,7 @@
+"""Forward-auth: proxies that ask over HTTP whether a request may pass, answered by the same check.
+
+    proxy's question -> `request` -> HttpRequest -> `enforcement.check` -> Verdict -> proxy's answer
+
+One endpoint for each proxy, since each says in another way what the client asked for; `kit` writes
+the configuration of each.
+"""

@@ -1,0 +1,130 @@
+"""The endpoints of forward-auth, as an application of ASGI: 200 lets pass, and nothing else.
+
+Every method is taken, since proxies ask with that of the client or with one of their own. A denial
+is never sent with a code of success, and what fails is a denial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from doorward.edge import FAULTS, Edge
+from doorward.enforcement.check import HttpCheck, HttpOptions
+from doorward.enforcement.errors import RequestError
+from doorward.enforcement.result import Verdict
+from doorward.forward.options import Options
+from doorward.forward.request import PROXIES, SecretError, proxy_of, read_question
+from doorward.pdp.pdp import PDP
+
+__all__ = ["ForwardAuth"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_EDGE: Final = Edge("forward-auth", "a question of a proxy failed")
+
+
+class ForwardAuth:
+    """Answers the questions of proxies."""
+
+    def __init__(self, pdp: PDP, options: Options | None = None) -> None:
+        self._options = options or Options()
+        self._check = HttpCheck(
+            pdp,
+            HttpOptions(
+                path=self._options.path,
+                strict=self._options.strict,
+                max_body=self._options.max_body,
+                skip_body=self._options.skip_body,
+                stripped=frozenset(),  # taken out by `read_question`
+            ),
+        )
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        if scope["type"] != "http":
+            raise ValueError(f"there is no answer to connections of type {scope['type']}")
+        name = ""
+        try:
+            name, verdict = await self._decide(scope, receive)
+        except FAULTS as fault:
+            verdict = Verdict(False, reason=_EDGE.report(fault))
+        await self._answer(scope, send, name, verdict)
+
+    async def _decide(self, scope: Message, receive: Receive) -> tuple[str, Verdict]:
+        raw: bytes = scope["raw_path"]
+        query: bytes = scope["query_string"]
+        sent = (raw + b"?" + query if query else raw).decode("latin-1")
+        name, target = proxy_of(sent)
+        if not name:
+            return "", Verdict(False, 404, reason="no such endpoint")
+        body, is_cut = await self._read(receive)
+        try:
+            request = read_question(
+                name, scope["method"], target, scope["headers"], body, is_cut, self._options
+            )
+        except SecretError as error:
+            return name, self._check.refuse(error)._replace(status=403, body="")
+        except RequestError as error:
+            return name, self._check.refuse(error)
+        return name, await self._check.check_async(request)
+
+    async def _read(self, receive: Receive) -> tuple[bytes, bool]:
+        limit = self._options.max_body
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return body, True
+            body += message.get("body", b"")
+            if len(body) > limit:
+                return body[:limit], True
+            if not message.get("more_body", False):
+                return body, False
+
+    async def _answer(self, scope: Message, send: Send, name: str, verdict: Verdict) -> None:
+        if verdict.allowed and not self._can_do(verdict):
+            verdict = Verdict(False, reason="result_error")
+        body = b""
+        if verdict.allowed:
+            status, pairs = 200, self._for_the_proxy(verdict)
+        else:
+            status, pairs = _code(name, verdict.status), list(verdict.headers)
+            body = verdict.body.encode("utf-8", "replace")
+            if body and not any(key.lower() == "content-type" for key, _ in pairs):
+                pairs.append(("content-type", "text/plain; charset=utf-8"))
+        pairs = [pair for pair in pairs if pair[0].lower() != "content-length"]
+        pairs.append(("content-length", str(len(body))))
+        headers = [(key.lower().encode("latin-1"), value.encode("latin-1")) for key, value in pairs]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send(
+            {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
+        )
+
+    def _can_do(self, verdict: Verdict) -> bool:
+        """Whether a proxy can make all of the changes: it copies headers that are named."""
+        named = set(self._options.response_headers)
+        changed = {key.lower() for key, _ in verdict.headers} | set(verdict.removed)
+        return changed <= named and not verdict.response_headers
+
+    def _for_the_proxy(self, verdict: Verdict) -> list[tuple[str, str]]:
+        """Every header that proxies copy, once, also where the policy sets none."""
+        values: dict[str, list[str]] = {name: [] for name in self._options.response_headers}
+        for key, value in verdict.headers:
+            values[key.lower()].append(value)
+        return [(name, ",".join(given)) for name, given in values.items()]
+
+
+def _code(name: str, status: int) -> int:
+    """The code of a denial: none of success, and one that the proxy hands on."""
+    only = PROXIES[name].only if name else ()
+    if 200 <= status < 300 or (only and status not in only):
+        return 403
+    return status

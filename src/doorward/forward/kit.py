@@ -1,0 +1,308 @@
+"""The configuration of proxies that ask a decision point by HTTP, with what each must strip.
+
+    Site -> `to_files` -> file name to text
+
+What a client may not say is taken away in the question and in the request to the application, and
+what the policy sets is copied from the answer. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from doorward.enforcement.headers import IDENTITIES, ORIGINS, OVERRIDES
+from doorward.forward.request import CODING, LENGTH, SECRET
+
+__all__ = ["PROXY_FILES", "Site", "to_files"]
+
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
+_SECRET: Final = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
+_HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
+
+METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri")
+FORGED: Final = tuple(dict.fromkeys((*OVERRIDES, *IDENTITIES, *METHODS, LENGTH, CODING, SECRET)))
+"""What no client may send to the decision point or to the application."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One proxy, the application behind it, and the decision point that it asks. Addresses are
+    `HOST:PORT`. ValueError for a value that a configuration cannot hold."""
+
+    listen: str = "127.0.0.1:8000"
+    upstream: str = "127.0.0.1:8080"
+    pdp: str = "127.0.0.1:9292"
+    secret: str = ""
+    response_headers: tuple[str, ...] = ()
+    """Headers that the policy sets in requests: `response-headers` of the decision point."""
+    max_body: int = 8192
+    """Bytes of a body that the decision point sees, where the proxy can send it."""
+
+    def __post_init__(self) -> None:
+        for address in (self.listen, self.upstream, self.pdp):
+            if not _ADDRESS.fullmatch(address):
+                raise ValueError(f"not HOST:PORT: {address}")
+        if self.secret and not _SECRET.fullmatch(self.secret):
+            raise ValueError("the secret must be 16 to 512 letters, digits, `_`, `.`, `~` or `-`")
+        for name in self.response_headers:
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"not a header name in small letters: {name}")
+
+    @property
+    def stripped(self) -> tuple[str, ...]:
+        """Headers that are taken out of what clients send."""
+        return tuple(dict.fromkeys((*FORGED, *self.response_headers)))
+
+
+def to_files(proxy: str, site: Site) -> dict[str, str]:
+    """The files for a proxy of `PROXY_FILES`."""
+    return PROXY_FILES[proxy](site)
+
+
+def _nginx(site: Site) -> dict[str, str]:
+    own = ("x-original-method", "x-original-uri")
+    kept = {LENGTH, CODING, *([SECRET] if site.secret else [])}
+    removed = [name for name in site.stripped if name not in own]
+    questioned = [f'      proxy_set_header {name} "";' for name in removed if name not in kept]
+    secret = [f"      proxy_set_header {SECRET} {site.secret};"] if site.secret else []
+    variables = {name: name.replace("-", "_") for name in site.response_headers}
+    taken = [
+        f"      auth_request_set $decided_{variable} $upstream_http_{variable};"
+        for variable in variables.values()
+    ]
+    copied = [
+        f"      proxy_set_header {name} $decided_{variable};"
+        for name, variable in variables.items()
+    ]
+    passed = [f'      proxy_set_header {name} "";' for name in removed if name not in variables]
+    lines = [
+        "# Made by `doorward kit forward`: nginx asks the decision point about each request.",
+        "# A proxy_set_header in a location cancels those above it: keep them together.",
+        f"upstream doorward {{ server {site.pdp}; keepalive 16; }}",
+        "server {",
+        f"  listen {site.listen};",
+        "  # What one reads as a header with - and another with _ is not passed on.",
+        "  underscores_in_headers off;",
+        "  ignore_invalid_headers on;",
+        "  merge_slashes off;",
+        "  location / {",
+        "      auth_request /.doorward;",
+        *taken,
+        f"      proxy_pass http://{site.upstream};",
+        "      proxy_set_header Host $http_host;",
+        "      proxy_set_header X-Forwarded-For $remote_addr;",
+        "      proxy_set_header X-Forwarded-Proto $scheme;",
+        "      proxy_set_header X-Forwarded-Host $http_host;",
+        '      proxy_set_header x-original-method "";',
+        '      proxy_set_header x-original-uri "";',
+        *passed,
+        *copied,
+        "  }",
+        "  location = /.doorward {",
+        "      internal;",
+        "      proxy_pass http://doorward/auth/nginx;",
+        "      proxy_http_version 1.1;",
+        '      proxy_set_header Connection "";',
+        "      proxy_pass_request_body off;",
+        '      proxy_set_header Content-Length "";',
+        "      # What the client sent, not what nginx makes of it: so does the application.",
+        "      proxy_set_header X-Original-Method $request_method;",
+        "      proxy_set_header X-Original-URI $request_uri;",
+        f"      proxy_set_header {LENGTH} $http_content_length;",
+        f"      proxy_set_header {CODING} $http_transfer_encoding;",
+        "      proxy_set_header Host $http_host;",
+        "      proxy_set_header X-Forwarded-For $remote_addr;",
+        "      proxy_set_header X-Forwarded-Proto $scheme;",
+        *secret,
+        *questioned,
+        "  }",
+        "}",
+    ]
+    return {"doorward.nginx.conf": "\n".join(lines) + "\n"}
+
+
+def _caddy(site: Site) -> dict[str, str]:
+    own = ("x-forwarded-method", "x-forwarded-uri", LENGTH, CODING, SECRET)
+    removed = [f"\trequest_header -{name}" for name in site.stripped if name not in own]
+    secret = [f"\t\theader_up {SECRET} {site.secret}"] if site.secret else []
+    copied = (
+        [f"\t\tcopy_headers {' '.join(site.response_headers)}"] if site.response_headers else []
+    )
+    host, _, port = site.listen.rpartition(":")
+    lines = [
+        "# Made by `doorward kit forward`: Caddy (2.11.2 or newer) asks about each request.",
+        "{",
+        "\tadmin off",
+        "\tauto_https off",
+        "\tpersist_config off",
+        "}",
+        f"http://:{port} {{",
+        f"\tbind {host}",
+        "\troute {",
+        *[f"\t{line}" for line in removed],
+        *[f"\t\trequest_header -{name}" for name in own],
+        "\t\t# To many applications a name with underscores is the one with hyphens.",
+        "\t\trequest_header -*_*",
+        f"\t\tforward_auth {site.pdp} {{",
+        "\t\t\turi /auth/caddy?",
+        f"\t\t\theader_up {LENGTH} {{http.request.header.Content-Length}}",
+        *[f"\t{line}" for line in secret],
+        *[f"\t{line}" for line in copied],
+        "\t\t}",
+        f"\t\treverse_proxy {site.upstream}",
+        "\t}",
+        "}",
+    ]
+    return {"Caddyfile": "\n".join(lines) + "\n"}
+
+
+def _traefik(site: Site) -> dict[str, str]:
+    removed = {name: "" for name in site.stripped}
+    auth: dict[str, Any] = {
+        "address": f"http://{site.pdp}/auth/traefik",
+        # The five headers are deleted, in any spelling, and set anew.
+        "trustForwardHeader": False,
+        "forwardBody": True,
+        "maxBodySize": site.max_body,
+        "maxResponseBodySize": 65536,
+        "preserveRequestMethod": False,
+    }
+    if site.response_headers:
+        auth["authResponseHeaders"] = list(site.response_headers)
+    asking = ["strip", "secret", "doorward", "unsecret"] if site.secret else ["strip", "doorward"]
+    middlewares: dict[str, Any] = {
+        "strip": {"headers": {"customRequestHeaders": removed}},
+        "doorward": {"forwardAuth": auth},
+    }
+    if site.secret:
+        middlewares["secret"] = {"headers": {"customRequestHeaders": {SECRET: site.secret}}}
+        middlewares["unsecret"] = {"headers": {"customRequestHeaders": {SECRET: ""}}}
+    static = {
+        "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
+        "entryPoints": {
+            "web": {"address": site.listen, "http": {"aliasHeadersStrategy": "reject"}}
+        },
+        "providers": {"file": {"filename": "dynamic.yaml"}},
+    }
+    dynamic = {
+        "http": {
+            "routers": {
+                "application": {
+                    "rule": "PathPrefix(`/`)",
+                    "service": "application",
+                    "middlewares": asking,
+                }
+            },
+            "services": {
+                "application": {"loadBalancer": {"servers": [{"url": f"http://{site.upstream}"}]}}
+            },
+            "middlewares": middlewares,
+        }
+    }
+    head = "# Made by `doorward kit forward`: Traefik (3.6.14 or newer) asks about each request.\n"
+    return {
+        "traefik.yaml": head + json.dumps(static, indent=2) + "\n",
+        "dynamic.yaml": head + json.dumps(dynamic, indent=2) + "\n",
+    }
+
+
+_LUA: Final = """-- Made by `doorward kit forward`: asks the decision point about a request.
+-- HAProxy's own HTTP client (2.6 or newer) is used, so that there is nothing else to install.
+-- Whatever fails, the variable stays false, and the rule behind it denies.
+core.register_action("doorward", { "http-req" }, function(txn)
+    txn:set_var("txn.doorward_allowed", false)
+    txn:set_var("txn.doorward_status", 403)
+    local headers = {}
+    for name, values in pairs(txn.http:req_get_headers()) do
+        if name ~= "host" and name ~= "content-length" and name ~= "transfer-encoding"
+           and name ~= "connection" then
+            headers[name] = {}
+            for index, value in pairs(values) do
+                headers[name][#headers[name] + 1] = value
+            end
+        end
+    end
+    local function first(name)
+        local values = txn.http:req_get_headers()[name]
+        return values and values[0]
+    end
+    headers["x-forwarded-method"] = { txn.sf:method() }
+    headers["x-forwarded-uri"] = { txn.sf:pathq() }
+    headers["x-forwarded-host"] = { first("host") }
+    headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
+    headers["x-forwarded-for"] = { txn.sf:src() }
+    headers["@LENGTH@"] = first("content-length") and { first("content-length") } or nil
+    headers["@CODING@"] = first("transfer-encoding") and { first("transfer-encoding") } or nil
+    @SECRET@
+    local answer = core.httpclient():get {
+        url = "http://@PDP@/auth/haproxy", headers = headers, timeout = 500
+    }
+    if answer == nil or answer.status == nil or answer.status == 0 then return end
+    if answer.status == 200 then
+        for _, name in ipairs({ @COPIED@ }) do
+            local values = answer.headers and answer.headers[name]
+            local value = values and values[0] or ""
+            txn.http:req_del_header(name)
+            if value ~= "" then txn.http:req_set_header(name, value) end
+        end
+        txn:set_var("txn.doorward_allowed", true)
+    elseif answer.status >= 300 then
+        txn:set_var("txn.doorward_status", answer.status)
+    end
+end)
+"""
+
+
+def _haproxy(site: Site) -> dict[str, str]:
+    secret = f'headers["{SECRET}"] = {{ "{site.secret}" }}' if site.secret else ""
+    lua = _LUA
+    for name, text in {
+        "@LENGTH@": LENGTH,
+        "@CODING@": CODING,
+        "@SECRET@": secret,
+        "@PDP@": site.pdp,
+        "@COPIED@": ", ".join(f'"{name}"' for name in site.response_headers),
+    }.items():
+        lua = lua.replace(name, text)
+    removed = [f"  http-request del-header {name}" for name in site.stripped]
+    removed += [f"  http-request del-header {name}" for name in (*ORIGINS, "x-forwarded-proto")]
+    lines = [
+        "# Made by `doorward kit forward`: HAProxy (2.6 or newer) asks about each request.",
+        "global",
+        "  lua-load doorward.lua",
+        "defaults",
+        "  mode http",
+        "  timeout connect 1s",
+        "  timeout client 30s",
+        "  timeout server 30s",
+        "  timeout http-request 10s",
+        "frontend ingress",
+        f"  bind {site.listen}",
+        "  # What one reads as a header with - and another with _ is refused.",
+        "  http-request deny deny_status 400 if { req.hdr_names -m sub _ }",
+        *removed,
+        "  http-request lua.doorward",
+        "  http-request deny deny_status 401 if !{ var(txn.doorward_allowed) -m bool }"
+        " { var(txn.doorward_status) -m int 401 }",
+        "  http-request deny deny_status 400 if !{ var(txn.doorward_allowed) -m bool }"
+        " { var(txn.doorward_status) -m int 400 }",
+        "  # Without this rule everything passes.",
+        "  http-request deny deny_status 403 if !{ var(txn.doorward_allowed) -m bool }",
+        "  default_backend application",
+        "backend application",
+        f"  server application {site.upstream}",
+    ]
+    return {"haproxy.cfg": "\n".join(lines) + "\n", "doorward.lua": lua}
+
+
+PROXY_FILES: Final[Mapping[str, Callable[[Site], dict[str, str]]]] = {
+    "caddy": _caddy,
+    "haproxy": _haproxy,
+    "nginx": _nginx,
+    "traefik": _traefik,
+}
+"""Proxies and what makes their files."""

@@ -1,0 +1,154 @@
+"""A proxy's question becomes the client's request.
+
+What the client asked for stands in headers that only the proxy may set. Each of them must be there
+once; those of other proxies, and any other header by which a client could pass for another or ask
+for something else, must not be there at all. Nothing is guessed and nothing has a default.
+Pure.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+from doorward.enforcement.errors import AmbiguousRequestError, RequestError
+from doorward.enforcement.headers import IDENTITIES, ORIGINS, OVERRIDES
+from doorward.enforcement.http_input import HttpRequest, join_headers
+from doorward.forward.options import Options
+
+__all__ = ["PREFIX", "PROXIES", "Proxy", "SecretError", "proxy_of", "read_question"]
+
+Pairs = Sequence[tuple[bytes, bytes]]
+
+PREFIX: Final = "/auth/"
+SECRET: Final = "x-doorward-secret"
+LENGTH: Final = "x-original-content-length"
+CODING: Final = "x-original-transfer-encoding"
+"""What the client said of its body, where the proxy does not pass it on."""
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods whose requests have no body, unless their head says so."""
+
+
+class Proxy(NamedTuple):
+    """How a proxy says what the client asked for; empty names: by the line of its question."""
+
+    method: str = ""
+    target: str = ""
+    host: str = "host"
+    only: tuple[int, ...] = ()
+    """Codes of denials that it hands on; any other becomes 403. Empty: all."""
+
+
+_FORWARDED: Final = Proxy("x-forwarded-method", "x-forwarded-uri", "x-forwarded-host")
+PROXIES: Final = {
+    "caddy": _FORWARDED,
+    "envoy": Proxy(),
+    "haproxy": _FORWARDED,
+    # Anything else it makes a 500 of.
+    "nginx": Proxy("x-original-method", "x-original-uri", only=(401, 403)),
+    "traefik": _FORWARDED,
+}
+_METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri")
+_FORBIDDEN: Final = frozenset({*OVERRIDES, *IDENTITIES, *_METHODS})
+_PROTO: Final = "x-forwarded-proto"
+_CLIENT: Final = "x-forwarded-for"
+_DROPPED: Final = frozenset(
+    {*ORIGINS, _PROTO, SECRET, LENGTH, CODING, "connection", "x-forwarded-server", "host"}
+)
+"""What proxies add, and what they say of the client: not a part of what the client sent."""
+
+
+class SecretError(RequestError):
+    """The proxy did not send the secret: it is not one of ours."""
+
+    code = "forward_secret_error"
+
+
+def proxy_of(target: str) -> tuple[str, str]:
+    """The proxy that an endpoint is for, and what follows it; ("", "") where it is not one."""
+    if not target.startswith(PREFIX):
+        return "", ""
+    name = target[len(PREFIX) :].partition("?")[0].partition("/")[0]
+    rest = target[len(PREFIX) + len(name) :]
+    is_known = name in PROXIES and (name == "envoy" or not rest or rest[0] == "?")
+    return (name, rest) if is_known else ("", "")
+
+
+def read_question(
+    name: str, method: str, target: str, pairs: Pairs, body: bytes, is_cut: bool, options: Options
+) -> HttpRequest:
+    """The client's request in the question of the proxy `name`; `target`: what follows the
+    endpoint, for Envoy. RequestError says why it cannot be known."""
+    proxy = PROXIES[name]
+    _check_secret(pairs, options)
+    own = {proxy.method, proxy.target, proxy.host, _PROTO}
+    allowed = own | ({"x-envoy-auth-partial-body"} if name == "envoy" else set())
+    for raw, _ in pairs:
+        header = raw.decode("latin-1").lower()
+        if header in _FORBIDDEN and header not in allowed:
+            _refuse(f"header that only a proxy may set: {header}")
+    if proxy.method:
+        method, target = _one(pairs, proxy.method), _one(pairs, proxy.target)
+    scheme, host = _one(pairs, _PROTO), _one(pairs, proxy.host)
+    if scheme not in ("http", "https") or "," in host or "," in method or not method:
+        _refuse("method, scheme or host that is not one")
+    headers, _, _ = join_headers(pairs, _DROPPED | own, strict=options.strict)
+    partial = headers.pop("x-envoy-auth-partial-body", "false")
+    if not body:
+        # The head of the question is not the client's: what it says of a body is what is kept.
+        for original, header in ((LENGTH, "content-length"), (CODING, "transfer-encoding")):
+            headers.pop(header, None)
+            # Some proxies send an empty value where the client sent none.
+            if given := [value for value in _all(pairs, original) if value]:
+                headers[header] = ",".join(given)
+        length = headers.get("content-length")
+        says_none = method in SAFE and length is None and "transfer-encoding" not in headers
+        is_cut = not says_none and length != "0"
+    return HttpRequest(
+        method,
+        target,
+        headers,
+        host,
+        scheme,
+        "HTTP/1.1",
+        body,
+        is_cut or partial != "false",
+        _client(pairs),
+    )
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise AmbiguousRequestError(reason)
+
+
+def _all(pairs: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    wanted = name.encode()
+    return [value.decode("latin-1") for raw, value in pairs if raw.lower() == wanted]
+
+
+def _one(pairs: Pairs, name: str) -> str:
+    values = _all(pairs, name)
+    if len(values) != 1 or not values[0]:
+        _refuse(f"{name} must be there once" if values else f"no {name}: the proxy must set it")
+    return values[0]
+
+
+def _check_secret(pairs: Pairs, options: Options) -> None:
+    if options.secret:
+        given = _all(pairs, SECRET)
+        is_right = len(given) == 1 and hmac.compare_digest(
+            given[0].encode("latin-1"), options.secret.encode()
+        )
+        if not is_right:
+            raise SecretError("not from a proxy of ours")
+
+
+def _client(pairs: Pairs) -> tuple[str, int] | None:
+    """The address that the proxy says is the client's, where it says one."""
+    given = _all(pairs, _CLIENT)
+    try:
+        return (str(ipaddress.ip_address(given[0])), 0) if len(given) == 1 else None
+    except ValueError:
+        return None
