@@ -65,7 +65,7 @@ _REFUSED: Final = {
     "storage": "data is in memory",
 }
 """OPA's keys that are not followed, each with what holds instead."""
-_PLUGINS: Final = ("envoy_ext_authz_grpc",)
+_PLUGINS: Final = ("envoy_ext_authz_grpc", "forward_auth")
 
 
 @dataclass(frozen=True, slots=True)
