@@ -6,7 +6,8 @@ No alternative means no row, an alternative without comparisons every row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from doorward.records import record
@@ -38,14 +39,14 @@ class Comparison:
     """`field operator value`, or its opposite where it is `negated`.
 
     `operator`: eq, ne, lt, lte, gt, gte, in, startswith, endswith or contains. `value`: a scalar,
-    for `in` a list of them, or another field. `text`: the expression as the policy has it.
+    for `in` a list of them, or another field. `text` gives the expression as the policy has it.
     """
 
     field: Field
     operator: str
     value: Value | Field
     negated: bool = False
-    text: str = ""
+    text: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
 
 Conditions: TypeAlias = tuple[tuple[Comparison, ...], ...]

@@ -135,9 +135,9 @@ def _of(comparison: Comparison, columns: Columns, nulls: Nulls) -> Predicate:
 def _kind(field: Field, columns: Columns, comparison: Comparison) -> Kind:
     kind = columns.get(field.table, {}).get(field.column)
     if kind is None:
-        raise fault(f"the column {field.name} is not declared: {comparison.text}")
+        raise fault(f"the column {field.name} is not declared: {comparison.text()}")
     if kind not in _RANKS:
-        raise fault(f"the kind of the column {field.name} cannot be compared: {comparison.text}")
+        raise fault(f"the kind of the column {field.name} cannot be compared: {comparison.text()}")
     return kind
 
 

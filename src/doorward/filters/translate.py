@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from doorward.filters.conditions import (
@@ -57,7 +58,7 @@ _MEMBER: Final = "internal.member_2"
 
 
 def to_conditions(
-    partial: Partial,
+    residual: Partial,
     targets: Sequence[Target] = (PYTHON,),
     *,
     shorts: Iterable[str] = (),
@@ -66,8 +67,8 @@ def to_conditions(
 
     `shorts`: names below `input` that stand for columns by themselves.
     """
-    reader = _Reader(partial.support, targets, frozenset(shorts))
-    bodies = [reader.body(query) for query in partial.queries]
+    reader = _Reader(residual.support, targets, frozenset(shorts))
+    bodies = [reader.body(query) for query in residual.queries]
     if reader.faults:
         raise FilterError(reader.faults)
     return tuple([body for body in bodies if body is not None])
@@ -182,7 +183,7 @@ class _Reader:
         if pattern is None or not isinstance(pattern[0], str):
             self._fail(location, f"{name}: the operand must be a known string: {_text(right)}")
             return None
-        return Comparison(one, name, pattern[0], expr.negated, _text(expr))
+        return Comparison(one, name, pattern[0], expr.negated, partial(_text, expr))
 
     def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
         """Whether the targets know the built-in."""
@@ -234,7 +235,7 @@ class _Reader:
         left, right = call.args
         operator = _COMPARISONS[call.name]
         if one and other:
-            return Comparison(one, operator, other, expr.negated, _text(expr))
+            return Comparison(one, operator, other, expr.negated, partial(_text, expr))
         known = _constant(left if one is None else right)
         if known is None or isinstance(known[0], (list, dict, frozenset)):
             self._fail(location, "both rhs and lhs non-scalar/non-ground")
@@ -244,7 +245,7 @@ class _Reader:
             return self._known(expr, known, _constant(right), location)
         if one is None:
             operator = _MIRRORED.get(operator, operator)
-        return Comparison(field, operator, known[0], expr.negated, _text(expr))
+        return Comparison(field, operator, known[0], expr.negated, partial(_text, expr))
 
     def _known(
         self, expr: Expr, left: Constant, right: Constant | None, location: Span
@@ -268,7 +269,7 @@ class _Reader:
         if items is None:
             self._fail(location, f"in: a list of scalars is needed: {_text(collection)}")
             return None
-        return Comparison(field, "in", items, expr.negated, _text(expr))
+        return Comparison(field, "in", items, expr.negated, partial(_text, expr))
 
 
 def _without_idle(expr: Expr) -> Expr:

@@ -10,8 +10,8 @@ away; what is not is saved as an expression, and every choice that remains is a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
@@ -28,10 +28,12 @@ from doorward.rego.partial.core import (
     Constant,
     Expr,
     Ref,
+    Rule,
     Term,
     Var,
     equation,
     expr_terms,
+    is_ground,
     parts,
     variables,
 )
@@ -56,24 +58,48 @@ from doorward.rego.values import Boxed, from_key
 
 __all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
 
+MAX_SHAPES: Final = 4_096
+"""Comparisons whose types are remembered."""
 MAX_PARTS: Final = 2_000_000
 """Terms and values, with all their parts, in one residual."""
 
 
-@dataclass(frozen=True, slots=True)
 class Partial:
-    """What is left of a query.
+    """What is left of a query; each form is made when it is first read."""
 
-    `queries`: no query means never true, a query without expressions always. `support`: the modules
-    that they need beside the original ones.
-    """
+    def __init__(
+        self, queries: Sequence[Body], support: Sequence[tuple[tuple[Term, ...], list[Rule]]]
+    ) -> None:
+        self._queries = queries
+        self._support = support
 
-    queries: tuple[nodes.Body, ...]
-    support: tuple[nodes.Module, ...]
-    query_texts: tuple[str, ...]
-    support_texts: tuple[str, ...]
-    ast: dict[str, Any]
-    """`queries` and `support` as the JSON of OPA's trees."""
+    @cached_property
+    def queries(self) -> tuple[nodes.Body, ...]:
+        """No query means never true, a query without expressions always."""
+        return tuple([body_to_nodes(each) for each in self._queries])
+
+    @cached_property
+    def support(self) -> tuple[nodes.Module, ...]:
+        """The modules that the queries need beside the original ones."""
+        return tuple([module_to_nodes(package, rules) for package, rules in self._support])
+
+    @cached_property
+    def query_texts(self) -> tuple[str, ...]:
+        """`queries` as Rego."""
+        return tuple([body_text(each) for each in self._queries])
+
+    @cached_property
+    def support_texts(self) -> tuple[str, ...]:
+        """`support` as Rego."""
+        return tuple([module_text(package, rules) for package, rules in self._support])
+
+    @cached_property
+    def ast(self) -> dict[str, Any]:
+        """`queries` and `support` as the JSON of OPA's trees."""
+        return {
+            "queries": [body_to_json(each) for each in self._queries],
+            "support": [module_to_json(package, rules) for package, rules in self._support],
+        }
 
 
 class Lowered:
@@ -86,6 +112,7 @@ class Lowered:
         rules = lower_modules(resolved, checked.callees)
         packages = [module.package.path for module in resolved]
         self.program = Program(rules, packages, checked.callees)
+        self._right: dict[object, bool] = {}
 
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
         """What is left of a resolved query; EvalError where what is known ends in an error."""
@@ -114,23 +141,23 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(
-            tuple([body_to_nodes(each) for each in queries]),
-            tuple([module_to_nodes(package, rules) for package, rules in support]),
-            tuple([body_text(each) for each in queries]),
-            tuple([module_text(package, rules) for package, rules in support]),
-            {
-                "queries": [body_to_json(each) for each in queries],
-                "support": [module_to_json(package, rules) for package, rules in support],
-            },
-        )
+        return Partial(queries, support)
 
     def _holds_types(self, body: Body) -> bool:
         """Whether a residual can hold: one that is wrong in its types never does."""
         if not any(map(_may_be_wrong, body)):
             return True
+        shape = _shape(body)
+        known = None if shape is None else self._right.get(shape)
+        if known is not None:
+            return known
         result = body_to_nodes(body)
-        return not check_body_types(result, self._checked.types, self._checked.callees)
+        known = not check_body_types(result, self._checked.types, self._checked.callees)
+        if shape is not None:
+            if len(self._right) > MAX_SHAPES:
+                self._right.clear()
+            self._right[shape] = known
+        return known
 
 
 class _Size:
@@ -199,6 +226,29 @@ def _may_be_wrong(expr: Expr) -> bool:
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True
     return expr.operator is not None and not any(map(_has_any_type, expr.args))
+
+
+def _shape(body: Body) -> object:
+    """What the types of a body depend on: not on scalars themselves, nor on names of variables.
+
+    None where that is more than this shows.
+    """
+    names: dict[str, int] = {}
+    shape: list[object] = []
+    for expr in body:
+        if expr.every is not None or expr.withs or type(expr.operator) is Ref:
+            return None
+        shape += (expr.operator, expr.negated)
+        for arg in expr.args:
+            if type(arg) is Constant and isinstance(arg.value, (str, int, float, type(None))):
+                shape.append(type(arg.value))
+            elif type(arg) is Var:
+                shape.append(names.setdefault(arg.name, len(names)))
+            elif type(arg) is Ref and is_ground(arg):
+                shape.append(arg)
+            else:
+                return None
+    return tuple(shape)
 
 
 def _has_any_type(term: Term) -> bool:
