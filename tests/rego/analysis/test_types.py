@@ -70,6 +70,9 @@ def test_what_follows_from_a_mistake_is_reported_as_in_opa() -> None:
         assert messages == ["plus: invalid argument(s)", *([following] if following else [])]
 
 
-def test_terms_that_share_their_parts_are_compiled_in_no_time() -> None:
-    doubled = "; ".join(f"x{n + 1} := [x{n}, {{`a`: x{n}}}]" for n in range(60))
-    Engine({"t.rego": f"package t\n\np if {{ x0 := 1; {doubled}; count(x60) == 2 }}\n"})
+@pytest.mark.parametrize(
+    "doubled", ["[{x}, {{`a`: {x}}}]", "{{{x}, [{x}]}}", "{{{x}: {x}}}", "{{{x}: {x} | true}}"]
+)
+def test_terms_that_share_their_parts_are_compiled_in_no_time(doubled: str) -> None:
+    steps = "; ".join(f"x{n + 1} := {doubled.format(x=f'x{n}')}" for n in range(60))
+    Engine({"t.rego": f"package t\n\np if {{ x0 := [`a`]; {steps}; count(x60) == 2 }}\n"})

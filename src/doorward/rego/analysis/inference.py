@@ -182,7 +182,7 @@ class Inference:
                 return bounded(self._object(items, scope))
             case Set(items):
                 type_ = union_of(self.type(item, scope) for item in items)
-                return SetType(any_ if type_ == UNKNOWN else type_)
+                return bounded(SetType(any_ if type_ == UNKNOWN else type_))
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 return self._comprehension(term, scope)[0]
         return UNKNOWN
@@ -204,7 +204,7 @@ class Inference:
         if known is None:
             inner = Scope(self.globals, scope)
             findings = self.body(term.body, inner)
-            type_ = UNKNOWN if findings else self._collected(term, inner)
+            type_ = UNKNOWN if findings else bounded(self._collected(term, inner))
             known = self._comprehensions[id(term)] = type_, findings
         return known
 

@@ -272,6 +272,8 @@ def bounded(type_: Type) -> Type:
                 waiting += rest_of or ()
             case SetType(of):
                 waiting.append(of)
+            case AnyOf(options):
+                waiting += options
     return type_
 
 
