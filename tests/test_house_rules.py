@@ -191,6 +191,7 @@ LOOPS = {
     "pdp/control/status.py": {"start"},
     "pdp/control/uploads.py": {"start"},
     "pdp/decision_log.py": {"__init__"},
+    "pdp/identity.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
 }
 """The functions that hand a loop to `edge.repeat`, by file."""

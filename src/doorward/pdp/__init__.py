@@ -16,6 +16,7 @@ from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.pdp.decision import Decision, DecisionError
+    from doorward.pdp.identity_options import Issuer
     from doorward.pdp.in_process import DecisionPoint, from_bundle, from_folder, from_modules
     from doorward.pdp.loader import Loaded, LoadError, load
     from doorward.pdp.pdp import PDP, DecisionSink
@@ -25,6 +26,7 @@ else:
         __name__,
         {
             "decision": "Decision DecisionError",
+            "identity_options": "Issuer",
             "in_process": "DecisionPoint from_bundle from_folder from_modules",
             "loader": "LoadError Loaded load",
             "pdp": "PDP DecisionSink",
@@ -39,6 +41,7 @@ __all__ = [
     "DecisionError",
     "DecisionPoint",
     "DecisionSink",
+    "Issuer",
     "LoadError",
     "Loaded",
     "Settings",

@@ -24,6 +24,8 @@ from doorward.history import History
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.health import Health
+from doorward.pdp.identity import Identity
+from doorward.pdp.identity_options import Issuer
 from doorward.pdp.loader import Loaded, LoadError, merge
 from doorward.pdp.pdp import PDP
 from doorward.pdp.reload import INTERVAL, Watcher
@@ -140,6 +142,7 @@ class DecisionPoint:
         self.pdp = PDP(snapshot, _decision_log(log, log_options, self.health))
         self.store = Store(self.pdp, loaded, settings)
         """Changes data and policies while decisions go on."""
+        self._identity: Identity | None = None
         self._watcher: Watcher | None = None
         self._histories: dict[PathKey, History] = {}
         self._threads: ThreadPoolExecutor | None = None
@@ -284,6 +287,24 @@ class DecisionPoint:
                 self._watcher.start()
         return self
 
+    def trust(self, issuers: Mapping[str, Issuer], *, within: float = 10.0) -> DecisionPoint:
+        """Fetch the keys of issuers now and then, into `data.identity` by their names.
+
+        Returns the decision point itself when all answered. LoadError where one did not in `within`
+        seconds; its keys are fetched on, so that the caller may go on as well.
+        """
+        if self._identity is not None:
+            raise ValueError("the issuers are chosen already")
+        self._identity = identity = Identity(issuers, self.store, self.health.parts)
+        self.pdp.on_denied = identity.note_denied
+        missing = identity.start(within=within)
+        if missing:
+            errors = identity.errors
+            raise LoadError(
+                [f"no keys of {name}: {errors.get(name, 'no answer')}" for name in missing]
+            )
+        return self
+
     def close(self) -> None:
         """End the watch, and write out what the decision log still holds."""
         with self._lock:
@@ -291,6 +312,9 @@ class DecisionPoint:
             threads, self._threads = self._threads, None
         if watcher is not None:
             watcher.close()
+        if self._identity is not None:
+            self.pdp.on_denied = None
+            self._identity.close()
         if threads is not None:
             threads.shutdown(wait=True, cancel_futures=True)
         self.pdp.close()

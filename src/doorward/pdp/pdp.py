@@ -67,6 +67,8 @@ class PDP:
         self._snapshot = snapshot
         self._sink = sink
         self.secrets = tuple(secrets)
+        self.on_denied: Callable[[Value | Undefined], object] | None = None
+        """Told the input of a decision that is not `true`, once it is known; raises nothing."""
         self.turns = Turns()
         """The snapshot in force, to build the next one from while this one decides."""
 
@@ -123,6 +125,8 @@ class PDP:
             if has_turn:
                 self.turns.end()
         elapsed = perf_counter_ns() - started
+        if result is not True and self.on_denied is not None:
+            self.on_denied(input)
         shown = path if type(path) is str else "/".join(path)
         fields = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None, "")
         return _to_decision(Decision, fields)

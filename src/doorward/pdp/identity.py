@@ -1,0 +1,275 @@
+"""The keys of identity providers, fetched in the background and put into `data.identity`.
+
+    issuer --discovery--> jwks_uri --> keys --> data.identity.NAME = {"issuer", "jwks", "kids"}
+
+A policy verifies a token with what was fetched last:
+
+    io.jwt.decode_verify(token, {"cert": data.identity.main.jwks, "iss": data.identity.main.issuer})
+
+No decision waits for an issuer. While one does not answer, the keys that are known stay in force,
+so that tokens of known keys pass and others do not: an outage opens nothing and denies nothing. A
+denied request with a token of an unknown key makes the next fetch come sooner, at most one in
+`MISS_QUIET` seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from doorward.edge import Edge, Part, Parts, repeat
+from doorward.pdp.identity_options import Issuer
+from doorward.pdp.store import Store
+from doorward.rego import Key, Value
+
+__all__ = ["Identity", "IdentityError", "read_keys"]
+
+ROOT: Final = "identity"
+"""Where the keys stand below `data`."""
+WITHIN: Final = 10.0
+"""Seconds that one document of an issuer may take."""
+MAX_BYTES: Final = 1 << 20
+MAX_KEYS: Final = 100
+MISS_QUIET: Final = 10.0
+"""Seconds between two fetches that unknown keys cause."""
+FIRST_RETRY: Final = 1.0
+STUCK_AFTER: Final = 120.0
+MAX_TOKEN_HEAD: Final = 4096
+"""Characters of a token's head that is looked at for the id of its key."""
+
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("identity", "fetching keys failed")
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_TYPES: Final = frozenset({"EC", "OKP", "RSA"})
+
+
+class IdentityError(Exception):
+    """Keys that cannot be fetched or used; says why."""
+
+
+class Identity:
+    """One thread for each issuer. Safe in any number of threads."""
+
+    def __init__(
+        self,
+        issuers: Mapping[str, Issuer],
+        store: Store,
+        parts: Parts | None = None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._keys = {
+            name: _Keys(name, issuer, store, parts or Parts(), transport)
+            for name, issuer in issuers.items()
+        }
+
+    def start(self, *, within: float) -> list[str]:
+        """Fetch from now on; returns when every issuer answered or `within` seconds are over, with
+        the names of those that did not."""
+        until = time.monotonic() + within
+        for keys in self._keys.values():
+            keys.start()
+        return [
+            name
+            for name, keys in self._keys.items()
+            if not keys.is_warm.wait(max(0.0, until - time.monotonic()))
+        ]
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why the newest keys of an issuer are not known, by its name."""
+        return {name: keys.error for name, keys in self._keys.items() if keys.error}
+
+    def note_denied(self, input: Any) -> None:
+        """A request was denied: a token with a key that no issuer is known to have is a reason to
+        ask again. Looks at the `authorization` header of `input`, and raises nothing for any."""
+        kid = _kid_of(input)
+        if kid is not None and not any(kid in keys.kids for keys in self._keys.values()):
+            for keys in self._keys.values():
+                keys.miss()
+
+    def close(self) -> None:
+        """End the threads; what was fetched stays in force."""
+        for keys in self._keys.values():
+            keys.close()
+
+
+class _Keys:
+    """The keys of one issuer."""
+
+    def __init__(
+        self,
+        name: str,
+        issuer: Issuer,
+        store: Store,
+        parts: Parts,
+        transport: httpx.BaseTransport | None,
+    ) -> None:
+        self.name = name
+        self.kids: frozenset[str] = frozenset()
+        self.error = ""
+        self.is_warm = threading.Event()
+        self._issuer = issuer
+        self._store = store
+        self._parts = parts
+        self._transport = transport
+        self._text = ""
+        self._fetched = -MISS_QUIET
+        self._retry = FIRST_RETRY
+        self._pause = 0.0
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._part = Part(f"identity-{name}", within=STUCK_AFTER)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._round, _EDGE),
+            kwargs={"stop": self._stop, "part": self._part},
+            name=self._part.name,
+            daemon=True,
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+        self._part.thread = self._thread
+        self._parts.add(self._part)
+
+    def close(self) -> None:
+        self._parts.remove(self._part)
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(5.0)
+
+    def miss(self) -> None:
+        if time.monotonic() - self._fetched >= MISS_QUIET:
+            self._wake.set()
+
+    def _round(self) -> bool:
+        """Wait for the next fetch, and fetch; False at the end."""
+        self._part.rest()
+        self._wake.wait(self._pause)
+        self._wake.clear()
+        if self._stop.is_set():
+            return False
+        self._part.beat()
+        self._fetched = time.monotonic()
+        self._pause = min(self._retry, self._issuer.interval)  # where the rest of this fails
+        try:
+            self._take(self._fetch())
+        except IdentityError as error:
+            self._retry = min(self._retry * 2, self._issuer.interval)
+            if str(error) != self.error:
+                self.error = str(error)
+                _log.error(
+                    "Keys could not be fetched; those that are known stay in force.",
+                    extra={"issuer": self.name, "error": self.error},
+                )
+        else:
+            self._retry, self._pause, self.error = FIRST_RETRY, self._issuer.interval, ""
+            self.is_warm.set()
+        return True
+
+    def _fetch(self) -> dict[str, Any]:
+        issuer = self._issuer
+        with httpx.Client(transport=self._transport, timeout=WITHIN) as client:
+            url = issuer.jwks_url
+            if not url:
+                base = issuer.issuer.rstrip("/")
+                document = _get(client, f"{base}/.well-known/openid-configuration")
+                if document.get("issuer") != issuer.issuer:
+                    raise IdentityError("the issuer calls itself by another name")
+                url = document.get("jwks_uri", "")
+                if not isinstance(url, str) or not _is_allowed(url, issuer):
+                    raise IdentityError("jwks_uri is missing, or not as safe as the issuer")
+            return _get(client, url)
+
+    def _take(self, document: Mapping[str, Any]) -> None:
+        keys = read_keys(document)
+        text = json.dumps({"keys": keys}, sort_keys=True)
+        if text == self._text:
+            return  # data that changes is bound again
+        kids = sorted({key["kid"] for key in keys if "kid" in key})
+        value: dict[Key, Value] = {"issuer": self._issuer.issuer, "jwks": text, "kids": [*kids]}
+        self._store.put((ROOT, self.name), value, text=text.encode())
+        self._text, self.kids = text, frozenset(kids)
+        _log.info("Keys in force.", extra={"issuer": self.name, "kids": kids})
+
+
+def _is_allowed(url: str, issuer: Issuer) -> bool:
+    """Whether keys from `url` are as safe as the issuer's own document."""
+    scheme = urlsplit(url).scheme
+    return scheme == "https" or (scheme == "http" and issuer.issuer.startswith("http://"))
+
+
+def _get(client: httpx.Client, url: str) -> dict[str, Any]:
+    """The JSON object at a URL: no redirects, at most `MAX_BYTES`, in `WITHIN` seconds."""
+    until = time.monotonic() + WITHIN
+    body = b""
+    try:
+        with client.stream("GET", url, headers={"accept": "application/json"}) as answer:
+            if answer.status_code != 200:
+                raise IdentityError(f"{url}: status {answer.status_code}")
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > MAX_BYTES:
+                    raise IdentityError(f"{url}: more than {MAX_BYTES} bytes")
+                if time.monotonic() > until:
+                    raise IdentityError(f"{url}: took longer than {WITHIN:g} seconds")
+        document = json.loads(body)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise IdentityError(f"{url}: {type(error).__name__}") from None
+    except (ValueError, RecursionError):
+        raise IdentityError(f"{url}: not JSON") from None
+    if not isinstance(document, dict):
+        raise IdentityError(f"{url}: not a JSON object")
+    return document
+
+
+def read_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The public keys for signatures of a JWKS, each by its members that matter.
+
+    IdentityError for a set with a shared or private key, with two keys of one id, with none or too
+    many: a set that is wrong in part is not used in part.
+    """
+    keys = document.get("keys")
+    if not isinstance(keys, list) or len(keys) > MAX_KEYS:
+        raise IdentityError(f"not a list of at most {MAX_KEYS} keys")
+    usable: list[dict[str, Any]] = []
+    for key in keys:
+        if not isinstance(key, dict):
+            raise IdentityError("a key is not an object")
+        if key.get("kty") == "oct" or not _PRIVATE.isdisjoint(key):
+            raise IdentityError("a key that must not be known is in the set")
+        if key.get("kty") in _TYPES and key.get("use", "sig") == "sig":
+            usable.append(key)
+    kids = [key["kid"] for key in usable if "kid" in key]
+    if not all(isinstance(kid, str) for kid in kids) or len(set(kids)) < len(kids):
+        raise IdentityError("two keys of one id, or an id that is not a text")
+    if not usable:
+        raise IdentityError("no key for signatures is in the set")
+    return usable
+
+
+def _kid_of(input: Any) -> str | None:
+    """The id of the key that the token of a request says it is signed with."""
+    value: Any = input
+    for name in ("attributes", "request", "http", "headers", "authorization"):
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        return None
+    head = value.rpartition(" ")[2].partition(".")[0]
+    if not head or len(head) > MAX_TOKEN_HEAD:
+        return None
+    try:
+        document = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    kid = document.get("kid") if isinstance(document, dict) else None
+    return kid if isinstance(kid, str) else None

@@ -1,0 +1,261 @@
+"""Keys of a real issuer process: warmed, rotated under load, and kept while it is gone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from tests.waiting import PATIENCE, wait_until
+
+from acceptance.ports import free_port
+from doorward.pdp import DecisionPoint, Issuer, LoadError, from_modules
+from doorward.pdp import identity as identity_module
+from doorward.pdp.identity import Identity, IdentityError, read_keys
+from doorward.pdp.identity_options import IssuerError
+
+SERVER = """
+import http.server, json, sys
+folder, port = sys.argv[1], int(sys.argv[2])
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        name = {"/.well-known/openid-configuration": "discovery", "/keys": "keys"}.get(self.path)
+        body = open(f"{folder}/{name}.json", "rb").read() if name else b""
+        self.send_response(200 if name else 404)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        with open(f"{folder}/requests", "a") as requests:
+            requests.write(self.path + "\\n")
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+POLICY = """package envoy.authz
+
+default allow := false
+
+allow if {
+	[_, token] := split(input.attributes.request.http.headers.authorization, " ")
+	main := data.identity.main
+	[verified, _, claims] := io.jwt.decode_verify(token, {"cert": main.jwks, "iss": main.issuer})
+	verified
+	claims.sub == "ann"
+}
+"""
+
+
+def encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class KeyPair:
+    """A key and the tokens that it signs."""
+
+    def __init__(self, kid: str) -> None:
+        self.kid = kid
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    @property
+    def public(self) -> dict[str, Any]:
+        numbers = self._key.public_key().public_numbers()
+        n, e = (
+            encoded(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+            for number in (numbers.n, numbers.e)
+        )
+        return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid, "n": n, "e": e}
+
+    def token(self, issuer: str, subject: str = "ann") -> str:
+        claims = {"iss": issuer, "sub": subject, "exp": int(time.time()) + 3600}
+        head = {"alg": "RS256", "kid": self.kid}
+        text = ".".join(encoded(json.dumps(each).encode()) for each in (head, claims))
+        return f"{text}.{encoded(self._key.sign(text.encode(), padding.PKCS1v15(), SHA256()))}"
+
+
+ONE, TWO = KeyPair("one"), KeyPair("two")
+
+
+class Provider:
+    """An issuer in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.publish(ONE)
+        discovery = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        (folder / "discovery.json").write_text(json.dumps(discovery))
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-c", SERVER, str(self.folder), str(self.port)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def publish(self, *keys: KeyPair) -> None:
+        new = self.folder / "keys.new"
+        new.write_text(json.dumps({"keys": [key.public for key in keys]}))
+        new.replace(self.folder / "keys.json")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    @property
+    def requests(self) -> int:
+        path = self.folder / "requests"
+        return path.read_text().count("/keys") if path.exists() else 0
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[Provider]:
+    running = Provider(tmp_path)
+    yield running
+    running.stop()
+
+
+def allows(point: DecisionPoint, token: str) -> bool:
+    http = {"headers": {"authorization": f"Bearer {token}"}}
+    document = {"attributes": {"request": {"http": http}}}
+    return point.decide_now("envoy/authz/allow", document).allowed
+
+
+def test_keys_are_rotated_under_load_and_kept_while_the_issuer_is_gone(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity_module, "MISS_QUIET", 0.05)
+    with from_modules({"p.rego": POLICY}) as point:
+        point.trust({"main": Issuer(provider.url, interval=1.0)}, within=PATIENCE)
+        one, two = ONE.token(provider.url), TWO.token(provider.url)
+        assert allows(point, one)
+        assert not allows(point, two)
+        assert not allows(point, ONE.token("http://elsewhere"))
+        assert not allows(point, ONE.token(provider.url, "bob"))
+        denied = 0
+        ended = threading.Event()
+
+        def decide() -> None:
+            nonlocal denied
+            while not ended.is_set():
+                denied += not allows(point, one)
+
+        load = threading.Thread(target=decide)
+        load.start()
+        provider.publish(ONE, TWO)
+        wait_until(lambda: allows(point, two))
+        provider.stop()
+        wait_until(lambda: point._identity and point._identity.errors.get("main"))
+        assert allows(point, two)
+        ended.set()
+        load.join(PATIENCE)
+        assert denied == 0
+        provider.publish(TWO)
+        provider.start()
+        wait_until(lambda: not allows(point, one))
+        assert allows(point, two)
+
+
+def test_unknown_keys_bring_a_fetch_and_no_flood_of_them(provider: Provider) -> None:
+    with from_modules({"p.rego": POLICY}) as point:
+        point.trust({"main": Issuer(provider.url, interval=3600.0)}, within=PATIENCE)
+        before = provider.requests
+        for n in range(200):
+            assert not allows(point, KeyPair.token(TWO, provider.url) + str(n))
+        assert provider.requests - before <= 1
+
+
+def test_an_issuer_that_does_not_answer_opens_nothing(tmp_path: Path) -> None:
+    with from_modules({"p.rego": POLICY}) as point:
+        with pytest.raises(LoadError, match="no keys of main"):
+            point.trust({"main": Issuer(f"http://127.0.0.1:{free_port()}")}, within=0.5)
+        assert not allows(point, ONE.token("http://127.0.0.1"))
+        with pytest.raises(ValueError, match="chosen already"):
+            point.trust({})
+
+
+RSA = ONE.public
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"keys": {}},
+        {"keys": []},
+        {"keys": [1]},
+        {"keys": [RSA] * 101},
+        {"keys": [RSA, RSA]},
+        {"keys": [{**RSA, "kid": 1}]},
+        {"keys": [RSA, {"kty": "oct", "k": "c2VjcmV0"}]},
+        {"keys": [{**RSA, "d": "AQ"}]},
+        {"keys": [{**RSA, "use": "enc"}]},
+    ],
+)
+def test_a_set_that_is_wrong_in_part_is_not_used(document: Any) -> None:
+    with pytest.raises(IdentityError):
+        read_keys(document)
+
+
+def test_keys_for_other_uses_are_left_out() -> None:
+    assert read_keys({"keys": [RSA, {**TWO.public, "use": "enc"}, {"kty": "new"}]}) == [RSA]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {
+            "/.well-known/openid-configuration": {
+                "issuer": "https://other",
+                "jwks_uri": "https://i/k",
+            }
+        },
+        {"/.well-known/openid-configuration": {"issuer": "https://i", "jwks_uri": "http://i/k"}},
+        {"/.well-known/openid-configuration": {"issuer": "https://i"}},
+        {"/.well-known/openid-configuration": []},
+        {"/.well-known/openid-configuration": b"no json"},
+        {"/.well-known/openid-configuration": b"[" * 100_000},
+        {"/.well-known/openid-configuration": b" " * (2 << 20)},
+        {},
+    ],
+)
+def test_what_an_issuer_may_not_say_is_an_error(answers: dict[str, Any]) -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        given = answers.get(request.url.path)
+        if given is None:
+            return httpx.Response(302, headers={"location": "https://evil/keys"})
+        return httpx.Response(200, content=given if isinstance(given, bytes) else json.dumps(given))
+
+    with from_modules({"p.rego": POLICY}) as point:
+        source = Identity(
+            {"main": Issuer("https://i")}, point.store, transport=httpx.MockTransport(respond)
+        )
+        assert source.start(within=0.3) == ["main"]
+        assert wait_until(lambda: source.errors)
+        source.close()
+        assert point.decide_now("identity/main").error is None
+        assert not point.decide_now("identity/main/jwks").allowed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"issuer": ""},
+        {"issuer": "http://i"},
+        {"issuer": "https://a:b@i"},
+        {"issuer": "https://i?a"},
+        {"issuer": "https://i", "jwks_url": "ftp://i"},
+        {"issuer": "https://i", "interval": 0.1},
+    ],
+)
+def test_an_issuer_that_cannot_be_believed_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(IssuerError):
+        Issuer(**wrong)
