@@ -8,7 +8,7 @@ a composite term of constants does not exist, it is a constant itself (`array`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from doorward.records import record
@@ -38,6 +38,7 @@ __all__ = [
     "With",
     "array",
     "bodies",
+    "changed",
     "equation",
     "is_ground",
     "map_parts",
@@ -344,4 +345,20 @@ def expr_terms(expr: Expr) -> list[Term]:
 
 def with_args(expr: Expr, args: Iterable[Term]) -> Expr:
     """`expr` with other operands."""
-    return replace(expr, args=tuple(args))
+    return changed(expr, tuple(args), expr.withs)
+
+
+def changed(
+    expr: Expr, args: tuple[Term, ...], withs: tuple[With, ...], every: Every | None = None
+) -> Expr:
+    """`expr` with other operands, `with` and `every`: `replace` at a fifth of its cost."""
+    return Expr(
+        args,
+        expr.operator,
+        expr.negated,
+        withs,
+        every,
+        expr.generated,
+        expr.span,
+        expr.location,
+    )

@@ -173,8 +173,11 @@ class _Size:
             self._count += 1
             if self._count > MAX_PARTS:
                 raise EvalError(LIMIT_ERROR, "the residual is too large", NOWHERE)
+            if type(part) is Ref:
+                waiting += part.parts
+                continue
             match part:
-                case None | Var() | str() | int() | float():
+                case None | Var() | str() | int() | float() | Constant(value=str() | int()):
                     pass
                 case Constant(value=value):
                     waiting.append(value)

@@ -20,6 +20,7 @@ from doorward.rego.partial.core import (
     Ref,
     Term,
     Var,
+    changed,
     equation,
     expr_terms,
     is_ground,
@@ -222,9 +223,7 @@ class _Plug:
             body = tuple([self.expr(inner) for inner in every.body])
             key, value = self.term(every.key), self.term(every.value)
             every = replace(every, key=key, value=value, domain=self.term(every.domain), body=body)
-        return replace(
-            expr, args=tuple([self.term(arg) for arg in expr.args]), withs=withs, every=every
-        )
+        return changed(expr, tuple([self.term(arg) for arg in expr.args]), withs, every)
 
     def term(self, term: Term) -> Term:
         if type(term) is Constant:

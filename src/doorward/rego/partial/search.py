@@ -210,7 +210,16 @@ class Search:
         span, location = site.expr.span, expr.location
         if expr.operator == site.expr.operator:
             location = site.expr.location
-        saved = replace(expr, withs=withs, span=span, location=location)
+        saved = Expr(
+            expr.args,
+            expr.operator,
+            expr.negated,
+            withs,
+            expr.every,
+            expr.generated,
+            span,
+            location,
+        )
         self.saved[-1].append(Saved(saved, left, right))
         try:
             yield

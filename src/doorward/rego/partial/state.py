@@ -18,6 +18,7 @@ from doorward.rego.partial.core import (
     Ref,
     Term,
     Var,
+    changed,
     equation,
     map_parts,
     parts,
@@ -193,7 +194,7 @@ def map_expr(expr: Expr, change: Callable[[Term], Term]) -> Expr:
         key, value = change(every.key), change(every.value)
         every = replace(every, key=key, value=value, domain=domain, body=body)
     withs = tuple([replace(item, value=change(item.value)) for item in expr.withs])
-    return replace(expr, args=tuple([change(arg) for arg in expr.args]), withs=withs, every=every)
+    return changed(expr, tuple([change(arg) for arg in expr.args]), withs, every)
 
 
 def _free(term: Term) -> Iterator[str]:
@@ -246,7 +247,7 @@ class Saved:
             args: tuple[Term, ...] = names.plug(one, left), names.plug(other, right)
         else:
             args = tuple([names.plug(arg, left) for arg in expr.args])
-        return replace(expr, args=args, withs=withs)
+        return changed(expr, args, withs)
 
 
 Path: TypeAlias = tuple[Term, ...]
