@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import re._parser as regex_parser  # type: ignore[import-not-found]  # typeshed has no stub for it
 import warnings
 from collections.abc import Iterator
+from re import _parser as regex_parser  # type: ignore[attr-defined]  # typeshed has it private
 from typing import Any, Final
 
 __all__ = ["glob_witnesses", "regex_witnesses"]
