@@ -193,6 +193,7 @@ LOOPS = {
     "pdp/decision_log.py": {"__init__"},
     "pdp/identity.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
+    "replay/shadow.py": {"__init__"},
 }
 """The functions that hand a loop to `edge.repeat`, by file."""
 

@@ -28,6 +28,7 @@ from doorward.forward.options import Options as ForwardOptions
 from doorward.forward.options import OptionsError as ForwardOptionsError
 from doorward.forward.options import from_block as forward_from_block
 from doorward.pdp.config import Config, ConfigError, identified
+from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.client import ServiceClient
@@ -54,6 +55,7 @@ from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 if TYPE_CHECKING:
     from doorward.console import Console
+    from doorward.replay.shadow import Shadow
 
 __all__ = [
     "Shared",
@@ -253,6 +255,9 @@ class Sidecar:
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
         self._console: Console | None = None
         self._watched: Callable[[DecisionLog | None], DecisionSink | None] = lambda log: log
+        self._shadow: Shadow | None = None
+        if options.config.shadow is not None:
+            self._open_shadow(options.config.shadow)
         if options.console:
             self._open_console()
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
@@ -278,12 +283,36 @@ class Sidecar:
             owns_files=shared is None,
         )
 
+    def _open_shadow(self, options: ShadowOptions) -> None:
+        """Let a candidate decide as well. StartupError where it cannot."""
+        from doorward.replay.deciding import Version  # few have one
+        from doorward.replay.reading import ReplayError
+        from doorward.replay.shadow import Shadow, Shadowed
+
+        sources = Sources(options.paths, options.bundles, v0=self._options.sources.v0)
+        try:
+            candidate = Version.load(
+                sources,
+                registry=self._options.registry,
+                deadline=self._options.config.evaluation.deadline,
+            )
+        except ReplayError as error:
+            raise StartupError(f"shadow: {error}") from None
+        shadow = self._shadow = Shadow(
+            candidate,
+            options,
+            on_kind=self.metrics.shadowed,
+            on_dropped=self.metrics.not_shadowed,
+            parts=self.health.parts,
+        )
+        self._watched = lambda log: Shadowed(shadow, log)
+
     def _open_console(self) -> None:
         """Keep the last decisions, and show them."""
         from doorward.console import Console, Ring, Watched  # few want it, and it brings much
 
-        ring = Ring()
-        self._watched = lambda log: Watched(ring, log)
+        ring, inner = Ring(), self._watched
+        self._watched = lambda log: Watched(ring, inner(log))
         self._console = Console(self.pdp, ring, self.health)
 
     def _warm(self, snapshot: Snapshot) -> None:
@@ -529,6 +558,8 @@ class Sidecar:
             self._watcher.close()
         if self._console is not None:
             self._console.close()
+        if self._shadow is not None:
+            self._shadow.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()

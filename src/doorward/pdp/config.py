@@ -47,6 +47,7 @@ __all__ = [
     "DecisionLogs",
     "Evaluation",
     "Server",
+    "Shadow",
     "active_config",
     "config_of",
     "identified",
@@ -113,6 +114,21 @@ class Server:
     `data`, secrets included."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """`shadow`: a candidate that decides what the live policies decided (not OPA's)."""
+
+    paths: tuple[str, ...]
+    """Files and folders of the candidate, with its data."""
+    bundles: tuple[str, ...] = ()
+    share: float = 0.1
+    """`share`: of one processor, what the candidate may take."""
+    max_age: float = 1.0
+    """`max_age_seconds`: a decision that waits longer is dropped."""
+    queue: int = 1_000
+    """`queue`: decisions that may wait."""
+
+
 _MEMBERS: Final = ("subject", "action", "resource", "context")
 
 
@@ -155,6 +171,7 @@ class Config:
     evaluation: Evaluation = field(default_factory=Evaluation)
     server: Server = field(default_factory=Server)
     authzen: Authzen = field(default_factory=Authzen)
+    shadow: Shadow | None = None
     secrets: tuple[tuple[str, ...], ...] = ()
     """Paths of data that clients are never shown (not OPA's)."""
     plugins: Mapping[str, Block] = field(default_factory=dict)
@@ -268,6 +285,7 @@ def _config(top: Block) -> Config:
         "decision_logs",
         "evaluation",
         "server",
+        "shadow",
         "plugins",
         "bundle",
         "bundles",
@@ -290,6 +308,7 @@ def _config(top: Block) -> Config:
         evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
         authzen=_authzen(top.block("authzen"), warnings),
+        shadow=_shadow(top, warnings),
         secrets=_secrets(top),
         plugins=_plugins(top.block("plugins")),
         services=services,
@@ -406,6 +425,26 @@ def _secrets(top: Block) -> tuple[tuple[str, ...], ...]:
     if not all(map(all, paths)):
         raise ConfigError(f"{top.location('secrets')} must be paths below the root, such as a/b")
     return paths
+
+
+def _shadow(top: Block, warnings: list[str]) -> Shadow | None:
+    if top.values.get("shadow") is None:
+        return None
+    block = top.block("shadow")
+    warnings += block.unknown(["bundles", "max_age_seconds", "paths", "queue", "share"])
+    paths, bundles = block.strings("paths"), block.strings("bundles")
+    if not paths and not bundles:
+        raise ConfigError(
+            f"{top.location('shadow')} must name the candidate's `paths` or `bundles`"
+        )
+    share = block.get("share", float, 0.1)
+    if not 0 < share <= 1:
+        raise ConfigError(f"{block.location('share')} must be from above 0 to 1 but is {share:g}")
+    max_age = block.get("max_age_seconds", float, 1.0)
+    if not 0 < max_age <= MAX_DEADLINE:
+        location = block.location("max_age_seconds")
+        raise ConfigError(f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {max_age:g}")
+    return Shadow(paths, bundles, share, max_age, _positive(block, "queue", 1_000))
 
 
 def _authzen(block: Block, warnings: list[str]) -> Authzen:

@@ -65,6 +65,18 @@ class Metrics:
             ("reason",),
             registry=self.registry,
         )
+        self.shadow_decisions = Counter(
+            "shadow_decisions",
+            "Decisions that the candidate made as well, by what is different about its answer.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self.shadow_dropped = Counter(
+            "shadow_dropped",
+            "Decisions that the candidate had no time for, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
         self.policy_reloads = Counter(
             "policy_reloads",
             "Attempts to bring changed policies and data into force.",
@@ -94,6 +106,12 @@ class Metrics:
 
     def lost(self, reason: str, events: int = 1) -> None:
         self.decision_logs_lost.labels(reason).inc(events)
+
+    def shadowed(self, kind: str) -> None:
+        self.shadow_decisions.labels(kind).inc()
+
+    def not_shadowed(self, reason: str) -> None:
+        self.shadow_dropped.labels(reason).inc()
 
     def reloaded(self, *, failed: bool) -> None:
         self.policy_reloads.labels("failure" if failed else "success").inc()

@@ -1,0 +1,185 @@
+"""A candidate beside the live policies: it decides what they decided, in spare time.
+
+    PDP ─record─▶ queue ─its own thread─▶ candidate ─compare─▶ counters, a line in the log
+
+A request only appends to a queue. The thread takes a `share` of one processor at most; a decision
+that waits too long, or finds the queue full, is dropped and counted. The candidate asks nothing of
+the world: a decision that needs `http.send` or a random number is not comparable, and counted so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from doorward.edge import Edge, Part, Parts, repeat
+from doorward.pdp.config import Shadow as ShadowOptions
+from doorward.pdp.decision import Decision
+from doorward.pdp.pdp import DecisionSink
+from doorward.pdp.quiet import Quiet
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import Undefined, Value
+from doorward.replay.causes import cause_of
+from doorward.replay.compare import UNCHANGED, Answer, kind_of
+from doorward.replay.deciding import Version
+from doorward.replay.events import Event
+
+__all__ = ["Shadow", "Shadowed"]
+
+STUCK_AFTER: Final = 60.0
+"""Seconds in which one decision of the candidate must end."""
+_ROUND: Final = 1.0
+"""Seconds that the thread waits for something to do."""
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("shadow", "deciding by the candidate failed")
+
+
+class _Entry(NamedTuple):
+    decision: Decision
+    input: Value | Undefined
+    time_ns: int
+    since: float
+
+
+class Shadow:
+    """Decides by `candidate` what it is told of; safe in any number of threads."""
+
+    def __init__(
+        self,
+        candidate: Version,
+        options: ShadowOptions,
+        *,
+        on_kind: Callable[[str], object],
+        on_dropped: Callable[[str], object],
+        parts: Parts | None = None,
+    ) -> None:
+        """`on_kind` is told what became of each decision, `on_dropped` why there was none."""
+        self._candidate = candidate
+        self._options = options
+        self._on_kind = on_kind
+        self._on_dropped = on_dropped
+        self._queue: deque[_Entry] = deque()
+        self._waits = threading.Event()
+        self._stop = threading.Event()
+        self._quiet = Quiet()
+        self._parts = parts or Parts()
+        self._part = Part("shadow", within=STUCK_AFTER)
+        self._thread = threading.Thread(
+            target=repeat,
+            args=(self._round, _EDGE),
+            kwargs={"stop": self._stop, "part": self._part},
+            name="shadow",
+            daemon=True,
+        )
+        self._part.thread = self._thread
+        self._parts.add(self._part)
+        self._thread.start()
+
+    def note(self, decision: Decision, input: Value | Undefined) -> None:
+        """Queue one answered decision, or count it as dropped. Returns at once."""
+        # Several threads may pass the check together: the bound is the number of threads off.
+        if len(self._queue) >= self._options.queue:
+            self._on_dropped("busy")
+            return
+        self._queue.append(_Entry(decision, input, time.time_ns(), time.monotonic()))
+        self._waits.set()
+
+    def close(self) -> None:
+        """Decide nothing more."""
+        self._parts.remove(self._part)
+        self._stop.set()
+        self._waits.set()
+        self._thread.join(_ROUND)
+
+    def _round(self) -> bool:
+        self._part.rest()
+        if not self._waits.wait(_ROUND):
+            return True
+        self._waits.clear()
+        while self._queue and not self._stop.is_set():
+            self._part.beat()
+            began = time.thread_time()
+            self._decide(self._queue.popleft())
+            spent = time.thread_time() - began
+            # So much rest that the work is the share of the whole.
+            self._stop.wait(spent * (1 / self._options.share - 1))
+        return not self._stop.is_set()
+
+    def _decide(self, entry: _Entry) -> None:
+        if time.monotonic() - entry.since > self._options.max_age:
+            self._on_dropped("late")
+            return
+        decision = entry.decision
+        event = Event(
+            decision.decision_id,
+            decision.path,
+            decision.query or "",
+            entry.input,
+            decision.result,
+            decision.error is not None,
+            entry.time_ns,
+            (),
+            {},
+            {},
+        )
+        before = Answer(error="failed") if event.is_error else Answer(event.result)
+        now = self._candidate.answer(event)
+        kind = kind_of(before, now)
+        self._on_kind(kind)
+        if kind not in (UNCHANGED, "not-replayable"):
+            self._say(event, kind)
+
+    def _say(self, event: Event, kind: str) -> None:
+        """One line a second about each kind and path, without the input."""
+        more = self._quiet.suppressed(f"{kind} {event.path}")
+        if more is None:
+            return
+        cause = cause_of(kind, None, self._candidate.trail(event), frozenset())
+        fields = {
+            "decision_id": event.decision_id,
+            "path": event.path or event.query,
+            "kind": kind,
+            "rule": cause.rule,
+            "cause": cause.text,
+            "more": more,
+        }
+        _log.info("The candidate decides otherwise.", extra=fields)
+
+
+class Shadowed:
+    """A sink of decisions that a shadow is told of as well."""
+
+    def __init__(self, shadow: Shadow, sink: DecisionSink | None) -> None:
+        self._shadow = shadow
+        self._sink = sink
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+        size: int = 0,
+    ) -> None:
+        """Tell the shadow, and log the decision where there is a log."""
+        self._shadow.note(decision, input)
+        if self._sink is not None:
+            self._sink.record(
+                decision,
+                input,
+                snapshot,
+                handler_ns=handler_ns,
+                request_context=request_context,
+                size=size,
+            )
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._sink is not None:
+            self._sink.close()
