@@ -165,3 +165,10 @@ def test_a_body_that_the_proxy_sends_is_the_clients() -> None:
 )
 def test_an_endpoint_belongs_to_one_proxy(target: str, expected: tuple[str, str]) -> None:
     assert proxy_of(target) == expected
+
+
+@pytest.mark.parametrize("name", ["envoy", "traefik"])
+def test_a_client_cannot_say_that_there_is_no_body(name: str) -> None:
+    for header in ("x-original-content-length", "X-Original-Transfer-Encoding"):
+        with pytest.raises(AmbiguousRequestError, match="header that only a proxy may set"):
+            read(name, (header, "0"))

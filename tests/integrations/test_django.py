@@ -6,17 +6,21 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIRequest
 from django.core.management import call_command
 from django.core.wsgi import get_wsgi_application
+from django.http import HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory, force_authenticate
@@ -25,8 +29,10 @@ from tests.integrations import django_site
 from tests.integrations.servers import differences, werkzeug_port
 from tests.integrations.test_wsgi import DIFFERENT
 
+from doorward.enforcement.check import HttpOptions
 from doorward.integrations.django import (
     PolicyAdminMixin,
+    PolicyMiddleware,
     check_settings,
     document_of,
     get_point,
@@ -68,6 +74,33 @@ def test_the_middleware_decides_before_every_view() -> None:
     assert b"body is cut" in large.content
     odd = client.get("/open", CONTENT_LENGTH="x")
     assert b"content-length is not a number" in odd.content
+
+
+def test_a_body_behind_asgi_is_seen_by_the_policy() -> None:
+    """HTTP/2 needs no length, and Django has read the body before its middleware runs."""
+    guarded = PolicyMiddleware(lambda _request: HttpResponse("arrived"))
+
+    def ask(path: str, body: bytes, *headers: tuple[bytes, bytes]) -> HttpResponse:
+        scope = {
+            "type": "http",
+            "http_version": "2",
+            "method": "POST",
+            "path": path,
+            "raw_path": quote(path).encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"testserver"), (b"content-type", b"application/json"), *headers],
+        }
+        return guarded(ASGIRequest(scope, BytesIO(body)))
+
+    with override_settings(DOORWARD={**settings.DOORWARD, "OPTIONS": HttpOptions(strict=False)}):
+        guarded = PolicyMiddleware(lambda _request: HttpResponse("arrived"))
+        assert ask("/body", b'{"a": 1}').content == b"arrived"
+        assert ask("/body", b'{"a": 2}').status_code == 403
+        assert ask("/open/é", b"").content == b"arrived"
+    guarded = PolicyMiddleware(lambda _request: HttpResponse("arrived"))
+    assert b"body of undeclared length" in ask("/body", b'{"a": 2}').content
+    assert ask("/body", b'{"a": 1}', (b"content-length", b"8")).content == b"arrived"
+    assert ask("/open/é", b"").content == b"arrived"
 
 
 @pytest.fixture(scope="module")

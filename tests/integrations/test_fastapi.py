@@ -103,6 +103,8 @@ def test_the_input_is_the_sidecars_unless_one_is_given(client: TestClient) -> No
     assert twice.status_code == 400
     assert "duplicate JSON key" in twice.json()["detail"]
     assert client.post("/body", json={"a": 1, "b": "x" * 9000}).status_code == 400
+    chunked = client.post("/body", content=iter([b'{"a"', b": 1}"]))
+    assert "body is cut" in chunked.json()["detail"]
 
 
 def test_a_check_only_tells(client: TestClient) -> None:

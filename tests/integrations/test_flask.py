@@ -103,6 +103,8 @@ def test_the_decorator_decides_on_a_view(client: FlaskClient) -> None:
     assert client.get("/open/wrong").status_code == 403
     assert client.post("/open/body", json={"a": 1}).get_json() == {"a": 1}
     assert client.post("/open/body", json={"a": 2}).status_code == 403
+    large = client.post("/open/body", json={"a": 1, "b": "x" * 9000})
+    assert b"body is cut" in large.data
 
 
 def test_a_route_without_a_decision_is_named(undecided_routes: Any) -> None:

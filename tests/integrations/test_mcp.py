@@ -184,6 +184,34 @@ def test_resources_and_prompts_are_decided_on_too() -> None:
         assert ask(mcp, work) == [["data://open"], ["open_prompt"], ["template"], "open", 1]
 
 
+def test_the_version_that_would_run_is_decided_on() -> None:
+    by_tag = 'package mcp\nallow if "safe" in input.tags\n'
+    with from_modules({"p.rego": by_tag}) as point:
+        mcp: FastMCP = FastMCP("test", middleware=[PolicyMiddleware(point)])
+
+        @mcp.tool(name="act", version="1", tags={"unsafe"})
+        def old() -> str:
+            return "old"
+
+        @mcp.tool(name="act", version="2", tags={"safe"})
+        def new() -> str:
+            return "new"
+
+        async def work(client: Client[Any]) -> list[str]:
+            answers = []
+            for meta in (None, {"version": "2"}, {"version": "1"}, {"version": {"lt": "2"}}, "1"):
+                given: dict[str, Any] = {} if meta is None else {"meta": {"fastmcp": meta}}
+                try:
+                    answers.append(str((await client.call_tool("act", {}, **given)).data))
+                except (ToolError, McpError) as error:
+                    answers.append(str(error)[:12])
+            return answers
+
+        answers = ask(mcp, work)
+        assert answers[:3] == ["new", "new", "Unknown tool"]
+        assert "old" not in answers
+
+
 def test_a_policy_that_fails_refuses_everything() -> None:
     with from_modules({"p.rego": "package mcp\nallow := 1\nallow := 2 if input.name\n"}) as point:
         mcp = server(point)

@@ -37,20 +37,23 @@ class Proxy(NamedTuple):
     method: str = ""
     target: str = ""
     host: str = "host"
+    tells: bool = False
+    """Whether it says in `LENGTH` and `CODING` what the client said of a body that it keeps; where
+    it does not, these headers are the client's own."""
     only: tuple[int, ...] = ()
     """Codes of denials that it hands on; any other becomes 403. Empty: all."""
 
 
-_FORWARDED: Final = Proxy("x-forwarded-method", "x-forwarded-uri", "x-forwarded-host")
+_FORWARDED: Final = Proxy("x-forwarded-method", "x-forwarded-uri", "x-forwarded-host", tells=True)
 PROXIES: Final = {
     "caddy": _FORWARDED,
     "envoy": Proxy(),
     "haproxy": _FORWARDED,
     # Anything else it makes a 500 of.
-    "nginx": Proxy("x-original-method", "x-original-uri", only=(401, 403)),
-    "traefik": _FORWARDED,
+    "nginx": Proxy("x-original-method", "x-original-uri", tells=True, only=(401, 403)),
+    "traefik": _FORWARDED._replace(tells=False),
 }
-_METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri")
+_METHODS: Final = ("x-original-method", "x-forwarded-method", "x-forwarded-uri", LENGTH, CODING)
 _FORBIDDEN: Final = frozenset({*OVERRIDES, *IDENTITIES, *_METHODS})
 _PROTO: Final = "x-forwarded-proto"
 _CLIENT: Final = "x-forwarded-for"
@@ -85,6 +88,8 @@ def read_question(
     _check_secret(pairs, options)
     own = {proxy.method, proxy.target, proxy.host, _PROTO}
     allowed = own | ({"x-envoy-auth-partial-body"} if name == "envoy" else set())
+    if proxy.tells:
+        allowed |= {LENGTH, CODING}
     for raw, _ in pairs:
         header = raw.decode("latin-1").lower()
         if header in _FORBIDDEN and header not in allowed:

@@ -105,12 +105,10 @@ class PolicyMiddleware:
         options = self._options
         meta = request.META
         environ = {"wsgi.url_scheme": request.scheme, "SERVER_PROTOCOL": "HTTP/1.1", **meta}
-        environ.pop("wsgi.input_terminated", None)  # Django reads no body without a length
-        scope = getattr(request, "scope", None)
-        if scope is not None and scope.get("raw_path") is not None:
-            query = scope.get("query_string", b"")
-            sent = scope["raw_path"] + (b"?" + query if query else b"")
-            environ["RAW_URI"] = sent.decode("latin-1")
+        # Behind WSGI Django reads no body without a length; behind ASGI it has read all there is.
+        environ["wsgi.input_terminated"] = False
+        if (scope := getattr(request, "scope", None)) is not None:
+            environ |= _from_scope(scope, environ)
         length = meta.get("CONTENT_LENGTH") or "0"
         if not options.skip_body:
             if length.isdecimal() and int(length) <= options.max_body:
@@ -128,6 +126,18 @@ class PolicyMiddleware:
         if verdict.allowed:
             apply(verdict, meta)
         return verdict
+
+
+def _from_scope(scope: Any, environ: Any) -> dict[str, Any]:
+    """What a server of ASGI says, as one of WSGI would."""
+    given = {"wsgi.input_terminated": True, "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}"}
+    for key in ("SCRIPT_NAME", "PATH_INFO"):
+        given[key] = environ.get(key, "").encode().decode("latin-1")
+    if scope.get("raw_path") is not None:
+        query = scope.get("query_string", b"")
+        sent = scope["raw_path"] + (b"?" + query if query else b"")
+        given["RAW_URI"] = sent.decode("latin-1")
+    return given
 
 
 def _answer(verdict: Verdict) -> HttpResponse:

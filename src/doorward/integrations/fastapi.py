@@ -113,7 +113,8 @@ async def _input_of(
     body, is_cut = b"", False
     if isinstance(connection, Request) and not options.skip_body:
         length = connection.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > options.max_body:
+        is_long = length.isdecimal() and int(length) > options.max_body
+        if is_long or "transfer-encoding" in connection.headers:
             body, is_cut = b" ", True  # what is longer than the policy may see is not read for it
         else:
             whole = await connection.body()

@@ -122,10 +122,13 @@ def _verdict(extension: Doorward, path: str, make: Callable[[], Any] | None) -> 
 def _input(extension: Doorward) -> Any:
     options = extension.options
     environ = dict(request.environ)
-    if not options.skip_body and (request.content_length or 0) <= options.max_body:
-        environ["wsgi.input"] = BytesIO(request.get_data())
+    is_endless = request.content_length is None and "HTTP_TRANSFER_ENCODING" in environ
+    if is_endless or (request.content_length or 0) > options.max_body:
+        # Cut, whatever it holds: what the policy may not see is not read for it.
+        environ["wsgi.input"] = BytesIO(b" " * (options.max_body + 1))
+        environ["wsgi.input_terminated"] = True
     elif not options.skip_body:
-        environ["wsgi.input"] = BytesIO(b" " * (options.max_body + 1))  # cut, whatever it holds
+        environ["wsgi.input"] = BytesIO(request.get_data())
     read = read_request(environ, options, derive_target=extension.derive_target)
     return to_input(read, strict=options.strict, skip_body=options.skip_body)
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from fastmcp.exceptions import PromptError, ResourceError, ToolError
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.utilities.versions import VersionSpec
 
 from doorward.pdp import Decision, DecisionPoint
 
@@ -105,8 +106,9 @@ class PolicyMiddleware(Middleware):
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Run the tool, or a ToolError."""
         name, arguments = context.message.name, context.message.arguments or {}
-        tags = await self._tags(context, name)
-        if tags is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
+        tool = await self._tool(context, name)
+        tags = [] if tool is None else _tags_of(tool)
+        if tool is None or not (await self._ask("tools/list", name, tags=tags)).allowed:
             raise ToolError(f"Unknown tool: {name!r}")  # as for one that does not exist
         decision = await self._ask("tools/call", name, arguments, tags)
         why = self._refusal(decision)
@@ -114,12 +116,12 @@ class PolicyMiddleware(Middleware):
             raise ToolError(why)
         return await call_next(context)
 
-    async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
-        """Read the resource, or a ResourceError."""
+    async def check_resource_access(self, context: MiddlewareContext[Any]) -> None:
+        """A ResourceError where the resource may not be read: asked before each read, and before
+        what FastMCP's extensions say of resources."""
         why = self._refusal(await self._ask("resources/read", str(context.message.uri)))
         if why is not None:
             raise ResourceError(why)
-        return await call_next(context)
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Next) -> Any:
         """Make the prompt, or a PromptError."""
@@ -157,12 +159,19 @@ class PolicyMiddleware(Middleware):
             if (await self._ask(method, name_of(each), tags=_tags_of(each))).allowed
         ]
 
-    async def _tags(self, context: MiddlewareContext[Any], name: str) -> list[str] | None:
-        """The tags of a tool; None where it is not known, or there is no server to ask."""
+    async def _tool(self, context: MiddlewareContext[Any], name: str) -> Any:
+        """The tool that would run, in the version that the client wants; None where it is not
+        known, or there is no server to ask."""
         if context.fastmcp_context is None:
             return None
-        tool = await context.fastmcp_context.fastmcp.get_tool(name)
-        return None if tool is None else _tags_of(tool)
+        wanted = (context.message.meta or {}).get("fastmcp")
+        if wanted is None:
+            return await context.fastmcp_context.fastmcp.get_tool(name)
+        version = wanted.get("version") if isinstance(wanted, dict) else wanted
+        if isinstance(version, dict):
+            return None  # a range: which of them would run is for the server to say
+        spec = None if version is None else VersionSpec(eq=str(version))
+        return await context.fastmcp_context.fastmcp.get_tool(name, spec)
 
     async def _ask(
         self, method: str, name: str, arguments: Any = None, tags: Iterable[str] = ()
