@@ -123,6 +123,31 @@ def test_the_shape_knows_what_is_compared_where() -> None:
     assert sorted(sizes) == [2, 3]
 
 
+def test_names_and_values_that_stand_in_data_are_followed() -> None:
+    policy = """package p
+
+allow if {
+	some rule in data.rules
+	every condition in rule.conditions { holds(condition) }
+}
+
+holds(condition) if input[condition.document][condition.attribute] == condition.value
+
+scopes := {scope | some scope in split(input.scope, " ")}
+
+granted if {
+	some scope in scopes & {"a"}
+	scope == "read:all"
+}
+"""
+    conditions = [{"document": "subject", "attribute": "role", "value": "owner"}]
+    data: Any = {"rules": [{"conditions": conditions}]}
+    engine = Engine({"p.rego": policy}, data)
+    locations = dict(shape_of([engine]).shape.locations())
+    assert "owner" in locations["subject", "role"].values.values()
+    assert "read:all" in locations["scope",].values.values()
+
+
 def test_the_same_seed_makes_the_same_candidates_and_changes_none() -> None:
     def inputs_of(seed: int) -> list[Value]:
         candidates = Candidates(shape_of([version(OLD).snapshot.engine]), Random(seed))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from doorward.rego import Engine, Value, from_key, to_json, to_python
 from doorward.rego.tools import (
     Array,
+    ArrayComprehension,
     Call,
     Every,
     Expr,
@@ -23,6 +24,7 @@ from doorward.rego.tools import (
     Rule,
     Scalar,
     Set,
+    SetComprehension,
     SomeIn,
     Term,
     Var,
@@ -37,6 +39,8 @@ VALUES: Final = 64
 """Values kept of one location."""
 CONSTANTS: Final = 400
 """Constants and values of data that any location may hold."""
+NAMES: Final = 16
+"""Names that are followed where policies take them from data."""
 ROUNDS: Final = 4
 """How often variables and rules are followed: chains that are longer are cut."""
 DEPTH: Final = 12
@@ -47,6 +51,7 @@ _SAME_TEXT: Final = frozenset(
     | {"substring", "to_number", "trim", "trim_left", "trim_prefix", "trim_right", "trim_space"}
     | {"trim_suffix", "upper", "urlquery.decode"}
 )
+_JOINED: Final = frozenset({"and", "or", "minus", "array.concat", "union"})
 _WITNESSES: Final[dict[str, list[Value]]] = {
     "string": ["a"],
     "number": [0, 1],
@@ -119,8 +124,9 @@ class _Reader:
         self._engine = engine
         self._data = to_python(engine.data)
         self._of: dict[str, list[Shape]] = {}
-        self._answers: dict[str, list[Any]] = {}
-        """What rules answer that is known without the input."""
+        self._answers: dict[str, dict[str, Any]] = {}
+        """What rules answer, and what variables may be, that is known without the input."""
+        self._made_of: dict[int, Shape] = {}
         self._parameters: dict[str, list[Sequence[Term]]] = {}
         self._modules: Sequence[Module] = engine.policies.program.modules
         for rule in self._rules():
@@ -154,28 +160,34 @@ class _Reader:
                     branch = branch.else_rule
 
     def _rule(self, rule: Rule) -> None:
-        for expr in rule.body:
-            for node in walk(expr):
+        head = rule.head
+        tops = [*rule.body, *[term for term in (head.key, head.value) if term is not None]]
+        for top in tops:
+            for node in walk(top):
                 if isinstance(node, Expr):
                     self._expr(node)
                 elif isinstance(node, Call):
                     self._call(node)
                 elif isinstance(node, Ref):
                     self._locations(node)
-        head = rule.head
-        for term in (head.key, head.value):
-            if term is not None:
-                for node in walk(term):
-                    if isinstance(node, (Call, Ref)):
-                        self._locations(node)
         if head.value is not None:
             name = _name(head.ref)
             self._bind(name, self._locations(head.value))
             if head.args is None:
-                known = self._answers.setdefault(name, [])
-                known += [each for each in self._values(head.value) if each not in known][:VALUES]
+                self._know(name, self._values(head.value))
+        elif head.key is not None:
+            self._bind(_name(head.ref), self._collections(head.key))
+            self._know(_name(head.ref), [self._values(head.key)])
 
-    def _bind(self, name: str, locations: Sequence[Shape]) -> None:
+    def _know(self, name: str, values: Iterable[Any]) -> None:
+        """Note what a rule or a variable may be."""
+        known = self._answers.setdefault(name, {})
+        for value in values:
+            if len(known) >= VALUES:
+                return
+            known.setdefault(to_json(value), value)
+
+    def _bind(self, name: str, locations: Iterable[Shape]) -> None:
         known = self._of.setdefault(name, [])
         for each in locations:
             if len(known) < VALUES and not any(each is other for other in known):
@@ -194,7 +206,11 @@ class _Reader:
     def _bind_items(self, key: Term | None, value: Term, domain: Term) -> None:
         locations = self._locations(domain)
         if isinstance(value, Var):
-            self._bind(value.name, [location.below(_ELEMENT) for location in locations])
+            # The parts of a text are in the text.
+            is_text = isinstance(domain, Call) and domain.name in _SAME_TEXT
+            items = [each if is_text else each.below(_ELEMENT) for each in locations]
+            self._bind(value.name, items)
+            self._know(value.name, self._items(domain))
         else:
             for location in locations:
                 location.below(_ELEMENT).add(self._values(value))
@@ -248,6 +264,7 @@ class _Reader:
         match left:
             case Var(name) if name not in ("input", "data"):
                 self._bind(name, self._locations(right))
+                self._know(name, self._values(right))
             case Array(items):
                 self._unpack(items, right)
             case Call() if left.name == "count" and len(left.args) == 1:
@@ -286,6 +303,8 @@ class _Reader:
             location.claims = Shape(location.depth + 1)
         pairs = constraints.items if isinstance(constraints, Object) else ()
         for key, term in pairs:
+            if isinstance(key, Scalar) and key.value in ("aud", "iss"):
+                location.claims.below(str(key.value)).add(self._values(term))
             if isinstance(key, Scalar) and key.value == "secret":
                 secrets = [each for each in self._values(term) if isinstance(each, str)]
                 location.secrets |= dict.fromkeys(secrets[:VALUES])
@@ -302,11 +321,26 @@ class _Reader:
                 return self._below(head, args)
             case Call():
                 return self._of_call(term)
+            case SetComprehension(item) | ArrayComprehension(item):
+                return self._collections(item)
         return []
+
+    def _collections(self, item: Term) -> list[Shape]:
+        """Collections whose items stand where a term may: each is made once."""
+        collections = []
+        for location in self._locations(item):
+            collection = self._made_of.get(id(location))
+            if collection is None:
+                collection = self._made_of[id(location)] = Shape(location.depth)
+                collection.members[_ELEMENT] = location
+            collections.append(collection)
+        return collections
 
     def _of_call(self, call: Call) -> list[Shape]:
         if call.name in _SAME_TEXT and call.args:
             return self._locations(call.args[0])
+        if call.name in _JOINED:
+            return [location for arg in call.args for location in self._locations(arg)]
         if call.name == "object.get" and len(call.args) == 3:
             return self._below(call.args[0], (call.args[1],))
         if call.name.startswith("data."):
@@ -320,14 +354,11 @@ class _Reader:
             locations = self._locations(head)
         for arg in args:
             names = [v for v in self._values(arg) if isinstance(v, str)] if locations else []
-            if isinstance(arg, Scalar) and names:
-                locations = [location.below(names[0]) for location in locations]
+            if names:
+                locations = [each.below(name) for each in locations for name in names[:NAMES]]
             else:
-                if isinstance(arg, Var):
-                    for location in self._locations(arg):
-                        location.add(names)
                 locations = [location.below(_ELEMENT) for location in locations]
-        return locations
+        return locations[:VALUES]
 
     def _of_rule(self, args: Sequence[Term]) -> tuple[list[Shape], Sequence[Term]]:
         """The locations of the rule that a path below `data` leads to, and the rest of the path; a
@@ -358,17 +389,32 @@ class _Reader:
                 known = all(isinstance(k[0], str) and v for k, v in fields if k)
                 return [{k[0]: v[0] for k, v in fields if k}] if known else []
             case Ref(Var("data"), args):
-                base: Any = self._data
-                name = "data"
-                for arg in args:
-                    if not isinstance(arg, Scalar):
-                        return list(_scalars(base))[:VALUES]
-                    name = f"{name}.{arg.value}"
-                    if name in self._answers:
-                        return self._answers[name]
-                    base = base.get(arg.value) if isinstance(base, dict) else None
-                return [] if base is None else [base] if not isinstance(base, dict) else []
+                return self._values_of_data(args)
+            case Ref(Var(name), args):
+                return _descend(self._known(name), args)
+            case Var(name):
+                return self._known(name)
         return []
+
+    def _known(self, name: str) -> list[Any]:
+        return list(self._answers.get(name, {}).values())
+
+    def _values_of_data(self, args: Sequence[Term]) -> list[Any]:
+        """Values at a path below `data`, of a rule or of base data."""
+        name = "data"
+        for number, arg in enumerate(args):
+            if not isinstance(arg, Scalar):
+                break
+            name = f"{name}.{arg.value}"
+            if name in self._answers:
+                return _descend(self._known(name), args[number + 1 :])
+        return _descend([self._data], args)
+
+    def _items(self, term: Term) -> list[Any]:
+        """What a collection that is known without the input may hold."""
+        if isinstance(term, (Array, Set)):
+            return [value for item in term.items for value in self._values(item)]
+        return [item for value in self._values(term) for item in _items_of(value)][:VALUES]
 
     def _members(self, term: Term) -> list[Any]:
         """What may be in a collection."""
@@ -377,6 +423,24 @@ class _Reader:
         if isinstance(term, Object):
             return [value for _, item in term.items for value in self._values(item)]
         return list(_scalars(self._values(term)))[:VALUES]
+
+
+def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
+    """What stands in `values` at a path; a part that is not known stands for every item."""
+    for arg in args:
+        if isinstance(arg, Scalar):
+            below = [value.get(arg.value) for value in values if isinstance(value, dict)]
+            values = [value for value in below if value is not None]
+        else:
+            values = [item for value in values for item in _items_of(value)]
+        values = values[:VALUES]
+    return list(values)
+
+
+def _items_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())[:VALUES]
+    return value[:VALUES] if isinstance(value, list) else []
 
 
 def _name(ref: Ref) -> str:
