@@ -9,11 +9,22 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.pool import StaticPool
 from starlette.testclient import TestClient
 from tests.integrations.servers import TOKENS, people_point
 
 from doorward.enforcement.check import HttpOptions
-from doorward.integrations.fastapi import DENIALS, check, get_point, install, require
+from doorward.filters import FilterError
+from doorward.integrations.fastapi import (
+    DENIALS,
+    check,
+    filtered,
+    get_point,
+    install,
+    require,
+)
 from doorward.pdp import Decision, DecisionPoint, from_modules
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/fastapi/app.py"
@@ -155,6 +166,70 @@ def test_one_policy_decides_as_in_the_sidecar() -> None:
         for name, status in {"Charlie": 200, "Bob": 403}.items():
             person = {"firstname": name, "lastname": "Rego"}
             assert client.post("/people", json=person, headers=headers).status_code == status
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Document(Base):
+    __tablename__ = "documents"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    public: Mapped[bool | None]
+
+
+DOCUMENTS = """package documents
+
+read if input.doc.public == true
+
+read if input.doc.owner == input.user
+
+loop if {
+	some c in split(input.doc.owner, "")
+	c == input.user
+}
+"""
+
+
+def test_a_list_shows_what_the_policy_lets_through_one_by_one() -> None:
+    database = create_engine(
+        "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
+    )
+    Base.metadata.create_all(database)
+    rows = [(1, "ann", False), (2, "bob", True), (3, "bob", None), (4, "ANN", False)]
+    with Session(database) as session:
+        session.add_all([Document(id=n, owner=owner, public=p) for n, owner, p in rows])
+        session.commit()
+    app = FastAPI()
+    tables = {"doc": Document}
+    Clause = Annotated[Any, Depends(filtered("documents/read", tables, input=by_user))]
+
+    async def listing(clause: Any) -> list[int]:
+        with Session(database) as session:
+            return list(session.scalars(select(Document.id).where(clause)))
+
+    listing.__annotations__["clause"] = Clause
+    app.get("/documents")(listing)
+    no_filter = Depends(filtered("documents/loop", tables, input=by_user_later))
+    app.get("/none", dependencies=[no_filter])(lambda: "never")
+    with from_modules({"d.rego": DOCUMENTS}) as point:
+        install(app, point)
+        client = TestClient(app)
+        for user in ("ann", "bob", "cid"):
+            shown = client.get(f"/documents?user={user}").json()
+            one_by_one = [
+                n
+                for n, owner, public in rows
+                if point.decide_now(
+                    "documents/read",
+                    {"user": user, "doc": {"id": n, "owner": owner, "public": public}},
+                ).allowed
+            ]
+            assert shown == one_by_one
+        with pytest.raises(FilterError):
+            client.get("/none?user=a")
+    database.dispose()
 
 
 def test_a_route_without_a_decision_is_named(undecided_routes: Any) -> None:

@@ -11,7 +11,8 @@ on every request; a dependency decides on what a route is about, with an input o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -22,10 +23,14 @@ from doorward.enforcement.check import HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.http_input import to_input
 from doorward.enforcement.result import ResultError, read_verdict
+from doorward.filters import Nulls, to_conditions
 from doorward.integrations.asgi import request_of
 from doorward.pdp import Decision, DecisionPoint
+from doorward.pdp.residuals import residual
+from doorward.pdp.snapshot import document_ref
+from doorward.rego import from_python
 
-__all__ = ["DENIALS", "MakeInput", "check", "get_point", "install", "require"]
+__all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "require"]
 
 MakeInput: TypeAlias = Callable[[HTTPConnection], Any | Awaitable[Any]]
 """Makes the input of a decision from the connection."""
@@ -104,12 +109,54 @@ def require(
     return decide
 
 
+def filtered(
+    path: str,
+    tables: Mapping[str, Any],
+    *,
+    input: MakeInput,
+    nulls: Nulls = "null",
+) -> Callable[..., Awaitable[Any]]:
+    """A dependency that gives the rows that the document at `path` lets through, as an expression
+    for `select(…).where(…)` (extra `sqlalchemy`).
+
+    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that stand below `input`
+    in the policy; `input` makes the rest of it. What cannot be a filter raises FilterError or
+    RegoError, and no rows are selected.
+    """
+    unknowns = [f"input.{name}" for name in tables]
+
+    async def clause(connection: HTTPConnection, point: Point) -> Any:
+        from doorward.filters.sqlalchemy import where  # the extra is for those who filter
+
+        known = from_python(await _built(connection, input), "input")
+
+        def make() -> Any:
+            left = residual(
+                point.snapshot,
+                point.pdp.turns,
+                document_ref(path),
+                unknowns,
+                known,
+                only_truth=True,
+            )
+            return where(to_conditions(left), tables, nulls=nulls)
+
+        return await asyncio.to_thread(make)  # it takes milliseconds
+
+    clause.doorward_decides = True  # type: ignore[attr-defined] # read by doorward.testing
+    return clause
+
+
+async def _built(connection: HTTPConnection, make: MakeInput) -> Any:
+    built = make(connection)
+    return await built if isawaitable(built) else built
+
+
 async def _input_of(
     connection: HTTPConnection, make: MakeInput | None, options: HttpOptions
 ) -> Any:
     if make is not None:
-        built = make(connection)
-        return await built if isawaitable(built) else built
+        return await _built(connection, make)
     body, is_cut = b"", False
     if isinstance(connection, Request) and not options.skip_body:
         length = connection.headers.get("content-length", "")
