@@ -1,0 +1,41 @@
+"""Django's `Q`: the rows that the policy lets through one by one, on real databases."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+POLICIES = 40
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRequest) -> None:
+    database: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+    if vendor == "postgresql":
+        url = urlsplit(request.getfixturevalue("postgresql"))
+        database = {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": url.path[1:],
+            "USER": url.username,
+            "HOST": url.hostname,
+            "PORT": url.port,
+        }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.filters.django_program", json.dumps(database), str(POLICIES)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > POLICIES // 2
