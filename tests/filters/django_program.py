@@ -23,11 +23,11 @@ settings.configure(
 django.setup()
 
 from django.db import connection, models  # noqa: E402  # settings come first
-from tests.filters.generated import document, policy, rows  # noqa: E402
+from tests.filters.generated import document, policy, rows  # noqa: E402  # the settings come first
 
-from doorward.filters import Conditions, FilterError, to_conditions  # noqa: E402
-from doorward.filters.django import to_q  # noqa: E402
-from doorward.rego import CompileError, Engine, from_python  # noqa: E402
+from doorward.filters import Conditions, FilterError, to_conditions  # noqa: E402  # the settings come first
+from doorward.filters.django import to_q  # noqa: E402  # the settings come first
+from doorward.rego import CompileError, Engine, from_python  # noqa: E402  # the settings come first
 
 
 class Owner(models.Model):  # type: ignore[misc]  # Django has no types

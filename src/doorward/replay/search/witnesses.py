@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from collections.abc import Iterator
-from re import _parser as regex_parser  # type: ignore[attr-defined]  # typeshed has it private
 from typing import Any, Final
 
 __all__ = ["glob_witnesses", "regex_witnesses"]
+
+_parser: Final[Any] = importlib.import_module("re._parser")  # typeshed has no stub for it
 
 LONGEST: Final = 200
 """Characters of a witness."""
@@ -34,7 +36,7 @@ def regex_witnesses(pattern: str) -> list[str]:
         return []
     try:
         with warnings.catch_warnings(action="ignore"):  # of what Python may read otherwise one day
-            tree: Any = regex_parser.parse(pattern)
+            tree: Any = _parser.parse(pattern)
         texts = ["".join(_text(tree, more))[:LONGEST] for more in (0, 1)]
     except (re.error, RecursionError, OverflowError, KeyError):
         return []
