@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -15,16 +16,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import yaml
 from tests.integrations.servers import people_point
 from tests.waiting import PATIENCE, wait_until
 
 from acceptance.wire import send, write_request
+from doorward.envoy.kit.bootstrap import Bootstrap, to_document
 from doorward.forward.app import ForwardAuth
 from doorward.forward.kit import Site, to_files
 from doorward.forward.options import Options
 from doorward.pdp import DecisionPoint
 from doorward.rest.server import HttpServer, Listener, bind
 
+ROOT = Path(__file__).resolve().parents[2]
 SECRET = "what-only-our-proxies-know"
 COPIED = ("x-user", "x-role")
 
@@ -130,7 +134,8 @@ def proxy(
             secret=SECRET,
             response_headers=COPIED,
         )
-        for file, text in to_files(name, site).items():
+        files = envoy_files(site) if name == "envoy" else to_files(name, site)
+        for file, text in files.items():
             (folder / file).write_text(text)
         log = stack.enter_context((folder / "proxy.log").open("wb"))
         process = subprocess.Popen(
@@ -169,7 +174,44 @@ def _program(name: str) -> str:
     return path
 
 
+def envoy_files(site: Site) -> dict[str, str]:
+    """The bootstrap of the gRPC sidecar, which asks by HTTP instead, as the page says."""
+    document = to_document(Bootstrap(listen=site.listen, upstream=site.upstream))
+    resources = document["static_resources"]
+    manager = resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    (authorization,) = (
+        each["typed_config"]
+        for each in manager["http_filters"]
+        if each["name"] == "envoy.filters.http.ext_authz"
+    )
+    page = (ROOT / "docs/forward-auth.md").read_text()
+    shown = yaml.safe_load(
+        page.partition("# http_service of")[2].partition("\n")[2].partition("```")[0]
+    )
+    copied = {"patterns": [{"exact": name} for name in site.response_headers]}
+    service = shown["http_service"]
+    service["authorization_request"]["headers_to_add"][0]["value"] = site.secret
+    service["authorization_response"]["allowed_upstream_headers"] = copied
+    del authorization["grpc_service"], authorization["with_request_body"]["pack_as_bytes"]
+    authorization |= shown
+    cluster = resources["clusters"][1]
+    host, _, port = site.pdp.rpartition(":")
+    address = {"socket_address": {"address": host, "port_value": int(port)}}
+    cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
+        {"endpoint": {"address": address}}
+    ]
+    for options in cluster["typed_extension_protocol_options"].values():
+        options["explicit_http_config"] = {"http_protocol_options": {}}
+    removed = manager["early_header_mutation_extensions"][0]["typed_config"]["mutations"]
+    removed += [{"remove": name} for name in site.stripped]
+    return {"envoy.yaml": json.dumps(document)}
+
+
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "envoy": lambda folder: [
+        _program("envoy"), "-c", str(folder / "envoy.yaml"), "--disable-hot-restart",
+        "--concurrency", "1", "--log-level", "warning",
+    ],
     "nginx": _nginx,
     "haproxy": lambda folder: [_program("haproxy"), "-db", "-f", str(folder / "haproxy.cfg")],
     "caddy": lambda folder: [

@@ -76,7 +76,12 @@ def test_the_matrix_gets_what_it_gets_through_envoy(setup: Setup) -> None:
         if not has_arrived and not 400 <= answer.status < 500:
             opened.add(row.name)
     assert opened <= ITSELF
-    if setup.name == "traefik":
+    if setup.name == "envoy":
+        # It hands on a chunked body whole, and a body as long as may be could go on; that a query
+        # is empty is lost.
+        assert more == {"chunked", "POST /people?"}
+        assert {row.name for row in fewer} == {"exactly the limit"}
+    elif setup.name == "traefik":
         # It cleans paths like Envoy, sends bodies, and refuses headers with underscores.
         assert more == set()
         assert {row.name for row in fewer} <= NORMALISED

@@ -148,6 +148,8 @@ def test_a_body_that_the_proxy_sends_is_the_clients() -> None:
     assert (request.body, request.is_cut, request.headers) == (b"{}", False, dict(headers))
     envoy = read("envoy", ("x-envoy-auth-partial-body", "true"), body=b"{}")
     assert envoy.is_cut
+    assert read("envoy", body=b"x" * 10, max_body=10).is_cut
+    assert not read("envoy", body=b"x" * 9, max_body=10).is_cut
 
 
 @pytest.mark.parametrize(
