@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final
@@ -119,11 +120,11 @@ class Lowered:
         body = lower_query(query, self._checked.callees)
         size = _Size()
 
-        def holds_types(body: Body) -> bool:
+        def well_typed(body: Body) -> Body | None:
             size.take(_terms_of(body))
-            return self._holds_types(body)
+            return self._well_typed(body)
 
-        search = Search(self.program, settings, evaluation, holds_types)
+        search = Search(self.program, settings, evaluation, well_typed)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         search.names.reserve(sorted(names))
         live = {name for name in names if not name.startswith("__local")}
@@ -134,14 +135,34 @@ class Lowered:
             left = [saved.plug(search.names) for saved in search.saved[0]]
             bound = _bound(search)
             size.take(_terms_of(bound))
-            residual = (*left, *_in_order(bound))
-            if holds_types(residual):
+            residual = well_typed((*left, *_in_order(bound)))
+            if residual is not None:
                 queries.append(residual if settings.shallow else propagation.apply(residual))
         packages = search.support.packages
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
         return Partial(queries, support)
+
+    def _well_typed(self, body: Body) -> Body | None:
+        """A residual without what its types decide; None if it never holds.
+
+        An equation that is wrong in its types never holds, so its negation always does. Other
+        negated expressions stay: whoever compiles the residual is told.
+        """
+        if self._holds_types(body):
+            return body
+        positive = tuple([expr for expr in body if not expr.negated])
+        if len(positive) == len(body) or not self._holds_types(positive):
+            return None
+        return tuple(
+            [
+                expr
+                for expr in body
+                if not (expr.negated and expr.is_equation)
+                or self._holds_types((*positive, replace(expr, negated=False)))
+            ]
+        )
 
     def _holds_types(self, body: Body) -> bool:
         """Whether a residual can hold: one that is wrong in its types never does."""

@@ -60,8 +60,8 @@ def _residuals(
     propagation = Propagation(search.program, unknown, whole=True)
     with search.apart() as saved:
         for _ in search.body((positive,), site.bindings, number):
-            body = body_of(saved, search.names)
-            if search.holds_types(body):
+            body = search.well_typed(body_of(saved, search.names))
+            if body is not None:
                 residuals.append(body if search.settings.shallow else propagation.apply(body))
     return residuals
 

@@ -82,12 +82,12 @@ class Search:
         program: Program,
         settings: Settings,
         evaluation: Evaluation,
-        holds_types: Callable[[Body], bool],
+        well_typed: Callable[[Body], Body | None],
     ) -> None:
         self.program = program
         self.settings = settings
         self.evaluation = evaluation
-        self.holds_types = holds_types
+        self.well_typed = well_typed
         given = evaluation.input
         self.input: Term | None = None if given is UNDEFINED else Constant(given)
         self.data: Any = evaluation.data

@@ -58,8 +58,8 @@ class Support:
         self, search: Search, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
     ) -> None:
         """What is left of one way through a complete rule."""
-        body = body_of(saved, search.names)
-        if not search.holds_types(body):
+        body = search.well_typed(body_of(saved, search.names))
+        if body is None:
             return
         assert rule.value is not None
         value = search.names.plug(rule.value, own)
@@ -73,8 +73,8 @@ class Support:
         self, search: Search, rule: Rule, own: Bindings, saved: Sequence[Saved]
     ) -> None:
         """What is left of one way through a rule for a member of a set or an object."""
-        body = body_of(saved, search.names)
-        if not search.holds_types(body):
+        body = search.well_typed(body_of(saved, search.names))
+        if body is None:
             return
         names = search.names
         path = self.namespaced(rule.path)
@@ -94,8 +94,8 @@ class Support:
         self, search: Search, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
     ) -> None:
         """What is left of one way through a function whose arguments are unknown."""
-        body = body_of(saved, search.names)
-        if search.holds_types(body):
+        body = search.well_typed(body_of(saved, search.names))
+        if body is not None:
             assert rule.value is not None
             value = search.names.plug(rule.value, own)
             args = tuple([search.names.plug(arg, own) for arg in rule.args or ()])

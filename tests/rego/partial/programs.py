@@ -1,0 +1,148 @@
+"""Random programs whose documents are unknown in part, and documents for them.
+
+Rules refer only to those before them, so that there is no recursion.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any, Final
+
+__all__ = ["UNKNOWNS", "document", "program"]
+
+UNKNOWNS: Final = (["input"], ["input.u"], ["input.u.a", "input.v"], ["input.u", "data.d"])
+_PATHS: Final = ("input.u.a", "input.u.b", "input.v", "input.k", "input.u", "data.d.x", "data.e")
+_VALUES: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    "a",
+    "b",
+    [],
+    ["a"],
+    [1, 2],
+    {},
+    {"a": 1},
+    {"x": "a"},
+)
+_OPERATORS: Final = ("==", "!=", "<", ">=", "=")
+
+
+def program(draw: Random) -> str:
+    """A module `a` with the rule `p`."""
+    return "package a\n\n" + "\n\n".join(_Writer(draw).rules()) + "\n"
+
+
+class _Writer:
+    def __init__(self, draw: Random) -> None:
+        self._draw = draw
+        self._before: set[str] = set()
+        """The rules so far."""
+
+    def rules(self) -> list[str]:
+        draw = self._draw
+        value = draw.choice(["x", "input.k", "1"])
+        rules = [f"f(x) := y if {{\n\ty := {value}\n\tx {self._test()}\n}}"]
+        if draw.random() < 0.5:
+            rules.append(f"f(x) := {self._known()} if x == {self._known()}")
+        self._before.add("f")
+        path = draw.choice(_PATHS)
+        rules.append(f"o[k] := v if {{\n\tsome k, v in {path}\n\tv {self._test()}\n}}")
+        self._before.add("o")
+        path = draw.choice(_PATHS)
+        rules.append(f"s contains x if {{\n\tsome x in {path}\n\t{self._body(1)}\n}}")
+        rules.append(f"s contains {self._known()}")
+        self._before.add("s")
+        rules.append(f"e := 1 if {self._expr()}\nelse := 2 if {self._expr()}")
+        self._before.add("e")
+        rules += [f"q if {{\n\t{self._body(2)}\n}}" for _ in range(draw.randint(1, 2))]
+        if draw.random() < 0.3:
+            rules.append("default q := false")
+        self._before.add("q")
+        for _ in range(draw.randint(1, 3)):
+            head = "p" if draw.random() < 0.7 else "p := 1"
+            rules.append(f"{head} if {{\n\t{self._body(3)}\n}}")
+        if draw.random() < 0.4:
+            rules.append(f"default p := {json.dumps(draw.choice(_VALUES[:7]))}")
+        return rules
+
+    def _known(self) -> str:
+        return json.dumps(self._draw.choice(_VALUES))
+
+    def _term(self) -> str:
+        path = self._draw.choice(_PATHS)
+        choices = [path, path, path, self._known(), self._known()]
+        more = {
+            "e": ["e"],
+            "f": [f"f({path})"],
+            "o": ["o.a", f"o[{path}]"],
+            "s": ["count(s)"],
+        }
+        for name in sorted(self._before & more.keys()):
+            choices += more[name]
+        return self._draw.choice(choices)
+
+    def _test(self) -> str:
+        return f"{self._draw.choice(_OPERATORS[:4])} {self._term()}"
+
+    def _body(self, most: int) -> str:
+        return "\n\t".join([self._expr() for _ in range(self._draw.randint(1, most))])
+
+    def _expr(self) -> str:
+        draw = self._draw
+        simple = f"{self._term()} {draw.choice(_OPERATORS)} {self._term()}"
+        chance = draw.random()
+        if chance < 0.35:
+            return simple
+        if chance < 0.5:
+            return f"not {simple}"
+        path = draw.choice(_PATHS)
+        choices = [
+            path,
+            f"not {path}",
+            f"{self._term()} in {path}",
+            f"some x{draw.randint(1, 9)} in {path}",
+            f"every z in {path} {{ z {self._test()} }}",
+            f"count([1 | some z in {path}; z {self._test()}]) > 0",
+            f"startswith({path}, {json.dumps(draw.choice(['', 'a', 'b']))})",
+            f"{{1, 2}} == {{z | some z in {path}}}",
+        ]
+        more = {
+            "f": [f"f({path}) == {self._known()}", f"not f({path})"],
+            "q": ["q", "not q", f"q with input.k as {self._known()}"],
+            "s": [f"not {path} in s", f"s[{path}]"],
+        }
+        for name in sorted(self._before & more.keys()):
+            choices += more[name]
+        return draw.choice(choices)
+
+
+def document(draw: Random, unknowns: list[str], known: Any) -> Any:
+    """`known`, of the form `{"input": …, "data": …}`, with other values where it is unknown."""
+    result = json.loads(json.dumps(known))
+    for path in unknowns:
+        root, *names = path.split(".")
+        result[root] = _put(draw, result[root], names)
+    return result
+
+
+def _put(draw: Random, value: Any, names: list[str]) -> Any:
+    if names:
+        inner = dict(value) if isinstance(value, dict) else {}
+        if len(names) == 1 and draw.random() < 0.15:
+            inner.pop(names[0], None)
+            return inner
+        return inner | {names[0]: _put(draw, inner.get(names[0]), names[1:])}
+    if draw.random() < 0.5:
+        return {key: _member(draw, key) for key in draw.sample("uvkabxd", 4)}
+    return draw.choice(_VALUES)
+
+
+def _member(draw: Random, key: str) -> Any:
+    if key == "u":
+        return {"a": draw.choice(_VALUES), "b": draw.choice(_VALUES)}
+    return draw.choice(_VALUES)
