@@ -107,7 +107,7 @@ def test_plain_requests_of_the_recorded_rows_are_answered_alike() -> None:
     plain: set[str] = set()
     for row in (parameter.values[0] for parameter in rows()):
         assert isinstance(row, dict)
-        if row.get("files"):
+        if row.get("files") or row["id"] == "nd-cache-config":  # a configuration that is refused
             continue
         server = Server(row["flags"])
         for step in row["steps"]:
