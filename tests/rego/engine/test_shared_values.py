@@ -45,3 +45,19 @@ def test_a_deadline_stops_it(query: str) -> None:
     with pytest.raises(EvalError) as raised:
         prepared.results({"x": 1})
     assert raised.value.code == "eval_cancel_error"
+
+
+def test_a_deadline_stops_a_union_of_objects_that_share_their_parts() -> None:
+    rules = ["u0 := {`a`: input.x}"]
+    rules += [f"u{n} := object.union({{`a`: u{n - 1}}}, {{`b`: u{n - 1}}})" for n in range(1, 40)]
+    engine = Engine({"p.rego": "\n".join(["package p", *rules])})
+    with pytest.raises(EvalError) as raised:
+        engine.prepare("object.union(data.p.u39, data.p.u39)", deadline=DEADLINE).results({"x": 1})
+    assert raised.value.code == "eval_cancel_error"
+
+
+def test_a_template_string_is_no_longer_than_other_texts() -> None:
+    rules = ["t0 := input.x", *[f't{n} := $"{{t{n - 1}}}{{t{n - 1}}}"' for n in range(1, 40)]]
+    engine = Engine({"p.rego": "\n".join(["package p", *rules])})
+    with pytest.raises(EvalError, match=r"template-string is longer than 16777216 characters"):
+        engine.prepare("data.p.t39").results({"x": "abcd"})

@@ -118,6 +118,7 @@ def _keys(keys: Keys) -> dict[Key, None]:
 @builtin("object.union", _OBJECT, _OBJECT, returns=any_, checks_deadline=True)
 def object_union(a: Object, b: Object) -> Object:
     """Both objects in one; where both have a key, objects are united and else `b` wins."""
+    count_step()
     united = dict(a)
     for key, value in b.items():
         united[key] = _united(united[key], value) if key in united else value

@@ -188,7 +188,8 @@ def _template(state: FunctionState, term: TemplateString) -> Operand:
         state.temps.share(temp)
         parts.append(call(runtime("template_text"), load(temp)))
     joined = ast.Tuple(elts=parts, ctx=ast.Load())
-    text = state.code.bind_temp(method_of(ast.Constant(value=""), "join", joined), holds="text")
+    span = state.constants.add(term.span)
+    text = state.code.bind_temp(call(runtime("template"), joined, span), holds="text")
     if state.plan.limited:
         count(state, "count_size", text, term.span)
     return Operand(text, "string")

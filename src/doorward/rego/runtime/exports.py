@@ -52,6 +52,7 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.one_of_function": op.one_of_function,
     "rt.set": set,
     "rt.str": str,
+    "rt.template": op.template,
     "rt.template_text": op.template_text,
     "rt.to_key": to_key,
     "rt.type": type,

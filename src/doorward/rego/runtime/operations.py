@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from doorward.rego.errors import CONFLICT_ERROR, EvalError
+from doorward.rego.errors import CONFLICT_ERROR, LIMIT_ERROR, EvalError
+from doorward.rego.golang.sprintf import MAX_TEXT
 from doorward.rego.source import Span
 from doorward.rego.values import (
     UNDEFINED,
@@ -51,6 +52,7 @@ __all__ = [
     "one_of_function",
     "open_at",
     "put_path",
+    "template",
     "template_text",
     "values",
 ]
@@ -319,6 +321,14 @@ def less_equal(a: Any, b: Any) -> bool:
     if type(a) is int and type(b) is int:
         return a <= b
     return compare(a, b) <= 0
+
+
+def template(parts: Sequence[str], span: Span) -> str:
+    """The text of a template string; EvalError where it is longer than any text may be."""
+    if sum(map(len, parts)) > MAX_TEXT:
+        text = f"template-string is longer than {MAX_TEXT} characters"
+        raise EvalError(LIMIT_ERROR, text, span)
+    return "".join(parts)
 
 
 def template_text(value: Any) -> str:

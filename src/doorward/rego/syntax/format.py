@@ -13,13 +13,14 @@ from itertools import pairwise
 from typing import Final
 
 from doorward.rego.errors import PARSE_ERROR, Diagnostic, InternalError, ParseError
-from doorward.rego.source import Source
+from doorward.rego.source import NOWHERE, Source
 from doorward.rego.syntax.format_module import ModuleWriter, Style, Target, needed_imports
 from doorward.rego.syntax.layout import UnexpectedComment, last_row
 from doorward.rego.syntax.nodes import Body, Module, Package
 from doorward.rego.syntax.parser import parse_module
 from doorward.rego.syntax.sameness import is_same
 from doorward.rego.syntax.v1 import check_is_v1
+from doorward.rego.syntax.walk import Node, rewrite
 
 __all__ = ["Target", "format_module", "format_source", "format_tree"]
 
@@ -81,13 +82,18 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
 
 def format_tree(tree: Module | Body) -> str:
     """The text of what was never read from a text, such as a residual; "" for an empty body."""
+    # Its parts may know rows of a policy, in which they do not stand any more.
     if isinstance(tree, Module):
-        return ModuleWriter(tree, "v1", {}).module(())
+        return ModuleWriter(rewrite(tree, _without_span), "v1", {}).module(())
     if not tree:
         return ""
     writer = ModuleWriter(Module(Package(()), (), ()), "v1", {})
-    writer.body(tree)
+    writer.body(tuple([rewrite(expr, _without_span) for expr in tree]))
     return writer.text()
+
+
+def _without_span(node: Node) -> Node:
+    return node if node.span is NOWHERE else replace(node, span=NOWHERE)
 
 
 class _Layout:
