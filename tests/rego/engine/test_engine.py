@@ -308,3 +308,9 @@ def test_the_name_of_a_function_that_stands_in_is_no_variable_of_the_query() -> 
     assert query.results() == [{"z": 3}]
     named = engine.prepare('count := 1; z := data.a.f("abc") with data.a.f as count')
     assert named.results() == [{"count": 1, "z": 1}]
+
+
+def test_a_query_whose_types_nest_too_deeply_is_refused() -> None:
+    steps = "; ".join(f"v{n} = [v{n + 1}]" for n in range(3000))
+    with pytest.raises(CompileError, match="the query is nested too deeply"):
+        Engine().prepare(f"{steps}; v3000 = 1")

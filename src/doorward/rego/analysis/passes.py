@@ -297,6 +297,16 @@ def check_query(
     imports: Sequence[Import] = (),
 ) -> Query:
     """The checked form of a query against `program`; CompileError as for modules."""
+    try:
+        return _checked_query(body, program, package, imports)
+    except RecursionError:
+        message = "the query is nested too deeply"
+        raise CompileError([Diagnostic(COMPILE_ERROR, message)]) from None
+
+
+def _checked_query(
+    body: Body, program: Program, package: tuple[str, ...], imports: Sequence[Import]
+) -> Query:
     exports: set[str] = set()
     node = program.root.find(package) if package else None
     if node is not None:
