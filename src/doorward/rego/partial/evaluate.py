@@ -148,7 +148,7 @@ class Lowered:
         """A residual without what its types decide; None if it never holds.
 
         An equation that is wrong in its types never holds, so its negation always does. Other
-        negated expressions stay: whoever compiles the residual is told.
+        negated expressions stay: the caller that compiles the residual is told.
         """
         if self._holds_types(body):
             return body
