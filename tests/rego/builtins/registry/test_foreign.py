@@ -66,7 +66,7 @@ def test_an_exception_ends_the_evaluation_and_names_the_builtin(
     error: BaseException, strict: bool
 ) -> None:
     engine = ask(raising(error)).engine
-    for rule, text in (("data.a.p", "acme.f(input)"), ("data.a.allow", "not acme.f(input)")):
+    for rule, text in (("data.a.p", "acme.f(input)"), ("data.a.allow", "acme.f(input)")):
         with pytest.raises(EvalError) as caught:
             engine.prepare(rule, strict_builtin_errors=strict).value("s")
         assert caught.value.code == "eval_builtin_error"
