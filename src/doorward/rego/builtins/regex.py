@@ -26,8 +26,7 @@ from doorward.rego.golang.regexp import (
     quote_meta,
     small_matcher,
 )
-from doorward.rego.golang.sprintf import MAX_TEXT
-from doorward.rego.golang.strings import quote
+from doorward.rego.golang.strings import MAX_TEXT, quote
 from doorward.rego.values import Value
 
 __all__: list[str] = []

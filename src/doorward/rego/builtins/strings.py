@@ -26,7 +26,8 @@ from doorward.rego.builtins.registry.signature import (
 )
 from doorward.rego.errors import BuiltinError, LimitError, OperandError
 from doorward.rego.golang.octets import from_bytes, to_bytes
-from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
+from doorward.rego.golang.sprintf import Argument, format_text
+from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.golang.strings import lower as go_lower
 from doorward.rego.golang.strings import upper as go_upper
 from doorward.rego.golang.templates import render

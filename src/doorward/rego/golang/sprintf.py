@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from doorward.rego.errors import LimitError
-from doorward.rego.golang.strings import is_graphic, quote
+from doorward.rego.golang.strings import MAX_TEXT, is_graphic, quote
 
-__all__ = ["MAX_TEXT", "Argument", "format_text"]
-
-MAX_TEXT: Final = 1 << 24
+__all__ = ["Argument", "format_text"]
 
 Argument: TypeAlias = int | float | str
 

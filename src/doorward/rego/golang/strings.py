@@ -11,7 +11,10 @@ from typing import Final
 from doorward.rego.golang.octets import from_bytes
 from doorward.rego.values import CONTROL_ESCAPES
 
-__all__ = ["is_graphic", "lower", "quote", "upper"]
+__all__ = ["MAX_TEXT", "is_graphic", "lower", "quote", "upper"]
+
+MAX_TEXT: Final = 1 << 24
+"""Characters of the longest text that formatting, joining and replacing make."""
 
 _ESCAPES: Final = {**CONTROL_ESCAPES, "\\": "\\\\"}
 

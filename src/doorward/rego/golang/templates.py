@@ -17,8 +17,8 @@ from urllib.parse import quote_plus
 from doorward.rego.clock import count_step
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.octets import from_bytes, to_bytes
-from doorward.rego.golang.sprintf import MAX_TEXT, Argument, format_text
-from doorward.rego.golang.strings import is_graphic
+from doorward.rego.golang.sprintf import Argument, format_text
+from doorward.rego.golang.strings import MAX_TEXT, is_graphic
 from doorward.rego.golang.template_syntax import (
     Action,
     Block,

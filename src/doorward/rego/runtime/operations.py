@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from doorward.rego.errors import CONFLICT_ERROR, LIMIT_ERROR, EvalError
-from doorward.rego.golang.sprintf import MAX_TEXT
+from doorward.rego.golang.strings import MAX_TEXT
 from doorward.rego.source import Span
 from doorward.rego.values import (
     UNDEFINED,
