@@ -348,6 +348,8 @@ def test_errors_have_opas_places_and_words(text: str, errors: list[str]) -> None
     ("text", "error"),
     [
         ("import future.keywords.or\np if { x or ) }", "4:13: unexpected ) token"),
+        ("p := 1 if { x } else := 2 else := 3", "3:27: unexpected else keyword"),
+        ("p := 1 if x else := {2} if y else := 3\nelse := 4", "4:1: unexpected else keyword"),
         ("import future.keywords.not\np if { not some x }", "4:12: unexpected some keyword: "
          "illegal negation of 'some'"),
         ("import future.keywords.not\np if not { ) }", "4:12: unexpected ) token"),
