@@ -41,14 +41,14 @@ class Point:
         paths = (str(folder),)
         self.watcher = Watcher(
             Sources(paths).files,
-            self.read,
+            lambda: self.read(self.pdp.snapshot),
             self.pdp.replace,
             health=Health(),
             building=self.pdp.turns.building,
         )
 
-    def read(self) -> Snapshot:
-        return read([str(self.folder)])
+    def read(self, before: Snapshot | None = None) -> Snapshot:
+        return read([str(self.folder)], before=before)
 
     def write(self, version: int) -> None:
         """As editors and ConfigMaps do: by renaming."""

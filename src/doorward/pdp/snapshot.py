@@ -328,17 +328,22 @@ def _operand_text(operand: str | int) -> str:
 
 
 def read(
-    paths: Sequence[str], *, ignore: Sequence[str] = (), settings: Settings | None = None
+    paths: Sequence[str],
+    *,
+    ignore: Sequence[str] = (),
+    settings: Settings | None = None,
+    before: Snapshot | None = None,
 ) -> Snapshot:
     """The snapshot of files and folders: LoadError or CompileError, or one that can decide.
 
-    An archive with signatures is refused: there is no key to verify them with.
+    `before`: as for `build`. An archive with signatures is refused: there is no key to verify them
+    with.
     """
     settings = settings or Settings()
     loaded = Sources(paths, ignore=ignore, v0=settings.v0, signed=True).load()
     for note in loaded.notes:
         _log.warning(note)
-    return build(loaded, settings)
+    return build(loaded, settings, before=before)
 
 
 def build(

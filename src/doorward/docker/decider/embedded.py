@@ -46,7 +46,7 @@ class EmbeddedPdp:
         sources = Sources(self._paths, ignore=_IGNORED)
         self._watcher = Watcher(
             sources.files,
-            self._read,
+            lambda: self._read(self._pdp.snapshot),
             self._pdp.replace,
             health=self.health,
             building=self._pdp.turns.building,
@@ -60,8 +60,8 @@ class EmbeddedPdp:
         """Which policies and data decide now."""
         return self._pdp.snapshot.revision
 
-    def _read(self) -> Snapshot:
-        snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings)
+    def _read(self, before: Snapshot | None = None) -> Snapshot:
+        snapshot = read(self._paths, ignore=_IGNORED, settings=self._settings, before=before)
         snapshot.warm([self._path])
         return snapshot
 
