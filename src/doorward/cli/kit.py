@@ -166,8 +166,8 @@ def check(paths: tuple[Path, ...], form: str, errors_only: bool) -> int:
     """Find what is not hardened in a deployment: in files, and folders of them.
 
     Reads Envoy bootstraps, policies, configurations of decision points, Kubernetes manifests,
-    Compose projects and systemd units. The exit code is 0 when nothing is found, 1 when something
-    is, 2 when a path cannot be checked.
+    Compose projects, systemd units, and proxies that ask over HTTP. The exit code is 0 when nothing
+    is found, 1 when something is, 2 when a path cannot be checked.
     """
     try:
         findings = check_paths(paths)

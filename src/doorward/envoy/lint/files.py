@@ -19,6 +19,13 @@ from doorward.envoy.lint.deployment import (
     is_pdp,
 )
 from doorward.envoy.lint.finding import Finding
+from doorward.envoy.lint.forwarding import (
+    check_caddy,
+    check_haproxy,
+    check_nginx,
+    check_traefik,
+    is_traefik,
+)
 from doorward.envoy.lint.policy import check_policies
 from doorward.envoy.lint.proxy import check_proxy, is_proxy, read_check_timeout
 from doorward.pdp.located_yaml import Located, LocatedError, read_documents
@@ -28,7 +35,14 @@ __all__ = ["LintError", "check_paths"]
 _LARGEST: Final = 4 << 20
 _MOST: Final = 1000
 _YAML: Final = (".yaml", ".yml", ".json")
-_KNOWN: Final = (*_YAML, ".rego", ".service")
+_TEXTS: Final = {
+    ".conf": check_nginx,
+    ".cfg": check_haproxy,
+    ".service": check_unit,
+    "Caddyfile": check_caddy,
+}
+"""By suffix, or by name where there is none."""
+_KNOWN: Final = frozenset({*_YAML, ".rego", *_TEXTS})
 
 
 class LintError(Exception):
@@ -47,7 +61,7 @@ def check_paths(paths: Sequence[Path]) -> list[Finding]:
     """The findings in files and folders, in the order of files and lines."""
     gathered = _Gathered()
     for path in _find(paths):
-        _gather(gathered, str(path), path.suffix, _read(path), 0)
+        _gather(gathered, str(path), _kind(path), _read(path), 0)
     gathered.findings += check_manifests(gathered.manifests)
     timeout = min(gathered.timeouts, default=0.2)
     gathered.findings += check_policies(gathered.policies, timeout=timeout)
@@ -58,15 +72,19 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
     count = 0
     for path in paths:
         if path.is_dir():
-            files = sorted(each for each in path.rglob("*") if each.suffix in _KNOWN)
-        elif path.suffix in _KNOWN:
+            files = sorted(each for each in path.rglob("*") if _kind(each) in _KNOWN)
+        elif _kind(path) in _KNOWN:
             files = [path]
         else:
-            raise LintError(f"{path}: neither a policy, nor YAML, nor a unit")
+            raise LintError(f"{path}: neither a policy, nor YAML, nor a unit or proxy")
         count += len(files)
         if count > _MOST:
             raise LintError(f"more than {_MOST} files")
         yield from (each for each in files if each.is_file() or each == path)
+
+
+def _kind(path: Path) -> str:
+    return path.suffix or path.name
 
 
 def _read(path: Path) -> str:
@@ -83,8 +101,8 @@ def _read(path: Path) -> str:
 def _gather(gathered: _Gathered, file: str, suffix: str, text: str, offset: int) -> None:
     if suffix == ".rego":
         gathered.policies.append((file, offset, text))
-    elif suffix == ".service":
-        gathered.findings += check_unit(file, text)
+    elif suffix in _TEXTS:
+        gathered.findings += _TEXTS[suffix](file, text)
     elif suffix in _YAML:
         try:
             documents = read_documents(text, offset)
@@ -99,6 +117,8 @@ def _gather_document(gathered: _Gathered, file: str, document: Located) -> None:
     if is_proxy(document):
         gathered.findings += check_proxy(file, document)
         gathered.timeouts.append(read_check_timeout(document))
+    elif is_traefik(document):
+        gathered.findings += check_traefik(file, document)
     elif is_pdp(document):
         gathered.findings += check_pdp(file, document)
     elif "services" in document.fields() and "kind" not in document.fields():

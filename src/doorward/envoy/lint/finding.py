@@ -80,6 +80,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "envoy-overload": _warning("Envoy would run out of memory before it refuses requests"),
     "envoy-connection-limit": _warning("clients could use up every connection"),
     "envoy-access-log": _warning("nobody could say later who asked for what"),
+    # Proxies that ask over HTTP
+    "forward-open": _error("requests pass that nobody decided on"),
+    "forward-question": _error("what is decided on is not what the application gets"),
+    "forward-forged-header": _error("a client could name another user, method or path"),
+    "forward-underscores": _error("many applications take `a_b` and `a-b` for one header"),
+    "forward-body": _warning("one request could take all of the proxy's memory"),
     # The decision point
     "pdp-exposed": _error("who reaches it can ask for decisions, or change what they rest on"),
     "pdp-dry-run": _error("a dry run allows everything"),

@@ -1,0 +1,210 @@
+"""Configurations of nginx, HAProxy, Caddy and Traefik that ask the decision point over HTTP.
+
+What is looked for is what opens: a header of the client that the decision point or the application
+believes, a question about something else than what the application gets, requests that pass without
+a question. Configurations that do not ask are passed over. Includes are not followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from doorward.enforcement.headers import IDENTITIES, OVERRIDES
+from doorward.envoy.lint.finding import Finding
+from doorward.pdp.located_yaml import Located
+
+__all__ = ["check_caddy", "check_haproxy", "check_nginx", "check_traefik", "is_traefik"]
+
+FORGED: Final = (*OVERRIDES, *IDENTITIES)
+_TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[{};]|[^\s{};]++""")
+
+
+@dataclass(slots=True)
+class _Directive:
+    """A statement of nginx: its words, its line, and what stands in its block."""
+
+    words: list[str]
+    line: int
+    block: list[_Directive] = field(default_factory=list)
+
+    def below(self) -> Iterator[_Directive]:
+        """This and all in it."""
+        waiting = [self]
+        for each in waiting:
+            waiting += each.block
+        yield from waiting
+
+
+def _parse_nginx(text: str) -> _Directive:
+    root = _Directive([], 1)
+    open_blocks, words, begin = [root], list[str](), 1
+    line, position = 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        token = match[0]
+        if token in ("{", ";"):
+            directive = _Directive(words, begin)
+            open_blocks[-1].block.append(directive)
+            if token == "{":
+                open_blocks.append(directive)
+            words = []
+        elif token == "}":
+            if len(open_blocks) > 1:
+                open_blocks.pop()
+            words = []
+        elif not token.startswith("#"):
+            begin = begin if words else line
+            words = [*words, token.strip("\"'")]
+    return root
+
+
+def check_nginx(file: str, text: str) -> Iterator[Finding]:
+    """Of `auth_request`, and of the locations that ask."""
+    root = _parse_nginx(text)
+    every = list(root.below())
+    asking = [
+        each for each in every if any(inner.words[:1] == ["auth_request"] for inner in each.block)
+    ]
+    if not asking:
+        return
+    named = {
+        inner.words[1]
+        for each in asking
+        for inner in each.block
+        if inner.words[:1] == ["auth_request"] and len(inner.words) > 1
+    }
+    for each in every:
+        match each.words:
+            case ["auth_request", "off"]:
+                yield Finding(file, each.line, "forward-open", "auth_request is off")
+            case ["satisfy", "any"]:
+                yield Finding(file, each.line, "forward-open", "satisfy any")
+            case ["underscores_in_headers", "on"]:
+                message = "underscores_in_headers is on"
+                yield Finding(file, each.line, "forward-underscores", message)
+    for each in every:
+        is_question = each.words[:1] == ["location"] and named.intersection(each.words)
+        if is_question or (each in asking and any(_is_passed(inner) for inner in each.block)):
+            yield from _check_nginx_headers(file, each, is_question=bool(is_question))
+
+
+def _is_passed(directive: _Directive) -> bool:
+    return directive.words[:1] == ["proxy_pass"]
+
+
+def _check_nginx_headers(
+    file: str, location: _Directive, *, is_question: bool
+) -> Iterator[Finding]:
+    given = {
+        inner.words[1].lower(): " ".join(inner.words[2:])
+        for inner in location.block
+        if inner.words[:1] == ["proxy_set_header"] and len(inner.words) > 1
+    }
+    if is_question:
+        for name, value in (
+            ("x-original-method", "$request_method"),
+            ("x-original-uri", "$request_uri"),
+        ):
+            if given.get(name) != value:
+                message = f"{name} is not set to {value}"
+                yield Finding(file, location.line, "forward-question", message)
+    own = {"x-original-uri"} if is_question else set()
+    yield from _forged(file, location.line, set(given) | own)
+
+
+def _forged(file: str, line: int, taken: set[str]) -> Iterator[Finding]:
+    missing = [name for name in FORGED if name not in taken]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        message = f"{missing[0]}{more} of a client is passed on"
+        yield Finding(file, line, "forward-forged-header", message)
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if words:
+            yield number, words
+
+
+def check_haproxy(file: str, text: str) -> Iterator[Finding]:
+    """Of a frontend that asks by `lua.doorward` or `lua.auth-request`."""
+    asks = 0
+    taken: set[str] = set()
+    is_closed = refuses_underscores = False
+    for number, words in _lines(text):
+        if words[0] in ("frontend", "listen") and not asks:
+            taken = set()
+        if words[:2] == ["http-request", "del-header"] and len(words) == 3 and not asks:
+            taken.add(words[2].lower())
+        if words[:2] == ["http-request", "deny"] and "req.hdr_names" in words:
+            refuses_underscores = True
+        if words[0] == "http-request" and words[1:2] and words[1].startswith("lua."):
+            asks = number
+        if asks and words[:2] == ["http-request", "deny"]:
+            condition = words[words.index("if") :] if "if" in words else []
+            # A further condition would leave a way through.
+            is_closed |= condition.count("{") + condition.count("!{") == 1 and "!{" in condition
+    if not asks:
+        return
+    if not is_closed:
+        message = "no rule denies what was not allowed"
+        yield Finding(file, asks, "forward-open", message)
+    if not refuses_underscores:
+        message = "headers with underscores are passed on"
+        yield Finding(file, asks, "forward-underscores", message)
+    yield from _forged(file, asks, taken)
+
+
+def check_caddy(file: str, text: str) -> Iterator[Finding]:
+    """Of each `forward_auth`: what stands before it in its block."""
+    taken: set[str] = set()
+    for number, words in _lines(text):
+        if words[0] == "request_header" and len(words) == 2 and words[1].startswith("-"):
+            taken.add(words[1][1:].lower())
+        if words[0] == "forward_auth":
+            yield from _forged(file, number, taken)
+            if "*_*" not in taken:
+                message = "headers with underscores are passed on"
+                yield Finding(file, number, "forward-underscores", message)
+
+
+def is_traefik(document: Located) -> bool:
+    """Whether it is a dynamic configuration of Traefik with questions, or its entry points."""
+    middlewares = document.get("http", "middlewares").fields().values()
+    asks = any("forwardAuth" in each.fields() for each in middlewares)
+    return asks or bool(document.get("entryPoints").fields())
+
+
+def check_traefik(file: str, document: Located) -> Iterator[Finding]:
+    """Of entry points, and of each `forwardAuth` with the routers that use it."""
+    for point in document.get("entryPoints").fields().values():
+        strategy = point.get("http", "aliasHeadersStrategy")
+        if strategy.value not in ("reject", "delete"):
+            message = "aliasHeadersStrategy is neither reject nor delete"
+            yield Finding(file, point.line, "forward-underscores", message)
+    middlewares = document.get("http", "middlewares").fields()
+    for each in middlewares.values():
+        question = each.get("forwardAuth")
+        if question.value is None:
+            continue
+        if (trusts := question.get("trustForwardHeader")).value is True:
+            message = "trustForwardHeader is true"
+            yield Finding(file, trusts.line, "forward-question", message)
+        if question.get("forwardBody").value is True and not question.get("maxBodySize").value:
+            message = "forwardBody without maxBodySize"
+            yield Finding(file, question.line, "forward-body", message)
+    for router in document.get("http", "routers").fields().values():
+        taken: set[str] = set()
+        for name in router.get("middlewares").items():
+            chosen = middlewares.get(str(name.value).partition("@")[0])
+            if chosen is None:
+                continue
+            removed = chosen.get("headers", "customRequestHeaders").fields()
+            taken |= {key.lower() for key, value in removed.items() if value.value == ""}
+            if chosen.get("forwardAuth").value is not None:
+                yield from _forged(file, router.line, taken)
