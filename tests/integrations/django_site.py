@@ -28,6 +28,24 @@ allow if {
 	input.object.fields.username == input.user.name
 }
 
+# Columns are compared one by one and in lists alike.
+readable(row) if row.username == input.user.name
+
+readable(row) if {
+	row.is_staff == true
+	"editors" in input.user.groups
+}
+
+rows if {
+	input.permission in {"auth.view_user", "list"}
+	readable(input.row)
+}
+
+allow if {
+	input.permission == "own_rows"
+	readable(input.object)
+}
+
 allow if {
 	input.permission == "list"
 	input.user

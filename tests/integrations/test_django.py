@@ -30,15 +30,17 @@ from tests.integrations.servers import differences, werkzeug_port
 from tests.integrations.test_wsgi import DIFFERENT
 
 from doorward.enforcement.check import HttpOptions
+from doorward.filters import FilterError
 from doorward.integrations.django import (
     PolicyAdminMixin,
     PolicyMiddleware,
+    PolicyQuerySet,
     check_settings,
     document_of,
     get_point,
     user_document,
 )
-from doorward.integrations.django_rest import PolicyPermission
+from doorward.integrations.django_rest import PolicyFilter, PolicyPermission
 from doorward.pdp import from_modules
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/django"
@@ -146,6 +148,41 @@ def test_documents_hold_the_fields_of_models(people: dict[str, User]) -> None:
     assert document_of(7) == 7
     assert user_document(AnonymousUser()) is None
     assert user_document(people["ann"])["groups"] == ["editors"]
+
+
+def test_lists_hold_what_the_policy_allows_one_by_one(people: dict[str, User]) -> None:
+    def one_by_one(user: Any) -> list[str]:
+        return [
+            name
+            for name, each in sorted(people.items())
+            if user.has_perm("own_rows", own(username=name, is_staff=each.is_staff))
+        ]
+
+    def listed(user: Any) -> list[str]:
+        rows = PolicyQuerySet(User).for_user(user).order_by("username")
+        return list(rows.values_list("username", flat=True))
+
+    assert listed(people["ann"]) == one_by_one(people["ann"]) == ["ann", "root"]
+    assert listed(people["bob"]) == one_by_one(people["bob"]) == ["bob"]
+    assert listed(AnonymousUser()) == []
+    assert not PolicyQuerySet(User).for_user(people["ann"], "auth.delete_user").exists()
+    request = SimpleNamespace(user=people["bob"], method="GET")
+    view = SimpleNamespace(action="list")
+    left = PolicyFilter().filter_queryset(request, User.objects.all(), view)
+    assert [user.username for user in left] == ["bob"]
+    split = {"POINT": from_modules({"d.rego": SPLIT})}
+    with override_settings(DOORWARD=split), pytest.raises(FilterError):
+        PolicyQuerySet(User).for_user(people["ann"])
+
+
+def own(**fields: Any) -> Any:
+    return SimpleNamespace(as_policy_input=lambda: fields)
+
+
+SPLIT = """package django
+
+rows if "a" in split(input.row.username, "")
+"""
 
 
 class Admin(PolicyAdminMixin, ModelAdmin):

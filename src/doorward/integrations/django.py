@@ -5,13 +5,13 @@
                                "doorward.integrations.django.PolicyBackend"]
     DOORWARD = {"POINT": "shop.policies.point"}      # a DecisionPoint, or a function that gives it
 
-`DOORWARD` may hold `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, and `PERMISSIONS`, the document
-that decides on permissions (`django/allow`).
+`DOORWARD` may hold `OPTIONS` (an `HttpOptions`), `DERIVE_TARGET`, `PERMISSIONS`, the document that
+decides on permissions (`django/allow`), and `ROWS`, the one that filters (`django/rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
@@ -28,21 +28,31 @@ from django.utils.module_loading import import_string
 from doorward.enforcement.check import HttpCheck, HttpOptions
 from doorward.enforcement.errors import RequestError
 from doorward.enforcement.result import Verdict
+from doorward.filters import to_conditions
+from doorward.filters.django import to_q
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
+from doorward.pdp.residuals import residual
+from doorward.pdp.snapshot import document_ref
+from doorward.rego import from_python
 
 __all__ = [
     "PolicyAdminMixin",
     "PolicyBackend",
     "PolicyMiddleware",
+    "PolicyQuerySet",
     "check_settings",
     "decide",
     "document_of",
     "get_point",
+    "rows_for",
     "user_document",
 ]
 
 PERMISSIONS: Final = "django/allow"
+ROWS: Final = "django/rows"
+THIS_ROW: Final[Mapping[str, str]] = {"row": ""}
+"""The rows of the model itself are `input.row` to a policy."""
 _MIDDLEWARE: Final = f"{__name__}.PolicyMiddleware"
 _BACKEND: Final = f"{__name__}.PolicyBackend"
 
@@ -193,6 +203,43 @@ def decide(user: Any, permission: str, obj: Any = None, **more: Any) -> Decision
     if obj is not None:
         document["object"] = document_of(obj)
     return get_point().decide_now(_setting("PERMISSIONS", PERMISSIONS), document)
+
+
+def rows_for(
+    user: Any, model: type[models.Model], permission: str, tables: Mapping[str, str] = THIS_ROW
+) -> models.Q:
+    """The rows of `model` for which the document `ROWS` is true, as a condition of the database.
+
+    The policy compares columns of `input.row` (`tables`: names below `input`, and where they are
+    from the model, as in `doorward.filters.django`) with `input.user` and `input.permission`. What
+    cannot be a condition raises FilterError or RegoError, and no rows are selected.
+    """
+    document = {"permission": permission}
+    if (known := user_document(user)) is not None:
+        document["user"] = known
+    pdp = get_point().pdp
+    left = residual(
+        pdp.snapshot,
+        pdp.turns,
+        document_ref(_setting("ROWS", ROWS)),
+        [f"input.{name}" for name in tables],
+        from_python(document, "input"),
+        only_truth=True,
+    )
+    return to_q(to_conditions(left), model, tables)
+
+
+class PolicyQuerySet(models.QuerySet):
+    """`objects = PolicyQuerySet.as_manager()`, then `Order.objects.for_user(request.user)`."""
+
+    def for_user(
+        self, user: Any, permission: str = "", tables: Mapping[str, str] = THIS_ROW
+    ) -> PolicyQuerySet:
+        """The rows that the policy lets the user have, by default those that may be viewed."""
+        meta = self.model._meta
+        permission = permission or f"{meta.app_label}.view_{meta.model_name}"
+        rows: PolicyQuerySet = self.filter(rows_for(user, self.model, permission, tables))
+        return rows
 
 
 class PolicyBackend(BaseBackend):

@@ -1,14 +1,15 @@
-"""Django REST framework: permissions of views and of the objects that they get."""
+"""Django REST framework: permissions of views and objects, and lists that hold what is allowed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.filters import BaseFilterBackend
 from rest_framework.permissions import BasePermission
 
-from doorward.integrations.django import decide
+from doorward.integrations.django import decide, rows_for
 
-__all__ = ["PolicyPermission"]
+__all__ = ["PolicyFilter", "PolicyPermission"]
 
 
 class PolicyPermission(BasePermission):
@@ -31,3 +32,15 @@ class PolicyPermission(BasePermission):
         return decide(
             request.user, action, obj, view=type(view).__name__, method=request.method
         ).allowed
+
+
+class PolicyFilter(BaseFilterBackend):
+    """For the filter backends of a view: the rows that the policy lets the user have.
+
+    The permission is that of `PolicyPermission`. Actions of one's own must call `filter_queryset`.
+    """
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        """The rows of `queryset` that are left."""
+        action = getattr(view, "action", None) or request.method.lower()
+        return queryset.filter(rows_for(request.user, queryset.model, action))
