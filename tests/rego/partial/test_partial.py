@@ -88,3 +88,17 @@ def test_values_that_share_their_parts_are_bounded(first: str, pair: str, query:
     engine = Engine({"a.rego": policy})
     with pytest.raises(EvalError, match="too large"):
         engine.partial("x = data.a.all", deadline=20)
+
+
+def test_a_negated_equation_of_different_types_always_holds() -> None:
+    # It never holds, so its body was taken for one that never does, as in OPA.
+    policy = (
+        "package a\n\np if { not data.e == count(s) }\n\ns contains 2\n\n"
+        "s contains x if { some x in data.d; input.v }\n"
+    )
+    engine = Engine({"a.rego": policy}, data={"e": ["a"], "d": True})
+    assert engine.prepare("data.a.p").value({}) is True
+    partial = engine.partial("data.a.p")
+    assert len(partial.queries) == 1
+    modules = {"a.rego": policy, "s.rego": partial.support_texts[0]}
+    assert engine.with_modules(modules).prepare(partial.query_texts[0]).results({})
