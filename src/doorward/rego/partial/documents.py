@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.errors import CONFLICT_ERROR, EvalError
+from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
     FALSE,
@@ -23,6 +24,7 @@ from doorward.rego.partial.core import (
 )
 from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import Bindings, apply, as_value, plug
+from doorward.rego.partial.support import add_complete, add_partial
 from doorward.rego.runtime.evaluation import merge
 from doorward.rego.runtime.operations import (
     freeze,
@@ -34,16 +36,13 @@ from doorward.rego.runtime.operations import (
 from doorward.rego.source import Span
 from doorward.rego.values import UNDEFINED, Value, equal, from_key, iterate, to_key
 
-if TYPE_CHECKING:
-    from doorward.rego.partial.search import Search, Site, Solutions
-
 Path = tuple[Term, ...]
 
 
 class Reach:
     """Whether evaluating something would save an expression."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: SearchContext) -> None:
         self._search = search
         self._rules: dict[int, dict[int, bool]] = {}
 
@@ -140,7 +139,7 @@ def constant_prefix(path: Path) -> Path:
 
 
 def data(
-    search: Search, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
+    search: SearchContext, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
 ) -> Solutions:
     """The ways in which `path`, which begins with `data` and is read in `b1`, leads to `result`."""
     return _Walk(search, path, result, b1, b2, site).go(1, [DATA], search.program.root)
@@ -148,7 +147,13 @@ def data(
 
 class _Walk:
     def __init__(
-        self, search: Search, path: Path, result: Term, b1: Bindings, b2: Bindings, site: Site
+        self,
+        search: SearchContext,
+        path: Path,
+        result: Term,
+        b1: Bindings,
+        b2: Bindings,
+        site: Site,
     ) -> None:
         self.search = search
         self.path = path
@@ -223,7 +228,7 @@ class _Walk:
         return document
 
 
-def base(search: Search, path: Sequence[Term]) -> Any:
+def base(search: SearchContext, path: Sequence[Term]) -> Any:
     """Base data at a constant path, with what `with` puts there."""
     keys = [as_value(part) for part in path[1:]]
     known = search.replaced.find(keys)
@@ -331,7 +336,7 @@ class _Virtual:
             for _ in search.body(rule.body, own, own.number):
                 is_defined = True
                 assert rule.value is not None
-                search.support.add_complete(search, self.plugged, rule, own, saved)
+                add_complete(search, self.plugged, rule, own, saved)
         return is_defined
 
     # Sets, objects, and references with variables
@@ -426,7 +431,7 @@ class _Virtual:
         with search.apart() as saved:
             for _ in search.body(rule.body, own, own.number):
                 is_defined = True
-                search.support.add_partial(search, rule, own, saved)
+                add_partial(search, rule, own, saved)
         return is_defined
 
     def _support(self, add: Any) -> Solutions:

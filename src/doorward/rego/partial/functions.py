@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
-from doorward.rego.partial.core import FALSE, Constant, Expr, Operator, Ref, Rule, Term, Var
+from doorward.rego.partial.context import SearchContext, Site, Solutions
+from doorward.rego.partial.core import (
+    FALSE,
+    Constant,
+    Expr,
+    Operator,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    variables,
+)
 from doorward.rego.partial.program import Node
 from doorward.rego.partial.state import as_value, plug
+from doorward.rego.partial.support import add_function
 from doorward.rego.runtime.evaluation import Site as CallSite
 from doorward.rego.values import UNDEFINED
 
-if TYPE_CHECKING:
-    from doorward.rego.partial.search import Search, Site, Solutions
 
-
-def call(search: Search, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
+def call(search: SearchContext, site: Site, operator: Operator, args: Sequence[Term]) -> Solutions:
     """The ways in which a call holds; the last of `args` may be its result."""
     mock = search.replaced.function(operator)
     if mock is not None:
@@ -34,7 +43,7 @@ def call(search: Search, site: Site, operator: Operator, args: Sequence[Term]) -
     return _builtin(search, site, operator, args)
 
 
-def _function_of(search: Search, mock: Term) -> Operator | None:
+def _function_of(search: SearchContext, mock: Term) -> Operator | None:
     if type(mock) is not Ref:
         return None
     if search.program.function(mock) is not None:
@@ -45,7 +54,7 @@ def _function_of(search: Search, mock: Term) -> Operator | None:
     return name if search.program.builtin(name) is not None else None
 
 
-def _without_mocks(search: Search, work: Any, site: Site, *operands: Any) -> Solutions:
+def _without_mocks(search: SearchContext, work: Any, site: Site, *operands: Any) -> Solutions:
     replaced = search.replaced
     replaced.push_functions({}, hide=True)
     solutions = work(search, site, *operands)
@@ -59,7 +68,7 @@ def _without_mocks(search: Search, work: Any, site: Site, *operands: Any) -> Sol
 
 
 def _constant_answer(
-    search: Search, site: Site, operator: Operator, args: Sequence[Term], value: Term
+    search: SearchContext, site: Site, operator: Operator, args: Sequence[Term], value: Term
 ) -> Solutions:
     if len(args) > arity_of(search, operator):
         yield from search.unify(args[-1], value, site.bindings, site.bindings, site)
@@ -67,7 +76,7 @@ def _constant_answer(
         yield
 
 
-def arity_of(search: Search, operator: Operator) -> int:
+def arity_of(search: SearchContext, operator: Operator) -> int:
     """Operands that are declared; of what takes any number, as many as are given."""
     if type(operator) is str:
         declared = search.program.builtin(operator)
@@ -80,7 +89,7 @@ def arity_of(search: Search, operator: Operator) -> int:
     return len((node.default or node.rules[0]).args or ())
 
 
-def _builtin(search: Search, site: Site, name: str, args: Sequence[Term]) -> Solutions:
+def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
     bindings = site.bindings
     declared = search.program.builtin(name)
     if declared is None:
@@ -114,7 +123,7 @@ class _Function:
     """A call of a function of the policies."""
 
     def __init__(
-        self, search: Search, site: Site, operator: Ref, node: Node, args: Sequence[Term]
+        self, search: SearchContext, site: Site, operator: Ref, node: Node, args: Sequence[Term]
     ) -> None:
         self.search = search
         self.site = site
@@ -194,12 +203,10 @@ class _Function:
         try:
             with search.apart() as saved:
                 for _ in search.body(rule.body, own, own.number):
-                    search.support.add_function(search, target, rule, own, saved)
+                    add_function(search, target, rule, own, saved)
         finally:
             search.unknowns.unmark(len(names))
 
 
 def _variables(term: Term) -> list[str]:
-    from doorward.rego.partial.core import variables
-
     return [name for name in variables(term) if name not in ("input", "data")]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
     TRUE,
@@ -17,6 +18,7 @@ from doorward.rego.partial.core import (
     Rule,
     Term,
     Var,
+    expr_terms,
     parts,
     variables,
 )
@@ -25,15 +27,12 @@ from doorward.rego.partial.propagation import Propagation
 from doorward.rego.partial.replacing import kept
 from doorward.rego.partial.state import Saved, body_of
 
-if TYPE_CHECKING:
-    from doorward.rego.partial.search import Search, Site, Solutions
-
 MAX_INLINED: Final = 16
 """Conjunctions that a negation may become in place; more make rules of the support."""
 _ROOTS: Final = frozenset({"input", "data"})
 
 
-def negated(search: Search, site: Site) -> Solutions:
+def negated(search: SearchContext, site: Site) -> Solutions:
     """`not e`: holds where `e` has no solution, as far as that is known."""
     positive = replace(site.expr, negated=False, withs=())
     if not search.is_unknown_expr(site.expr, site.bindings):
@@ -54,7 +53,7 @@ def negated(search: Search, site: Site) -> Solutions:
 
 
 def _residuals(
-    search: Search, positive: Expr, site: Site, number: int, unknown: set[str]
+    search: SearchContext, positive: Expr, site: Site, number: int, unknown: set[str]
 ) -> list[Body]:
     residuals = []
     propagation = Propagation(search.program, unknown, whole=True)
@@ -66,7 +65,7 @@ def _residuals(
     return residuals
 
 
-def _saved(search: Search, exprs: Sequence[Expr], site: Site) -> Solutions:
+def _saved(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
     """Go on with `exprs`, which stand as they are, in the residual."""
     withs = tuple(
         [
@@ -94,7 +93,7 @@ def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
 
 
 def _by_support(
-    search: Search, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
+    search: SearchContext, residuals: Sequence[Body], site: Site, number: int, unknown: set[str]
 ) -> Solutions:
     name = f"__not{site.number}_{site.index}_{number}__"
     path: tuple[Term, ...] = (DATA, Constant(search.settings.name), Constant(name))
@@ -108,8 +107,6 @@ def _by_support(
 
 
 def _all_variables(expr: Expr) -> Iterator[str]:
-    from doorward.rego.partial.core import expr_terms
-
     for term in expr_terms(expr):
         yield from variables(term)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final
 
 from doorward.rego.errors import CANCEL_ERROR, CONFLICT_ERROR, LIMIT_ERROR, EvalError
 from doorward.rego.partial import documents, functions, negation, replacing
+from doorward.rego.partial.context import Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
     EQUALITY,
@@ -38,37 +39,25 @@ from doorward.rego.partial.state import (
     Bindings,
     Disabled,
     Names,
+    Replaced,
     Saved,
+    Support,
     Unknowns,
     apply,
     as_value,
     plug,
 )
-from doorward.rego.partial.support import Support
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup
 from doorward.rego.source import NOWHERE
 from doorward.rego.values import UNDEFINED, Value, equal, iterate, to_key
 
-__all__ = ["Search", "Site", "Solutions"]
-
-Solutions: TypeAlias = Iterator[None]
+__all__ = ["Search"]
 
 _EVALUATED: Final = (Var, Ref, Comprehension)
 _KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
 _VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
 _TICKS: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An expression that is evaluated: where it stands, and in which bindings."""
-
-    expr: Expr
-    index: int
-    bindings: Bindings
-    number: int
-    """Of the evaluation of the body in which it stands."""
 
 
 class Search:
@@ -95,7 +84,7 @@ class Search:
         self.disabled = Disabled(settings.disabled)
         self.names = Names()
         self.support = Support(settings.namespace)
-        self.replaced = replacing.Replaced()
+        self.replaced = Replaced()
         self.saved: list[list[Saved]] = [[]]
         self.root = Bindings(0)
         self.numbers = 0

@@ -5,9 +5,9 @@ Everything is undone in reverse order as the search goes back, so one state serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
@@ -15,7 +15,9 @@ from doorward.rego.partial.core import (
     Comprehension,
     Constant,
     Expr,
+    Operator,
     Ref,
+    Rule,
     Term,
     Var,
     changed,
@@ -23,10 +25,21 @@ from doorward.rego.partial.core import (
     map_parts,
     parts,
 )
+from doorward.rego.runtime.operations import lookup
 from doorward.rego.source import NOWHERE
-from doorward.rego.values import Value
+from doorward.rego.values import UNDEFINED, Value
 
-__all__ = ["Bindings", "Disabled", "Names", "Saved", "Unknowns", "apply", "plug"]
+__all__ = [
+    "Bindings",
+    "Disabled",
+    "Names",
+    "Replaced",
+    "Saved",
+    "Support",
+    "Unknowns",
+    "apply",
+    "plug",
+]
 
 MAX_TERM: Final = 100_000
 """Parts of one term."""
@@ -351,6 +364,95 @@ class Disabled:
 def _overlap(path: Path, other: Path) -> bool:
     """Whether one is the beginning of the other."""
     return all(a == b for a, b in zip(path, other, strict=False))
+
+
+class Replaced:
+    """What stands for parts of `data` and for functions, and answers that are good meanwhile."""
+
+    def __init__(self) -> None:
+        self.data: Any = UNDEFINED
+        self._targets: list[tuple[Path, ...]] = []
+        self._functions: list[dict[Operator, Term]] = []
+        self._numbers: list[int] = []
+        self._count = 0
+        self._cache: list[dict[Path, tuple[Any]]] = [{}]
+
+    def push(self, targets: tuple[Path, ...], functions: Mapping[Operator, Term]) -> None:
+        self._targets.append(targets)
+        self._cache.append({})
+        self.push_functions(functions)
+
+    def pop(self) -> None:
+        self._targets.pop()
+        self._cache.pop()
+        self.pop_functions()
+
+    def push_functions(self, functions: Mapping[Operator, Term], *, hide: bool = False) -> None:
+        before = self._functions[-1] if self._functions and not hide else {}
+        self._functions.append({**before, **functions})
+        self._count += 1
+        self._numbers.append(self._count if self._functions[-1] else 0)
+
+    def pop_functions(self) -> None:
+        self._functions.pop()
+        self._numbers.pop()
+
+    @property
+    def functions_number(self) -> int:
+        """Another one for each replacement of functions; 0 where none is replaced."""
+        return self._numbers[-1] if self._numbers else 0
+
+    def function(self, operator: Operator) -> Term | None:
+        """What stands for a function; None for the function itself."""
+        return self._functions[-1].get(operator) if self._functions else None
+
+    def covers(self, path: Sequence[Term]) -> bool:
+        """Whether a part of `data` is replaced as a whole, so that rules there do not count."""
+        return any(
+            len(target) <= len(path) and tuple(path[: len(target)]) == target
+            for targets in self._targets
+            for target in targets
+        )
+
+    def find(self, keys: Sequence[Value]) -> Any:
+        """What stands at a path below `data` because of `with`; UNDEFINED if nothing does."""
+        value: Any = self.data
+        for key in keys:
+            if value is UNDEFINED:
+                break
+            value = lookup(value, key)
+        return value
+
+    def cached(self, path: Path) -> tuple[Any] | None:
+        return self._cache[-1].get(path)
+
+    def cache(self, path: Path, value: Any) -> None:
+        self._cache[-1][path] = (value,)
+
+
+class Support:
+    """Rules that the residual refers to, by package."""
+
+    def __init__(self, namespace: str | None) -> None:
+        self._namespace = namespace
+        self.packages: dict[Path, list[Rule]] = {}
+
+    def namespaced(self, path: Path) -> Path:
+        """Where the support has what the policies have at `path`."""
+        if self._namespace is None:
+            return path
+        return (path[0], Constant(self._namespace), *path[1:])
+
+    def has(self, location: Path) -> bool:
+        return any(
+            rule.path[: len(location)] == location
+            for rules in self.packages.values()
+            for rule in rules
+        )
+
+    def add(self, rule: Rule) -> None:
+        package = rule.path[: rule.package]
+        self.packages.setdefault(package, []).append(rule)
 
 
 def body_of(saved: Sequence[Saved], names: Names) -> Body:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from doorward.rego.partial.context import SearchContext
 from doorward.rego.partial.core import (
     DATA,
     TRUE,
@@ -21,86 +22,61 @@ from doorward.rego.partial.propagation import Propagation
 from doorward.rego.partial.state import Bindings, Saved, body_of
 from doorward.rego.values import operand_text
 
-if TYPE_CHECKING:
-    from doorward.rego.partial.search import Search
-
-__all__ = ["Support"]
+__all__ = ["add_complete", "add_function", "add_partial"]
 
 Path = tuple[Term, ...]
 _ROOTS: Final = frozenset({"input", "data"})
 
 
-class Support:
-    """Rules by package."""
+def add_complete(
+    search: SearchContext, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
+) -> None:
+    """What is left of one way through a complete rule."""
+    body = search.well_typed(body_of(saved, search.names))
+    if body is None:
+        return
+    assert rule.value is not None
+    value = search.names.plug(rule.value, own)
+    body = _simple(search, body, [value])
+    if rule.default:
+        value, body = _value_of_default(value, body)
+    package = rule.package + len(search.support.namespaced((DATA,))) - 1
+    search.support.add(
+        Rule(search.support.namespaced(path), None, None, value, body, package, rule.default)
+    )
 
-    def __init__(self, namespace: str | None) -> None:
-        self._namespace = namespace
-        self.packages: dict[Path, list[Rule]] = {}
 
-    def namespaced(self, path: Path) -> Path:
-        """Where the support has what the policies have at `path`."""
-        if self._namespace is None:
-            return path
-        return (path[0], Constant(self._namespace), *path[1:])
+def add_partial(search: SearchContext, rule: Rule, own: Bindings, saved: Sequence[Saved]) -> None:
+    """What is left of one way through a rule for a member of a set or an object."""
+    body = search.well_typed(body_of(saved, search.names))
+    if body is None:
+        return
+    names = search.names
+    path = search.support.namespaced(rule.path)
+    location = (path[0], *[names.plug(part, own) for part in path[1:]])
+    if rule.is_set and not rule.is_ground and all(type(p) is Constant for p in location[1:]):
+        # `p.a contains x` is a set from the start, `p[a] contains x` with its first member.
+        key = Var(f"__key{own.number}__")
+        body = (equation(key, location[-1]), *body)
+        location = (*location[:-1], key)
+    key_ = None if rule.key is None else names.plug(rule.key, own)
+    value = None if rule.value is None else names.plug(rule.value, own)
+    live = [*location, *([] if key_ is None else [key_]), *([] if value is None else [value])]
+    body = _simple(search, body, live)
+    search.support.add(Rule(location, None, key_, value, body, _package_of(location), rule.default))
 
-    def has(self, location: Path) -> bool:
-        return any(
-            rule.path[: len(location)] == location
-            for rules in self.packages.values()
-            for rule in rules
-        )
 
-    def add(self, rule: Rule) -> None:
-        package = rule.path[: rule.package]
-        self.packages.setdefault(package, []).append(rule)
-
-    def add_complete(
-        self, search: Search, path: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
-    ) -> None:
-        """What is left of one way through a complete rule."""
-        body = search.well_typed(body_of(saved, search.names))
-        if body is None:
-            return
+def add_function(
+    search: SearchContext, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
+) -> None:
+    """What is left of one way through a function whose arguments are unknown."""
+    body = search.well_typed(body_of(saved, search.names))
+    if body is not None:
         assert rule.value is not None
         value = search.names.plug(rule.value, own)
-        body = _simple(search, body, [value])
-        if rule.default:
-            value, body = _value_of_default(value, body)
-        package = rule.package + len(self.namespaced((DATA,))) - 1
-        self.add(Rule(self.namespaced(path), None, None, value, body, package, rule.default))
-
-    def add_partial(
-        self, search: Search, rule: Rule, own: Bindings, saved: Sequence[Saved]
-    ) -> None:
-        """What is left of one way through a rule for a member of a set or an object."""
-        body = search.well_typed(body_of(saved, search.names))
-        if body is None:
-            return
-        names = search.names
-        path = self.namespaced(rule.path)
-        location = (path[0], *[names.plug(part, own) for part in path[1:]])
-        if rule.is_set and not rule.is_ground and all(type(p) is Constant for p in location[1:]):
-            # `p.a contains x` is a set from the start, `p[a] contains x` with its first member.
-            key = Var(f"__key{own.number}__")
-            body = (equation(key, location[-1]), *body)
-            location = (*location[:-1], key)
-        key_ = None if rule.key is None else names.plug(rule.key, own)
-        value = None if rule.value is None else names.plug(rule.value, own)
-        live = [*location, *([] if key_ is None else [key_]), *([] if value is None else [value])]
-        body = _simple(search, body, live)
-        self.add(Rule(location, None, key_, value, body, _package_of(location), rule.default))
-
-    def add_function(
-        self, search: Search, location: Path, rule: Rule, own: Bindings, saved: Sequence[Saved]
-    ) -> None:
-        """What is left of one way through a function whose arguments are unknown."""
-        body = search.well_typed(body_of(saved, search.names))
-        if body is not None:
-            assert rule.value is not None
-            value = search.names.plug(rule.value, own)
-            args = tuple([search.names.plug(arg, own) for arg in rule.args or ()])
-            package = rule.package + len(location) - len(rule.path)
-            self.add(Rule(location, args, None, value, body, package, rule.default))
+        args = tuple([search.names.plug(arg, own) for arg in rule.args or ()])
+        package = rule.package + len(location) - len(rule.path)
+        search.support.add(Rule(location, args, None, value, body, package, rule.default))
 
 
 def _package_of(path: Path) -> int:
@@ -123,7 +99,7 @@ def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
     return value, body
 
 
-def _simple(search: Search, body: Body, head: Sequence[Term]) -> Body:
+def _simple(search: SearchContext, body: Body, head: Sequence[Term]) -> Body:
     if search.settings.shallow:
         return body
     live = {name for term in head for name in variables(term)} - _ROOTS

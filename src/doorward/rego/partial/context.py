@@ -1,0 +1,110 @@
+"""What the parts of the search know of it.
+
+A reference leads to rules, the body of a rule to expressions, and those to references again:
+`documents`, `functions`, `negation`, `replacing` and `support` come back to the search by this
+protocol only, so that each of them stands below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from doorward.rego.partial.core import Body, Expr, Operator, Term
+from doorward.rego.partial.program import Program, Settings
+from doorward.rego.partial.state import (
+    Bindings,
+    Disabled,
+    Names,
+    Replaced,
+    Saved,
+    Support,
+    Unknowns,
+)
+from doorward.rego.runtime.evaluation import Evaluation
+
+__all__ = ["SearchContext", "Site", "Solutions"]
+
+Solutions: TypeAlias = Iterator[None]
+"""One None for each way in which something holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An expression that is evaluated: where it stands, and in which bindings."""
+
+    expr: Expr
+    index: int
+    bindings: Bindings
+    number: int
+    """Of the evaluation of the body in which it stands."""
+
+
+class SearchContext(Protocol):
+    """The state of a search, and its steps; `Search` says what each of them does."""
+
+    program: Program
+    settings: Settings
+    evaluation: Evaluation
+    well_typed: Callable[[Body], Body | None]
+    """The body without what types show to hold; None where they show that it never holds."""
+    input: Term | None
+    data: Any
+    unknowns: Unknowns
+    disabled: Disabled
+    names: Names
+    support: Support
+    replaced: Replaced
+    saved: list[list[Saved]]
+
+    def number(self) -> int: ...
+
+    def child(self) -> Bindings: ...
+
+    def leaf(self) -> Term: ...
+
+    def body(self, body: Body, bindings: Bindings, number: int) -> Solutions: ...
+
+    def evaluate(self, site: Site) -> Solutions: ...
+
+    def is_unknown(self, term: Term, bindings: Bindings) -> bool: ...
+
+    def is_unknown_expr(self, expr: Expr, bindings: Bindings) -> bool: ...
+
+    def unknown_names(self) -> set[str]: ...
+
+    def mark_outputs(self, term: Term, bindings: Bindings) -> int: ...
+
+    def apart(self) -> AbstractContextManager[list[Saved]]: ...
+
+    def save(
+        self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
+    ) -> Solutions: ...
+
+    def save_equation(
+        self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions: ...
+
+    def save_call(
+        self, operator: Operator, args: Sequence[Term], arity: int, site: Site
+    ) -> Solutions: ...
+
+    def unify(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions: ...
+
+    def unify_all(
+        self, left: Sequence[Term], right: Sequence[Term], b1: Bindings, b2: Bindings, site: Site
+    ) -> Solutions: ...
+
+    def inside(
+        self,
+        path: tuple[Term, ...],
+        pos: int,
+        bindings: Bindings,
+        term: Term,
+        where: Bindings,
+        result: Term,
+        b2: Bindings,
+        site: Site,
+    ) -> Solutions: ...
