@@ -13,13 +13,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ports import free_port
 
-from doorward.console import Console, Ring, Watched
+from doorward.console import Console, Ring
 from doorward.console.app import _STATIC, is_host_allowed
 from doorward.pdp.config import Config
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
-from doorward.pdp.pdp import PDP
+from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
 from doorward.rest.app import Api
 from doorward.rest.server import HttpServer, Listener, bind
@@ -58,7 +58,7 @@ class Served:
 
     def __init__(self) -> None:
         ring = Ring()
-        self.pdp = PDP(build(Loaded({"policy.rego": POLICY})), Watched(ring, None))
+        self.pdp = PDP(build(Loaded({"policy.rego": POLICY})), Tee(ring, None))
         health = Health()
         health.set("bundle", State.OK)
         self.console = Console(self.pdp, ring, health)

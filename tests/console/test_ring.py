@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from doorward.console import Ring, Watched
+from doorward.console import Ring
 from doorward.console import ring as rings
 from doorward.console.views import batch, detail, summary
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.loader import Loaded
-from doorward.pdp.pdp import PDP
+from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
 from doorward.rego import UNDEFINED
 
@@ -44,7 +44,7 @@ class Log:
 
 def watched(**options: Any) -> tuple[PDP, Ring, Log]:
     ring, log = Ring(**options), Log()
-    return PDP(build(Loaded({"p.rego": POLICY})), Watched(ring, log)), ring, log
+    return PDP(build(Loaded({"p.rego": POLICY})), Tee(ring, log)), ring, log
 
 
 def decide(pdp: PDP, input: Any, path: str = "app/allow", size: int = 0) -> Decision:

@@ -20,10 +20,10 @@ from tests.waiting import PATIENCE, wait_until
 from doorward.pdp.config import ConfigError, parse_config
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.loader import Loaded
-from doorward.pdp.pdp import PDP
+from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
 from doorward.replay.deciding import Version
-from doorward.replay.shadow import Shadow, Shadowed
+from doorward.replay.shadow import Shadow
 
 LIVE = """package app
 
@@ -62,7 +62,7 @@ class Point:
             on_dropped=lambda reason: self.dropped.update([reason]),
         )
         self.log = Log()
-        self.pdp = PDP(build(Loaded({"p.rego": LIVE})), Shadowed(self.shadow, self.log))
+        self.pdp = PDP(build(Loaded({"p.rego": LIVE})), Tee(self.shadow, self.log))
 
     def decide(self, user: str) -> None:
         document: Any = {"user": user}

@@ -41,7 +41,7 @@ from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.metrics import Metrics
-from doorward.pdp.pdp import PDP, DecisionSink
+from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
@@ -287,7 +287,7 @@ class Sidecar:
         """Let a candidate decide as well. StartupError where it cannot."""
         from doorward.replay.deciding import Version  # few have one
         from doorward.replay.reading import ReplayError
-        from doorward.replay.shadow import Shadow, Shadowed
+        from doorward.replay.shadow import Shadow
 
         sources = Sources(options.paths, options.bundles, v0=self._options.sources.v0)
         try:
@@ -305,14 +305,14 @@ class Sidecar:
             on_dropped=self.metrics.not_shadowed,
             parts=self.health.parts,
         )
-        self._watched = lambda log: Shadowed(shadow, log)
+        self._watched = lambda log: Tee(shadow, log)
 
     def _open_console(self) -> None:
         """Keep the last decisions, and show them."""
-        from doorward.console import Console, Ring, Watched  # few want it, and it brings much
+        from doorward.console import Console, Ring  # few want it, and it brings much
 
         ring, inner = Ring(), self._watched
-        self._watched = lambda log: Watched(ring, inner(log))
+        self._watched = lambda log: Tee(ring, inner(log))
         self._console = Console(self.pdp, ring, self.health)
 
     def _warm(self, snapshot: Snapshot) -> None:

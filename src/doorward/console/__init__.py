@@ -10,6 +10,6 @@ decided, a bounded number of them, and masked before anybody is shown anything.
 from __future__ import annotations
 
 from doorward.console.app import Console
-from doorward.console.ring import Ring, Watched
+from doorward.console.ring import Ring
 
-__all__ = ["Console", "Ring", "Watched"]
+__all__ = ["Console", "Ring"]

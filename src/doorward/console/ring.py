@@ -1,6 +1,6 @@
 """The last decisions, in memory: bounded in number and in bytes, and never written anywhere.
 
-`record` is on the path of a request: it appends, and counts. All that costs is done by readers.
+`observe` is on the path of a request: it appends, and counts. All that costs is done by readers.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from doorward.pdp.decision import Decision
-from doorward.pdp.pdp import DecisionSink
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, Undefined, Value
 
-__all__ = ["Entry", "Ring", "Second", "Watched"]
+__all__ = ["Entry", "Ring", "Second"]
 
 DECISIONS: Final = 2_000
 """Decisions that are kept."""
@@ -69,7 +68,7 @@ class Ring:
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
         self._lock = threading.Lock()
 
-    def add(
+    def observe(
         self,
         decision: Decision,
         input: Value | Undefined,
@@ -144,38 +143,3 @@ def is_refusal(decision: Decision) -> bool:
         names = [name for name in ("allowed", "allow", "decision") if name in result]
         return bool(names) and not any(result[name] is True for name in names)
     return result is False or (isinstance(result, Undefined) and decision.error is None)
-
-
-class Watched:
-    """A decision log, or none, that a ring looks over the shoulder of."""
-
-    def __init__(self, ring: Ring, sink: DecisionSink | None) -> None:
-        self._ring = ring
-        self._sink = sink
-
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None = None,
-        request_context: Value | None = None,
-        size: int = 0,
-    ) -> None:
-        """Keep the decision, and log it where there is a log."""
-        self._ring.add(decision, input, snapshot, handler_ns=handler_ns, size=size)
-        if self._sink is not None:
-            self._sink.record(
-                decision,
-                input,
-                snapshot,
-                handler_ns=handler_ns,
-                request_context=request_context,
-                size=size,
-            )
-
-    def close(self) -> None:
-        """Close the log."""
-        if self._sink is not None:
-            self._sink.close()

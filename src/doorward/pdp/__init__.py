@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from doorward.pdp.identity_options import Issuer
     from doorward.pdp.in_process import DecisionPoint, from_bundle, from_folder, from_modules
     from doorward.pdp.loader import Loaded, LoadError, load
-    from doorward.pdp.pdp import PDP, DecisionSink
+    from doorward.pdp.pdp import PDP, DecisionObserver, DecisionSink, Tee
     from doorward.pdp.snapshot import Settings, Snapshot, build, read
 else:
     __getattr__ = _exporter(
@@ -29,7 +29,7 @@ else:
             "identity_options": "Issuer",
             "in_process": "DecisionPoint from_bundle from_folder from_modules",
             "loader": "LoadError Loaded load",
-            "pdp": "PDP DecisionSink",
+            "pdp": "PDP DecisionObserver DecisionSink Tee",
             "snapshot": "Settings Snapshot build read",
         },
         below="doorward.pdp",
@@ -39,6 +39,7 @@ __all__ = [
     "PDP",
     "Decision",
     "DecisionError",
+    "DecisionObserver",
     "DecisionPoint",
     "DecisionSink",
     "Issuer",
@@ -46,6 +47,7 @@ __all__ = [
     "Loaded",
     "Settings",
     "Snapshot",
+    "Tee",
     "build",
     "from_bundle",
     "from_folder",

@@ -27,7 +27,7 @@ from doorward.rego import (
     from_python,
 )
 
-__all__ = ["PDP", "DecisionSink"]
+__all__ = ["PDP", "DecisionObserver", "DecisionSink", "Tee"]
 
 _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
@@ -51,6 +51,58 @@ class DecisionSink(Protocol):
     ) -> None: ...
 
     def close(self) -> None: ...
+
+
+class DecisionObserver(Protocol):
+    """What looks at answered decisions; must return at once."""
+
+    def observe(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None,
+        size: int,
+    ) -> None: ...
+
+
+class Tee:
+    """A sink in front of another one, or of none: what observes decisions gets each of them first.
+
+    Closing it closes the sink behind it; the observer is closed where it was made.
+    """
+
+    def __init__(self, observer: DecisionObserver, sink: DecisionSink | None) -> None:
+        self._observer = observer
+        self._sink = sink
+
+    def record(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None = None,
+        request_context: Value | None = None,
+        size: int = 0,
+    ) -> None:
+        """Show the decision to the observer, and log it where there is a log."""
+        self._observer.observe(decision, input, snapshot, handler_ns=handler_ns, size=size)
+        if self._sink is not None:
+            self._sink.record(
+                decision,
+                input,
+                snapshot,
+                handler_ns=handler_ns,
+                request_context=request_context,
+                size=size,
+            )
+
+    def close(self) -> None:
+        """Close the sink."""
+        if self._sink is not None:
+            self._sink.close()
 
 
 class PDP:

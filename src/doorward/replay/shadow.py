@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from doorward.edge import Edge, Part, Parts, repeat
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.decision import Decision
-from doorward.pdp.pdp import DecisionSink
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import Undefined, Value
@@ -28,7 +27,7 @@ from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
 
-__all__ = ["Shadow", "Shadowed"]
+__all__ = ["Shadow"]
 
 STUCK_AFTER: Final = 60.0
 """Seconds in which one decision of the candidate must end."""
@@ -79,7 +78,15 @@ class Shadow:
         self._parts.add(self._part)
         self._thread.start()
 
-    def note(self, decision: Decision, input: Value | Undefined) -> None:
+    def observe(
+        self,
+        decision: Decision,
+        input: Value | Undefined,
+        snapshot: Snapshot,
+        *,
+        handler_ns: int | None,
+        size: int,
+    ) -> None:
         """Queue one answered decision, or count it as dropped. Returns at once."""
         # Several threads may pass the check together: the bound is the number of threads off.
         if len(self._queue) >= self._options.queue:
@@ -148,38 +155,3 @@ class Shadow:
             "more": more,
         }
         _log.info("The candidate decides otherwise.", extra=fields)
-
-
-class Shadowed:
-    """A sink of decisions that a shadow is told of as well."""
-
-    def __init__(self, shadow: Shadow, sink: DecisionSink | None) -> None:
-        self._shadow = shadow
-        self._sink = sink
-
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None = None,
-        request_context: Value | None = None,
-        size: int = 0,
-    ) -> None:
-        """Tell the shadow, and log the decision where there is a log."""
-        self._shadow.note(decision, input)
-        if self._sink is not None:
-            self._sink.record(
-                decision,
-                input,
-                snapshot,
-                handler_ns=handler_ns,
-                request_context=request_context,
-                size=size,
-            )
-
-    def close(self) -> None:
-        """Close the log."""
-        if self._sink is not None:
-            self._sink.close()
