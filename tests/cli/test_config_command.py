@@ -11,6 +11,13 @@ import pytest
 from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fixtures
 
 from doorward.cli.main import Commands, cli, run
+from doorward.cli.sidecar import SidecarOptions, settings_of
+from doorward.pdp.config import parse_config
+from doorward.pdp.loader import Loaded
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rego.builtins.http_client.cache import StoredResponse
+from doorward.rego.builtins.http_client.message import HTTPResponse
 
 
 def test_a_configuration_is_checked_before_a_server_starts(
@@ -77,3 +84,30 @@ def test_a_hangup_reads_the_configuration_again(
     assert process.ask("/", {"user": "ann"})[0] == 404
     assert process.messages("`server` changed: that is followed after the next start")
     assert process.end() == 0
+
+
+def test_a_server_keeps_as_much_as_its_configuration_says() -> None:
+    text = (
+        "caching:\n"
+        "  inter_query_builtin_cache: {max_size_bytes: 2000,"
+        " forced_eviction_threshold_percentage: 50}\n"
+        "  inter_query_builtin_value_cache: {named: {io_jwt: {max_num_entries: 2}}}\n"
+    )
+    config = parse_config(text, environment={})
+    environment = settings_of(SidecarOptions(config=config)).environment
+    for number, size in enumerate((100, 400, 600)):
+        environment.responses.put(number, StoredResponse(HTTPResponse(200, "", (), b"x" * size), 0))
+    assert environment.responses.get(1) is not None
+    assert [environment.responses.get(number) for number in (0, 2)] == [None, None]
+    assert environment.tokens is not None
+    for number in range(5):
+        environment.tokens.put(number, number)
+    assert environment.tokens.get(1) is None
+    assert environment.tokens.get(4) == 4
+
+
+def test_a_server_notes_answers_where_its_configuration_says_so() -> None:
+    config = parse_config("nd_builtin_cache: true", environment={})
+    settings = settings_of(SidecarOptions(config=config))
+    snapshot = build(Loaded({"p.rego": 'package p\n\nx := rand.intn("k", 1)'}), settings)
+    assert PDP(snapshot).decide("p/x").builtins == {"rand.intn": {'["k",1]': 0}}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from doorward.pdp.cache_options import CacheOptions
 from doorward.pdp.config import (
     Config,
     ConfigError,
@@ -108,8 +109,8 @@ def test_limits_of_the_decision_log_are_read() -> None:
 
 
 def test_what_is_not_followed_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"^c.yaml:1: caching is not supported"):
-        parse("caching:\n  a: true\n")
+    with pytest.raises(ConfigError, match=r"^c.yaml:1: storage is not supported"):
+        parse("storage:\n  disk: {}\n")
     with pytest.raises(ConfigError, match=r'^c.yaml:1: plugins.foo: plugin "foo" not registered'):
         parse("plugins: {foo: {}}\n")
     with pytest.raises(ConfigError, match=r'^c.yaml:2: bundles.a.service: service name "x" not'):
@@ -240,3 +241,51 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"a: \xff")
     with pytest.raises(ConfigError, match="not UTF-8 at byte 3"):
         read_config(str(tmp_path / "c.yaml"))
+
+
+def test_the_sizes_of_caches_are_read() -> None:
+    assert parse("").caching == CacheOptions()
+    config = parse(
+        "nd_builtin_cache: true\n"
+        "caching:\n"
+        "  inter_query_builtin_cache:\n"
+        "    max_size_bytes: 1000\n"
+        "    forced_eviction_threshold_percentage: 70\n"
+        "    stale_entry_eviction_period_seconds: 10\n"
+        "  inter_query_builtin_value_cache:\n"
+        "    max_num_entries: 5\n"
+        "    named: {io_jwt: {max_num_entries: 6}, graphql: {max_num_entries: 7}}\n"
+    )
+    assert config.nd_builtin_cache
+    assert config.caching == CacheOptions(1000, 70, 10, 6)
+    path = "caching.inter_query_builtin_value_cache"
+    assert config.warnings == (
+        f"c.yaml:8: {path}.max_num_entries: not followed, the cache has a fixed size",
+        f"c.yaml:9: {path}.named.graphql: not followed, the cache has a fixed size",
+    )
+    assert parse("caching: {inter_query_builtin_cache: {max_size_bytes: -1}}").caching == (
+        CacheOptions()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forced_eviction_threshold_percentage: 101", "must be from 0 to 100 but is 101"),
+        ("forced_eviction_threshold_percentage: -1", "must be from 0 to 100 but is -1"),
+        ("stale_entry_eviction_period_seconds: -1", "must not be negative but is -1"),
+        ("max_size_bytes: many", "must be an integer but is a string"),
+    ],
+)
+def test_sizes_of_caches_that_are_none_are_errors(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(f"caching:\n  inter_query_builtin_cache:\n    {text}\n")
+    key = text.partition(":")[0]
+    path = f"caching.inter_query_builtin_cache.{key}"
+    assert str(raised.value) == f"c.yaml:3: {path} {message}"
+
+
+def test_a_cache_has_no_less_than_no_entries() -> None:
+    value = "inter_query_builtin_value_cache"
+    with pytest.raises(ConfigError, match=r"max_num_entries must not be negative but is -2"):
+        parse(f"caching: {{{value}: {{named: {{io_jwt: {{max_num_entries: -2}}}}}}}}")

@@ -27,6 +27,7 @@ from doorward.forward.options import PLUGIN as FORWARD
 from doorward.forward.options import Options as ForwardOptions
 from doorward.forward.options import OptionsError as ForwardOptionsError
 from doorward.forward.options import from_block as forward_from_block
+from doorward.pdp.builtin_answers import noting
 from doorward.pdp.config import Config, ConfigError, identified
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.control.bundle_metrics import BundleMetrics
@@ -47,7 +48,15 @@ from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
 from doorward.pdp.yaml_block import Block
-from doorward.rego import REGISTRY, Capabilities, Environment, Registry, Span, VerifiedTokens
+from doorward.rego import (
+    REGISTRY,
+    Capabilities,
+    Environment,
+    Registry,
+    ResponseCache,
+    Span,
+    VerifiedTokens,
+)
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
@@ -133,14 +142,23 @@ def identified_options(options: SidecarOptions) -> SidecarOptions:
 
 def settings_of(options: SidecarOptions) -> Settings:
     """How policies are compiled and evaluated."""
+    config = options.config
+    caching, notes = config.caching, config.nd_builtin_cache
     return Settings(
         v0=options.sources.v0,
         capabilities=options.capabilities,
-        registry=options.registry,
-        deadline=options.config.evaluation.deadline,
-        max_items=options.config.evaluation.max_items,
+        registry=noting(options.registry) if notes else options.registry,
+        notes_answers=notes,
+        deadline=config.evaluation.deadline,
+        max_items=config.evaluation.max_items,
         environment=Environment(
-            runtime=_runtime(options.config), tokens=VerifiedTokens(), on_print=_print
+            runtime=_runtime(config),
+            tokens=VerifiedTokens(caching.tokens),
+            responses=ResponseCache(
+                caching.response_bytes * caching.response_percentage // 100,
+                stale_after=caching.stale_seconds,
+            ),
+            on_print=_print,
         ),
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from doorward import __version__
+from doorward.pdp.cache_options import CacheOptions, read_caching
 from doorward.pdp.control.bundle_options import (
     BundleOptions,
     DiscoveryOptions,
@@ -60,9 +61,7 @@ MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
 _REFUSED: Final = {
-    "caching": "the sizes of caches are fixed",
     "distributed_tracing": "traces are not made",
-    "nd_builtin_cache": "what built-ins answered is not logged",
     "storage": "data is in memory",
 }
 """OPA's keys that are not followed, each with what holds instead."""
@@ -168,6 +167,9 @@ class Config:
     default_decision: str = "system/main"
     default_authorization_decision: str = "system/authz/allow"
     decision_logs: DecisionLogs = field(default_factory=DecisionLogs)
+    nd_builtin_cache: bool = False
+    """Whether events say what built-ins that ask the world answered."""
+    caching: CacheOptions = field(default_factory=CacheOptions)
     evaluation: Evaluation = field(default_factory=Evaluation)
     server: Server = field(default_factory=Server)
     authzen: Authzen = field(default_factory=Authzen)
@@ -279,6 +281,7 @@ def _config(top: Block) -> Config:
     known = {
         "secrets",
         "authzen",
+        "caching",
         "labels",
         "default_decision",
         "default_authorization_decision",
@@ -291,6 +294,7 @@ def _config(top: Block) -> Config:
         "bundles",
         "discovery",
         "keys",
+        "nd_builtin_cache",
         "persistence_directory",
         "services",
         "status",
@@ -305,6 +309,8 @@ def _config(top: Block) -> Config:
             top, "default_authorization_decision", "/system/authz/allow"
         ),
         decision_logs=_decision_logs(top, services, warnings),
+        nd_builtin_cache=top.get("nd_builtin_cache", bool, False),
+        caching=read_caching(top, warnings),
         evaluation=_evaluation(top.block("evaluation"), warnings),
         server=_server(top.block("server"), warnings),
         authzen=_authzen(top.block("authzen"), warnings),

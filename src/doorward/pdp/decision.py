@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego import UNDEFINED, Diagnostic, RegoError, Undefined, Value
+from doorward.rego import UNDEFINED, Diagnostic, Key, RegoError, Undefined, Value
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation
@@ -42,6 +42,9 @@ class Decision(NamedTuple):
     """The query, where no path was asked for."""
     batch_decision_id: str = ""
     """The id of the batch that it is one of."""
+    builtins: dict[str, dict[Key, Value]] | None = None
+    """What built-ins that ask the world answered: by name, and operands as JSON; None where nobody
+    notes it."""
 
     @property
     def allowed(self) -> bool:

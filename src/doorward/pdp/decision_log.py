@@ -26,11 +26,21 @@ from doorward.edge import FAULTS, Edge, Part, Parts, repeat
 from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
-from doorward.pdp.hiding import hide_credentials
+from doorward.pdp.hiding import DOCUMENTS, hide_credentials
 from doorward.pdp.log import Line, line_for, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
+from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import UNDEFINED, BuiltinError, EvaluationAborted, RegoError, Undefined, Value
+from doorward.rego import (
+    UNDEFINED,
+    BuiltinError,
+    EvaluationAborted,
+    Key,
+    RegoError,
+    Undefined,
+    Value,
+    to_json,
+)
 
 __all__ = ["DecisionLog", "EventSink", "event_of"]
 
@@ -168,6 +178,8 @@ class DecisionLog:
         if self._closed:
             self._lose("closed")
             return
+        if decision.builtins:
+            size += _size_of(decision.builtins)
         entry = _Entry(
             decision, input, snapshot, handler_ns, request_context, time.time_ns(), size + _ENTRY
         )
@@ -346,7 +358,7 @@ class DecisionLog:
         try:
             return line(event)
         except (BuiltinError, EvaluationAborted):
-            documents = [name for name in ("input", "result") if name in event]
+            documents = [name for name in DOCUMENTS if name in event]
             kept = {name: value for name, value in event.items() if name not in documents}
             kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
             return line(kept)
@@ -413,7 +425,17 @@ def event_of(
         event["error"] = error_document(decision.error)
     elif not isinstance(decision.result, Undefined):
         event["result"] = decision.result
+    if decision.builtins is not None:
+        event["nd_builtin_cache"] = decision.builtins
     return event
+
+
+def _size_of(notes: Mapping[str, dict[Key, Value]]) -> int:
+    """Bytes that the answers of built-ins take, about."""
+    try:
+        return sum([price(to_json(each).encode(errors="replace")) for each in notes.values()])
+    except (BuiltinError, EvaluationAborted):
+        return _LARGE
 
 
 def _timestamp(time_ns: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
@@ -20,6 +20,7 @@ from urllib.parse import unquote_plus
 from doorward.rego import (
     MASKED,
     Boxed,
+    Value,
     has_credential_names,
     hide_looks,
     names_all_below,
@@ -27,9 +28,11 @@ from doorward.rego import (
     sorted_values,
 )
 
-__all__ = ["hide_credentials"]
+__all__ = ["DOCUMENTS", "hide_credentials"]
 
-DOCUMENTS: Final[tuple[str, ...]] = ("input", "result")
+DOCUMENTS: Final[tuple[str, ...]] = ("input", "result", "nd_builtin_cache")
+_TELLING: Final = ("io.jwt.", "opa.runtime")
+"""Built-ins whose operands are tokens and keys, or whose answer is the process's environment."""
 LISTED: Final = 1_000
 """Paths that an event lists; what is at others is hidden as well."""
 NAMES: Final = 4_096
@@ -56,9 +59,15 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     )
     if is_secret:
         del documents["result"]
+    answers = documents.get("nd_builtin_cache", _NOTHING)
+    telling = [name for name, each in answers.items() if _tells(name, each)]
+    if telling:
+        kept = {name: each for name, each in answers.items() if name not in telling}
+        documents["nd_builtin_cache"] = kept
     walk = _Walk(documents)
     shown, bodies = _without_bodies(walk)
     erased = [*walk.erased, *bodies, *(["/result"] if is_secret else [])]
+    erased += [f"/nd_builtin_cache/{name}" for name in telling]
     if not erased and not walk.masked:
         return event
     changed = event.copy()
@@ -69,6 +78,13 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
         if paths:
             changed[name] = [*changed.get(name, ()), *paths[:LISTED]]
     return changed
+
+
+def _tells(name: str, answers: Mapping[str, Value]) -> bool:
+    """Whether operands of a built-in hold a credential, which stand in the names of its answers."""
+    return name.startswith(_TELLING) or any(
+        _without_credentials(operands, is_encoded=False) != operands for operands in answers
+    )
 
 
 _HTTP: Final = ("input", "attributes", "request", "http")

@@ -14,12 +14,13 @@ from typing import Final, Protocol
 from doorward.edge import FAULTS, Edge
 from doorward.pdp.decision import Decision, DecisionError, new_decision_id
 from doorward.pdp.residuals import unsafe_calls
-from doorward.pdp.snapshot import PathKey, Snapshot
+from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
 from doorward.pdp.turns import Turns
 from doorward.rego import (
     UNDEFINED,
     CompileError,
+    Key,
     Query,
     RegoError,
     Undefined,
@@ -31,6 +32,9 @@ __all__ = ["PDP", "DecisionObserver", "DecisionSink", "Tee"]
 
 _EDGE: Final = Edge("decide", "evaluation failed")
 _BUILTINS: Final = Edge("builtin", "a built-in raised an exception")
+
+Notes = dict[str, dict[Key, Value]]
+"""What built-ins answered: by name, and operands as JSON."""
 
 # What `Decision(…)` does, without the function in between: every decision makes one.
 _to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
@@ -162,12 +166,17 @@ class PDP:
             snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
+        notes: Notes | None = None
         has_turn = self.turns.are_taken and self.turns.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
                 input = from_python(input, "input")
-            result = snapshot.document(path, strict=strict).answer(input)
+            if snapshot.notes_answers:
+                notes = {}
+                result = _noted(snapshot.document(path, strict=strict), input, notes)
+            else:
+                result = snapshot.document(path, strict=strict).answer(input)
         except RegoError as raised:
             error = raised
             _note_cause(raised)
@@ -180,7 +189,8 @@ class PDP:
         if result is not True and self.on_denied is not None:
             self.on_denied(input)
         shown = path if type(path) is str else "/".join(path)
-        fields = (new_decision_id(), shown, result, error, snapshot.revision, elapsed, None, "")
+        number, revision = new_decision_id(), snapshot.revision
+        fields = (number, shown, result, error, revision, elapsed, None, "", notes)
         return _to_decision(Decision, fields)
 
     def decide_query(
@@ -206,7 +216,7 @@ class PDP:
         self,
         text: str,
         input: Value | Undefined,
-        read: Callable[[Query, Value | Undefined], Value | Undefined],
+        read: Callable[[Query, Value | Undefined, Notes | None], Value | Undefined],
         *,
         strict: bool,
         is_parsed: bool,
@@ -214,12 +224,13 @@ class PDP:
         snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
+        notes: Notes | None = {} if snapshot.notes_answers else None
         has_turn = self.turns.are_taken and self.turns.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
                 input = from_python(input, "input")
-            result = read(snapshot.query(text, strict=strict), input)
+            result = read(snapshot.query(text, strict=strict), input, notes)
         except (RegoError, DecisionError) as raised:
             error = raised
             _note_cause(raised)
@@ -229,7 +240,9 @@ class PDP:
             if has_turn:
                 self.turns.end()
         elapsed = perf_counter_ns() - started
-        return Decision(new_decision_id(), "", result, error, snapshot.revision, elapsed, text)
+        return Decision(
+            new_decision_id(), "", result, error, snapshot.revision, elapsed, text, builtins=notes
+        )
 
     def record(
         self,
@@ -268,21 +281,34 @@ def _note_cause(error: Exception) -> None:
         _BUILTINS.report(error.__cause__)
 
 
-def _bindings(query: Query, input: Value | Undefined) -> Value | Undefined:
+def _noted(document: Document, input: Value | Undefined, notes: Notes) -> Value | Undefined:
+    """The document, and in `notes` what built-ins answered for it."""
+    if not isinstance(document, Query):
+        return document.answer(input)  # type: ignore[no-any-return] # no built-in is asked
+    evaluation = document.evaluation(input)
+    evaluation.answered = notes
+    return document.value_of(evaluation)  # type: ignore[no-any-return]
+
+
+def _bindings(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
     errors = unsafe_calls(query.source)
     if errors:
         raise CompileError(errors[:1])
-    solutions = solutions_of(query, query.rows_of(query.evaluation(input)))
+    evaluation = query.evaluation(input)
+    evaluation.answered = notes
+    solutions = solutions_of(query, query.rows_of(evaluation))
     bindings: list[Value] = [{k: v for k, v in each.bindings.items()} for each in solutions]
     return bindings or UNDEFINED
 
 
-def _only_value(query: Query, input: Value | Undefined) -> Value | Undefined:
+def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> Value | Undefined:
+    evaluation = query.evaluation(input)
+    evaluation.answered = notes
     if not query.variables:
-        result: Value | Undefined = query.answer(input)
+        result: Value | Undefined = query.value_of(evaluation)
         return result
     # As in OPA, `false` is not a solution where variables are asked for.
-    values = [row[-1] for row in query.rows_of(query.evaluation(input)) if row[-1] is not False]
+    values = [row[-1] for row in query.rows_of(evaluation) if row[-1] is not False]
     if len(values) > 1:
         raise DecisionError("multiple evaluation results")
     return values[0] if values else UNDEFINED

@@ -50,7 +50,7 @@ from doorward.rego import (
     to_json,
 )
 
-__all__ = ["PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
+__all__ = ["Document", "PathKey", "Settings", "Snapshot", "build", "document_ref", "read"]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ class Settings:
     """What policies may use; None for everything."""
     registry: Registry = REGISTRY
     """The built-ins that there are."""
+    notes_answers: bool = False
+    """Whether decisions say what built-ins that ask the world answered; they are `noting` then."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
         """How the compiler is called, for files of which some say their version of Rego."""
@@ -123,6 +125,7 @@ class Snapshot:
         "deadline",
         "engine",
         "files",
+        "notes_answers",
         "owners",
         "revision",
     )
@@ -133,12 +136,15 @@ class Snapshot:
         revision: str,
         loaded: Loaded | None = None,
         deadline: float | None = None,
+        *,
+        notes_answers: bool = False,
     ) -> None:
         loaded = loaded or Loaded()
         self.engine = engine
         self.revision = revision
         self.files = loaded.files
         self.deadline = deadline
+        self.notes_answers = notes_answers
         self.bundles = _shown_bundles(loaded.revisions)
         """The bundles it is made of, as decision logs and provenance show them."""
         self.owners = Owners(loaded.roots)
@@ -369,7 +375,13 @@ def build(
         )
         engine = policies.bind(loaded.data, is_parsed=is_parsed)
         engine.check_data()
-    return Snapshot(engine, revision or _revision(loaded), loaded, settings.deadline)
+    return Snapshot(
+        engine,
+        revision or _revision(loaded),
+        loaded,
+        settings.deadline,
+        notes_answers=settings.notes_answers,
+    )
 
 
 def _policies(loaded: Loaded) -> Mapping[str, str | Source]:

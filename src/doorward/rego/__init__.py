@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from doorward.rego import golang, tools, types
     from doorward.rego.analysis.schemas import Schemas
     from doorward.rego.builtins import REGISTRY, Context, Environment
+    from doorward.rego.builtins.http_client.cache import ResponseCache
     from doorward.rego.builtins.jose.token_cache import VerifiedTokens
     from doorward.rego.builtins.registry import Builtin, Registry, builtin
     from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
@@ -97,6 +98,7 @@ else:
         {
             "analysis.schemas": "Schemas",
             "builtins": "REGISTRY Context Environment",
+            "builtins.http_client.cache": "ResponseCache",
             "builtins.jose.token_cache": "VerifiedTokens",
             "builtins.registry": "Builtin Registry builtin",
             "builtins.registry.foreign": "ForeignError foreign_code",
@@ -177,6 +179,7 @@ __all__ = [
     "Recorder",
     "Registry",
     "RegoError",
+    "ResponseCache",
     "Schemas",
     "Source",
     "Span",

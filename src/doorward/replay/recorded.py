@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from doorward.pdp.builtin_answers import TIME_ALONE
 from doorward.pdp.claims import key_name
 from doorward.rego import (
     Builtin,
@@ -30,13 +31,7 @@ from doorward.rego import (
 
 __all__ = ["Claims", "Recorded"]
 
-_AS_EVER: Final = frozenset(
-    {
-        "crypto.x509.parse_and_verify_certificates",
-        "crypto.x509.parse_and_verify_certificates_with_options",
-        "time.now_ns",
-    }
-)
+_AS_EVER: Final = TIME_ALONE | {"time.now_ns"}
 """Built-ins that depend on the time alone, which is the recorded one."""
 
 

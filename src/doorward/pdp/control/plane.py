@@ -35,7 +35,9 @@ __all__ = ["ControlPlane"]
 _log: Final = logging.getLogger(__name__)
 _FIXED: Final = (
     "authzen",
+    "caching",
     "evaluation",
+    "nd_builtin_cache",
     "persistence_directory",
     "plugins",
     "secrets",

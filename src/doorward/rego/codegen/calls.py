@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.builtins import REGISTRY
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.registry.signature import AnyOf, ArrayType, ScalarType, SetType, Type
 from doorward.rego.codegen.emit.ast_nodes import (
@@ -182,7 +183,7 @@ def predicate(state: FunctionState, term: Call) -> ast.expr | None:
 
 
 def _written(state: FunctionState, builtin: Builtin, values: Sequence[Operand]) -> Inline | None:
-    if builtin.name == "time.now_ns":
+    if builtin.name == "time.now_ns" and builtin is REGISTRY.get(builtin.name):
         return Inline(attribute(load(state.env.evaluation), "now_ns"))
     return _prepared(state, builtin, values) or written_out(builtin, values)
 

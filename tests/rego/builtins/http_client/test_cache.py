@@ -25,3 +25,17 @@ def test_what_is_larger_than_the_cache_is_not_stored() -> None:
     cache.put("a", stored(0))
     cache.put("a", stored(1000))
     assert len(cache) == 0
+
+
+def test_what_is_not_fresh_goes_when_it_is_looked_for() -> None:
+    now = 0
+    cache = ResponseCache(stale_after=10, clock=lambda: now * 1_000_000_000)
+    response = HTTPResponse(200, "200 OK")
+    cache.put("old", StoredResponse(response, 5_000_000_000))
+    cache.put("fresh", StoredResponse(response, 50_000_000_000))
+    now = 9
+    assert cache.get("old") is not None
+    now = 11
+    assert cache.get("old") is None
+    assert cache.get("fresh") is not None
+    assert len(cache) == 1

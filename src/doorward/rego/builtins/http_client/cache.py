@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,21 @@ class StoredResponse:
 class ResponseCache:
     """Responses by request, at most `capacity` bytes of them; safe in any number of threads.
 
-    The one stored first goes first.
+    The one stored first goes first. Every `stale_after` seconds those go that are not fresh any
+    more; 0: they stay, and may be renewed.
     """
 
-    def __init__(self, capacity: int = 16 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        capacity: int = 16 * 1024 * 1024,
+        *,
+        stale_after: float = 0.0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._capacity = capacity
+        self._stale_after = int(stale_after * 1_000_000_000)
+        self._clock = clock
+        self._looked_at = clock()
         self._used = 0
         self._entries: OrderedDict[Hashable, StoredResponse] = OrderedDict()
         self._lock = Lock()
@@ -44,11 +55,13 @@ class ResponseCache:
     def get(self, key: Hashable) -> StoredResponse | None:
         """What was stored, fresh or not."""
         with self._lock:
+            self._remove_stale()
             return self._entries.get(key)
 
     def put(self, key: Hashable, stored: StoredResponse) -> None:
         """Store a response, unless it alone is more than the capacity."""
         with self._lock:
+            self._remove_stale()
             self._remove(key)
             if stored.size > self._capacity:
                 return
@@ -56,6 +69,13 @@ class ResponseCache:
                 self._remove(next(iter(self._entries)))
             self._entries[key] = stored
             self._used += stored.size
+
+    def _remove_stale(self) -> None:
+        if not self._stale_after or (now := self._clock()) < self._looked_at + self._stale_after:
+            return
+        self._looked_at = now
+        for key in [key for key, each in self._entries.items() if each.fresh_until < now]:
+            self._remove(key)
 
     def _remove(self, key: Hashable) -> None:
         stored = self._entries.pop(key, None)

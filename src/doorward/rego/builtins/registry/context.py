@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
     from doorward.rego.errors import EvalError
     from doorward.rego.source import Span
-    from doorward.rego.values import Value
+    from doorward.rego.values import Key, Value
 
 __all__ = ["LONG", "Context", "Environment", "HTTPSender", "TokenCache"]
 
@@ -101,6 +101,8 @@ class Context:
     # Most decisions never set these: the class holds them, so that making a context stays cheap.
     deadline: float | None = None
     origin: Context | None = None
+    answered: dict[str, dict[Key, Value]] | None = None
+    """Where built-ins that ask the world note their answers: by name, and operands as JSON."""
     _now_ns: int | None = None
     _drawn: dict[object, Value] | None = None
     _errors: list[EvalError] | None = None

@@ -1,0 +1,62 @@
+"""What built-ins that ask the world answered in a decision: `nd_builtin_cache` of its event.
+
+Built-ins of a registry that `noting` made write their answers where the evaluation has a place for
+them; elsewhere (a policy that masks, a test) they answer and note nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from doorward.rego import Builtin, Context, Registry, to_json
+
+__all__ = ["MAX_ANSWERS", "TIME_ALONE", "noting"]
+
+MAX_ANSWERS: Final = 1_000
+"""Answers of one built-in that are noted of a decision."""
+
+TIME_ALONE: Final = frozenset(
+    {
+        "crypto.x509.parse_and_verify_certificates",
+        "crypto.x509.parse_and_verify_certificates_with_options",
+    }
+)
+"""Built-ins that ask nothing but the time; OPA does not note them either."""
+
+
+def noting(registry: Registry) -> Registry:
+    """`registry` with the built-ins that ask the world noting what they answered."""
+    asking = [each for each in registry if not each.pure and each.name not in TIME_ALONE]
+    kept = {each.name for each in registry}.difference(each.name for each in asking)
+    return registry.restricted(kept, map(_noting, asking))
+
+
+def _noting(builtin: Builtin) -> Builtin:
+    call = _noted(builtin)
+    return Builtin(
+        name=builtin.name,
+        signature=builtin.signature,
+        body=call,
+        call=call,
+        category=builtin.category,
+        pure=False,
+        context=True,
+        relation=builtin.relation,
+        deprecated=builtin.deprecated,
+    )
+
+
+def _noted(builtin: Builtin) -> Callable[..., Any]:
+    name, ask, takes_context = builtin.name, builtin.call, builtin.context
+
+    def answer(context: Context, *operands: Any) -> Any:
+        value = ask(context, *operands) if takes_context else ask(*operands)
+        notes = (context.origin or context).answered
+        if notes is not None:
+            of_this = notes.setdefault(name, {})
+            if len(of_this) < MAX_ANSWERS:
+                of_this[to_json(list(operands))] = value
+        return value
+
+    return answer
