@@ -13,14 +13,15 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.edge import Parts
 from doorward.pdp import decision_log
+from doorward.pdp.builtin_answers import noting
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, DecisionError
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
 from doorward.pdp.pdp import PDP
-from doorward.pdp.snapshot import Snapshot, build
-from doorward.rego import UNDEFINED, from_json
+from doorward.pdp.snapshot import Settings, Snapshot, build
+from doorward.rego import REGISTRY, UNDEFINED, from_json
 from doorward.rego.values import make_set
 
 POLICY = """\
@@ -96,6 +97,75 @@ def test_an_event_has_the_shape_of_opa() -> None:
     assert event["metrics"]["timer_rego_query_eval_ns"] > 0
     assert event["timestamp"].endswith("Z")
     assert "error" not in event
+
+
+RULES = """\
+# METADATA
+# labels:
+#   team: platform
+package b
+
+default allow := false
+
+# METADATA
+# labels:
+#   severity: low
+allow if {
+	input.method == "GET"
+	is_owner
+}
+
+is_owner if input.user == "ann"
+"""
+
+
+def test_rules_that_answered_and_that_failed_are_logged() -> None:
+    files = Loaded({"b.rego": RULES} | {f"{n}.rego": f"package c\np{n} := 1" for n in range(3)})
+    pdp_log = Lines()
+    pdp = PDP(build(files, Settings(marked=True)), log_to(pdp_log, rules=True))
+    for user in ("ann", "bob"):
+        input: Any = {"method": "GET", "user": user}
+        pdp.record(pdp.decide("b/allow", input), input)
+    pdp.record(pdp.decide("nowhere"), {})
+    pdp.record(pdp.decide_query("1"), {})
+    pdp.close()
+    allowed, denied, nowhere, query = pdp_log.events
+    allow = {"path": "b.allow", "file": "b.rego", "row": 11}
+    owner = {"path": "b.is_owner", "file": "b.rego", "row": 16}
+    assert allowed["custom"] == {"rules": [allow, owner]}
+    assert allowed["rule_labels"] == [{"severity": "low", "team": "platform"}, {"team": "platform"}]
+    assert denied["custom"] == {"rules": [allow | {"failed": 13}, owner | {"failed": 16}]}
+    assert "rule_labels" not in denied
+    assert "custom" not in nowhere
+    assert "custom" not in query
+
+
+def test_rules_and_answers_of_builtins_are_logged_together() -> None:
+    files = Loaded({"a.rego": "package a\n\nallow if time.now_ns() > 0"})
+    settings = Settings(marked=True, notes_answers=True, registry=noting(REGISTRY))
+    lines = Lines()
+    pdp = PDP(build(files, settings), log_to(lines, rules=True))
+    pdp.record(pdp.decide("a/allow"))
+    pdp.close()
+    (event,) = lines.events
+    assert event["custom"] == {"rules": [{"path": "a.allow", "file": "a.rego", "row": 3}]}
+    assert list(event["nd_builtin_cache"]) == ["time.now_ns"]
+
+
+def test_rules_are_bounded_and_logged_only_if_wanted() -> None:
+    text = "\n".join(["package a", *[f"p{n} if input.x" for n in range(70)]])
+    snapshot = build(Loaded({"a.rego": text}), Settings(marked=True))
+    for wanted, expected in ((True, 64), (False, None)):
+        lines = Lines()
+        pdp = PDP(snapshot, log_to(lines, rules=wanted))
+        pdp.record(pdp.decide("a", {"x": 1}), {"x": 1})
+        pdp.close()
+        (event,) = lines.events
+        if expected is None:
+            assert "custom" not in event
+        else:
+            assert len(event["custom"]["rules"]) == expected
+            assert event["custom"]["rules_left_out"] == 6
 
 
 def test_what_is_undefined_has_no_result_and_no_input_no_input() -> None:

@@ -149,6 +149,7 @@ def settings_of(options: SidecarOptions) -> Settings:
         capabilities=options.capabilities,
         registry=noting(options.registry) if notes else options.registry,
         notes_answers=notes,
+        marked=options.console or config.decision_logs.rules,
         deadline=config.evaluation.deadline,
         max_items=config.evaluation.max_items,
         environment=Environment(

@@ -83,6 +83,9 @@ class DecisionLogs:
     claims: bool = False
     """`custom.claims` (not OPA's): log the header and the claims of verified tokens under a digest
     of the token, so that decisions can be replayed."""
+    rules: bool = False
+    """`custom.rules` and `rule_labels` (the first is not OPA's): log which definitions answered,
+    and at which condition others failed."""
     buffer_size: int = 10_000
     """`reporting.buffer_size_limit_events`: events that may wait to be written."""
     buffer_bytes: int = 64 << 20
@@ -361,6 +364,7 @@ def _decision_logs(
             "reporting",
             "request_context",
             "resource",
+            "rules",
             "service",
             "spool",
         ]
@@ -391,6 +395,7 @@ def _decision_logs(
             "mask_credentials", bool, block.get("mask_authorization", bool, True)
         ),
         claims=block.get("claims", bool, False),
+        rules=block.get("rules", bool, False),
         buffer_size=_positive(limits, "buffer_size_limit_events", default.buffer_size),
         buffer_bytes=_positive(limits, "buffer_size_limit_bytes", default.buffer_bytes),
         when_full=_when_full(reporting),

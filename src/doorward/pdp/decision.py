@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from doorward.pdp.snapshot import Snapshot, document_ref
-from doorward.rego import UNDEFINED, Diagnostic, Key, RegoError, Undefined, Value
+from doorward.rego import UNDEFINED, Diagnostic, Key, Marks, RegoError, Undefined, Value
 
 if TYPE_CHECKING:
     from doorward.rego import Explanation
@@ -45,6 +45,9 @@ class Decision(NamedTuple):
     builtins: dict[str, dict[Key, Value]] | None = None
     """What built-ins that ask the world answered: by name, and operands as JSON; None where nobody
     notes it."""
+    marks: Marks | None = None
+    """Which definitions answered, and where others failed, for `Engine.read_marks`; None where
+    policies do not note it."""
 
     @property
     def allowed(self) -> bool:

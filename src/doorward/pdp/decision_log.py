@@ -29,6 +29,7 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import DOCUMENTS, hide_credentials
 from doorward.pdp.log import Line, line_for, second_text
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
+from doorward.pdp.rules import add_rules
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import (
@@ -383,6 +384,9 @@ class DecisionLog:
             claims = claims_of(event, entry.input, entry.snapshot.engine.environment)
             if claims:
                 event["custom"] = {"claims": claims}
+        if self._options.rules and entry.decision.marks is not None:
+            engine = entry.snapshot.engine
+            add_rules(event, engine, engine.read_marks(entry.decision.marks))
         metrics = event["metrics"] = entry.decision.metrics
         if entry.handler_ns is not None:
             metrics["timer_server_handler_ns"] = entry.handler_ns

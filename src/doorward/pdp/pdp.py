@@ -21,6 +21,7 @@ from doorward.rego import (
     UNDEFINED,
     CompileError,
     Key,
+    Marks,
     Query,
     RegoError,
     Undefined,
@@ -166,14 +167,17 @@ class PDP:
             snapshot = self._snapshot
         result: Value | Undefined = UNDEFINED
         error: Exception | None = None
-        notes: Notes | None = None
+        notes: Notes | None = {} if snapshot.notes_answers else None
+        marks: Marks | None = None
         has_turn = self.turns.are_taken and self.turns.begin()
         started = perf_counter_ns()
         try:
             if not is_parsed and input is not UNDEFINED:
                 input = from_python(input, "input")
-            if snapshot.notes_answers:
-                notes = {}
+            if snapshot.is_marked:
+                document = snapshot.document(path, strict=strict)
+                result, marks = document.marked_answer(input, notes)
+            elif notes is not None:
                 result = _noted(snapshot.document(path, strict=strict), input, notes)
             else:
                 result = snapshot.document(path, strict=strict).answer(input)
@@ -190,7 +194,7 @@ class PDP:
             self.on_denied(input)
         shown = path if type(path) is str else "/".join(path)
         number, revision = new_decision_id(), snapshot.revision
-        fields = (number, shown, result, error, revision, elapsed, None, "", notes)
+        fields = (number, shown, result, error, revision, elapsed, None, "", notes, marks)
         return _to_decision(Decision, fields)
 
     def decide_query(

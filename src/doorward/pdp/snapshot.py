@@ -39,6 +39,7 @@ from doorward.rego import (
     Environment,
     EvalError,
     Key,
+    Marks,
     Options,
     Query,
     Registry,
@@ -91,6 +92,8 @@ class Settings:
     """The built-ins that there are."""
     notes_answers: bool = False
     """Whether decisions say what built-ins that ask the world answered; they are `noting` then."""
+    marked: bool = False
+    """Whether decisions carry which rules answered, and where others failed."""
 
     def options(self, rego_versions: Mapping[str, int] = MappingProxyType({})) -> Options:
         """How the compiler is called, for files of which some say their version of Rego."""
@@ -101,6 +104,7 @@ class Settings:
             max_items=self.max_items,
             capabilities=self.capabilities,
             registry=self.registry,
+            marked=self.marked,
         )
 
 
@@ -110,6 +114,10 @@ class Document(Protocol):
     def value(self, input: Any = ..., /) -> Any: ...
 
     def answer(self, input: Any = ..., /) -> Any: ...
+
+    def marked_answer(
+        self, input: Any = ..., answered: dict[str, dict[Key, Value]] | None = None, /
+    ) -> tuple[Any, Marks]: ...
 
 
 class Snapshot:
@@ -125,6 +133,7 @@ class Snapshot:
         "deadline",
         "engine",
         "files",
+        "is_marked",
         "notes_answers",
         "owners",
         "revision",
@@ -141,6 +150,8 @@ class Snapshot:
     ) -> None:
         loaded = loaded or Loaded()
         self.engine = engine
+        self.is_marked = engine.options.marked
+        """Whether answers come with what `Engine.read_marks` reads."""
         self.revision = revision
         self.files = loaded.files
         self.deadline = deadline
@@ -297,6 +308,11 @@ class _Base:
 
     answer = value
 
+    def marked_answer(
+        self, input: Value | Undefined = UNDEFINED, answered: object = None, /
+    ) -> tuple[Any, Marks]:
+        return self._value, {}
+
 
 class _Broken:
     """A path that cannot be a query."""
@@ -306,10 +322,10 @@ class _Broken:
     def __init__(self, error: CompileError) -> None:
         self._diagnostics = error.diagnostics
 
-    def value(self, input: Value | Undefined = UNDEFINED, /) -> NoReturn:
+    def value(self, input: Value | Undefined = UNDEFINED, answered: object = None, /) -> NoReturn:
         raise CompileError(self._diagnostics)
 
-    answer = value
+    answer = marked_answer = value
 
 
 def document_ref(path: PathKey) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
     from doorward.rego.builtins.tokens import verified_token
     from doorward.rego.capabilities import Capabilities
+    from doorward.rego.codegen.marks import Mark, Marks
     from doorward.rego.collector import gc_paused
     from doorward.rego.conversion import from_python
     from doorward.rego.credentials import (
@@ -104,6 +105,7 @@ else:
             "builtins.registry.foreign": "ForeignError foreign_code",
             "builtins.tokens": "verified_token",
             "capabilities": "Capabilities",
+            "codegen.marks": "Mark Marks",
             "collector": "gc_paused",
             "conversion": "from_python",
             "credentials": (
@@ -167,6 +169,8 @@ __all__ = [
     "InternalError",
     "Key",
     "Location",
+    "Mark",
+    "Marks",
     "Mask",
     "Number",
     "OperandError",

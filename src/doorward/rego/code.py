@@ -18,6 +18,7 @@ from doorward.rego.analysis.passes import Program
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.constants import Constants
 from doorward.rego.codegen.lazy import generate_now, link_lazily
+from doorward.rego.codegen.marks import MarkTable
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, Unit, generate, link
 from doorward.rego.options import Options
@@ -54,7 +55,13 @@ class Code:
 
             # Its slots are its own, as its answers are.
             plan = replace(
-                self.plan, exact=True, limited=self.limited, traced=False, slots={}, tables={}
+                self.plan,
+                exact=True,
+                limited=self.limited,
+                traced=False,
+                marks=None,
+                slots={},
+                tables={},
             )
             self.in_order.append(Code(plan, [], link_exactly(plan), self.limited))
         return self.in_order[0]
@@ -77,12 +84,14 @@ def generate_code(
     `whole`: all of it is generated now. CompileError where Python's compiler refuses a rule.
     """
     limited = options.max_items is not None
+    is_marked = options.marked and not options.traced
     plan = Plan(
         program.callees,
         program.constant,
         program.mocked | mocked,
         prints=options.environment.on_print is not None,
         traced=options.traced,
+        marks=MarkTable(program.root, program.constant) if is_marked else None,
         limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
         graph=program.graph,
     )

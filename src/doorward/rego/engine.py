@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from sys import gettrace, settrace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -29,6 +30,7 @@ from doorward.rego.builtins import Environment, Registry
 from doorward.rego.clock import CLOCK
 from doorward.rego.code import Code, generate_code
 from doorward.rego.codegen.constants import Constants
+from doorward.rego.codegen.marks import Mark, Marks
 from doorward.rego.codegen.program import Unit, unit
 from doorward.rego.codegen.query import query_bindings, query_value, query_variables
 from doorward.rego.conversion import from_python
@@ -49,7 +51,7 @@ from doorward.rego.runtime.operations import lookup_data
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Body, Import, Module
 from doorward.rego.syntax.parser import parse_import, parse_module, parse_query
-from doorward.rego.values import UNDEFINED, to_python
+from doorward.rego.values import UNDEFINED, Key, to_python
 
 if TYPE_CHECKING:
     from doorward.rego.partial.evaluate import Lowered, Partial
@@ -59,6 +61,7 @@ __all__ = ["Engine", "Policies", "Query", "compile", "parse_term", "within"]
 MAX_PARTIAL: Final = 200_000
 """Expressions that a partial evaluation makes at most, unless the caller says otherwise."""
 _UNSAFE_VALUE: Final = "var _ is unsafe"
+_LABELS: Final = "labels:"
 MAX_VARIANTS: Final = 16
 """Codes kept for queries that replace functions; each is the whole program once more."""
 
@@ -103,6 +106,7 @@ class Policies:
         self._traced: Policies | None = self if options.traced else None
         self._rule_tree: RuleNode | None = None
         self._lowered: Lowered | None = None
+        self._labels: dict[int, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -126,6 +130,36 @@ class Policies:
             if self._lowered is None:
                 self._lowered = Lowered(self.program, self.modules.values())
             return self._lowered
+
+    def labels(self, mark: Mark) -> dict[str, Any]:
+        """The `labels` that METADATA gives a definition, its package and what is above it."""
+        labels = self._labels.get(mark.number)
+        if labels is None:
+            from doorward.rego.analysis.metadata import labels_at  # few policies have labels
+
+            modules = self._labelled
+            labels = labels_at(mark.rule.span, modules) if modules else {}
+            self._labels[mark.number] = labels
+        return labels
+
+    @cached_property
+    def _labelled(self) -> list[Module]:
+        """The modules with their METADATA, which else is a comment; none where none has labels."""
+        text = {name: module.span.source.text for name, module in self.modules.items()}
+        if not any(_LABELS in each for each in text.values()):
+            return []
+        return [self._annotated(name, module) for name, module in self.modules.items()]
+
+    def _annotated(self, name: str, module: Module) -> Module:
+        try:
+            return parse_module(
+                module.span.source,
+                v0=self.options.is_v0(name),
+                annotations=True,
+                builtins=self.registry,
+            )
+        except ParseError:
+            return module  # its METADATA is broken: a comment, as for everybody else
 
     def bind(self, data: Any, *, is_parsed: bool = False) -> Engine:
         """The policies with `data`, ready to be asked; nothing is compiled again.
@@ -353,6 +387,11 @@ class Engine:
         """The generated Python of each file, as text."""
         return self.policies.emit()
 
+    def read_marks(self, marks: Marks) -> list[Mark]:
+        """What marks of an evaluation by these policies mean, in the order of the policies."""
+        table = self.policies.code.plan.marks
+        return [] if table is None else list(table.read(marks))
+
     def answers(self, code: Code, *, strict: bool) -> dict[int, Any]:
         """The answers that hold for the data whatever the input is, as far as they are known."""
         with self._lock:
@@ -432,7 +471,8 @@ class Query:
         self._bindings = None if is_single else self._function(self._code, single=False)
         self._exact_work: dict[bool, Callable[[Evaluation], Any]] = {}
         self._counts = self._code.plan.limited
-        is_plain = not self.strict and not self._counts
+        self._marks = self._code.plan.marks
+        is_plain = not (self.strict or self._counts or self._marks)
         self._is_plain = is_plain and self._value is not None
 
     @property
@@ -504,6 +544,8 @@ class Query:
             new.strict = new.exact = True
         if self._counts:
             new.count_from_here()
+        if self._marks is not None:
+            new.marks = self._marks.blank.copy()
         if now_ns is not None:
             new.now_ns = now_ns
         seconds = self.deadline if deadline is None else deadline
@@ -569,6 +611,28 @@ class Query:
             return self._exactly(state, error, single=True)
         except RecursionError:
             raise _too_deep() from None
+
+    def marked_answer(
+        self, input: Any = UNDEFINED, answered: dict[str, dict[Key, Any]] | None = None
+    ) -> tuple[Any, Marks]:
+        """`answer`, and what code that is `marked` noted on the way, for `Engine.read_marks`.
+
+        `answered`: where built-ins write their answers, if they note them.
+        """
+        table = self._marks
+        if table is None or self.strict or self._counts or self._value is None:
+            state = self.evaluation(input)
+            state.answered = answered
+            return self.value_of(state), {} if table is None else state.marks
+        # As in `answer`, `evaluation` written out.
+        engine = self.engine
+        state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
+        state.marks = table.blank.copy()
+        if answered is not None:
+            state.answered = answered
+        if self.deadline is not None:
+            state.deadline = time.monotonic() + self.deadline
+        return self._run(state, single=True), state.marks
 
     def value_of(self, evaluation: Evaluation) -> Any:
         """The same for an evaluation made before, with a tracer, or to read its `errors`."""

@@ -35,8 +35,9 @@ class Options:
     one an evaluation is counted, from its beginning, once it took as many steps or 64 MB.
     `capabilities`: what policies and queries may use of all that exists. `schemas`: those that
     METADATA can name, and under () that of all input; types are checked against them when
-    compiling, never when evaluating. `timers`: where compiling and preparing note how long they
-    took.
+    compiling, never when evaluating. `marked`: code notes which definitions answered and where
+    others failed, for `Query.marked_answer`; not together with `traced`. `timers`: where
+    compiling and preparing note how long they took.
     """
 
     v0: bool = False
@@ -46,6 +47,7 @@ class Options:
     environment: Environment = field(default_factory=Environment)
     max_errors: int = 10
     traced: bool = False
+    marked: bool = False
     max_items: int | None = None
     capabilities: Capabilities | None = None
     schemas: Schemas | None = None
@@ -83,6 +85,7 @@ class OptionArguments(TypedDict, total=False):
     environment: Environment
     max_errors: int
     traced: bool
+    marked: bool
     max_items: int | None
     capabilities: Capabilities | None
     schemas: Schemas | None

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from doorward.rego.numbers import Number
+from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     Annotations,
     Array,
@@ -27,7 +28,7 @@ from doorward.rego.syntax.nodes import (
 from doorward.rego.syntax.walk import Node, rewrite, walk
 from doorward.rego.values import Key, from_key
 
-__all__ = ["FUNCTIONS", "answer_metadata"]
+__all__ = ["FUNCTIONS", "answer_metadata", "labels_at"]
 
 FUNCTIONS: Final = frozenset({"rego.metadata.chain", "rego.metadata.rule"})
 
@@ -65,6 +66,25 @@ def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
         return node
 
     return rewrite(rule, answer)
+
+
+def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
+    """The `labels` of the rule at `span`, or of the rule that it is a branch of, and of all that it
+    stands in; of equal names the nearest counts. `modules` are as they were parsed."""
+    labels: dict[str, Any] = {}
+    rule, module = _rule_around(span, modules)
+    for entry in _chain(rule, module, modules):
+        own = entry.get("annotations", {}).get("labels", {})
+        labels |= {name: value for name, value in own.items() if name not in labels}
+    return labels
+
+
+def _rule_around(span: Span, modules: Sequence[Module]) -> tuple[Rule, Module]:
+    module = next(each for each in modules if each.span.source == span.source)
+    return max(
+        ((rule, module) for rule in module.rules if rule.span.start <= span.start),
+        key=lambda pair: pair[0].span.start,
+    )
 
 
 def _without_value(match: Call) -> Term:

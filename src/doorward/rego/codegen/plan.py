@@ -12,8 +12,9 @@ from doorward.rego.analysis.documents import ReadPaths
 from doorward.rego.analysis.failures import Failures
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.choice import Choice
+from doorward.rego.codegen.marks import MarkTable
 from doorward.rego.source import Span
-from doorward.rego.syntax.nodes import Expr, Ref, Scalar, Term, Var
+from doorward.rego.syntax.nodes import Expr, Ref, Rule, Scalar, Term, Var
 from doorward.rego.values import Key, to_key
 
 __all__ = ["Plan"]
@@ -27,8 +28,8 @@ class Plan:
     built-ins and rules that some `with` replaces, so that their users must ask. `prints`: somebody
     listens. `graph`: which rules read which; where that is not known, any may fail. `traced`: every
     rule and expression reports to the evaluation's tracer, and nothing is read ahead of its
-    expression or left out. `limited`: what collections come to hold is counted. `exact`: the code
-    is that of `exact.py`, and takes steps in OPA's order.
+    expression or left out. `marks`: which definitions are noted. `limited`: what collections come
+    to hold is counted. `exact`: the code is that of `exact.py`, and takes steps in OPA's order.
     """
 
     callees: Callees
@@ -36,6 +37,7 @@ class Plan:
     mocked: frozenset[str] = frozenset()
     prints: bool = False
     traced: bool = False
+    marks: MarkTable | None = None
     limited: bool = False
     exact: bool = False
     graph: Dependencies = field(default_factory=Dependencies)
@@ -52,6 +54,10 @@ class Plan:
     @property
     def root(self) -> RuleNode:
         return self.callees.root
+
+    def mark(self, rule: Rule) -> int | None:
+        """The number that code notes for a definition; None where it notes nothing."""
+        return None if self.marks is None else self.marks.number(rule)
 
     @property
     def in_order(self) -> bool:

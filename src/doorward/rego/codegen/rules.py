@@ -38,6 +38,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.index import choose
 from doorward.rego.codegen.lookups import read
+from doorward.rego.codegen.marks import ANSWERED
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.patterns import match
 from doorward.rego.codegen.plan import Plan
@@ -290,7 +291,9 @@ def _joined(
             is_last = definition is definitions[-1] and not answer
             own = leave if is_last else None
             with _rule_scope(state, definition.rule, rules.args, leave=own):
-                state.code.give_back(_head_value(state, definition.rule).code)
+                value = _head_value(state, definition.rule).code
+                _note_answer(state, definition.rule)
+                state.code.give_back(value)
         else:
             if not answer:
                 answer = state.temps.fresh_shared("answer")
@@ -380,7 +383,9 @@ def _definition(state: FunctionState, rules: _Rules, definition: Definition, ans
     rule = definition.rule
     if rule.else_rule is None:
         with _rule_scope(state, rule, rules.args):
-            _join(state, rules, answer, _head_value(state, rule).code, rule.span)
+            value = _head_value(state, rule).code
+            _note_answer(state, rule)
+            _join(state, rules, answer, value, rule.span)
         return
     function = state.code.inner_function(state.temps.fresh("chain"))
     with state.counters.scope(), state.code.redirect_to(function):
@@ -420,6 +425,7 @@ def _branch(
             several = state.multiplicity.may_have_several(rule)
             assert several or state.counters.loops == loops, "an answer for each round"
             if not several or (value.is_constant and not _may_go_on(state, rules, rule)):
+                _note_answer(state, rule)
                 state.code.give_back(value.code)
             else:
                 answer = state.temps.fresh_shared("answer")
@@ -428,7 +434,10 @@ def _branch(
         state.code.assign(answer, runtime("UNDEFINED"))
     state.code.splice(statements)
     if answer:
-        _return_if_defined(state, answer)
+        with state.scope():
+            state.code.test_defined(load(answer))
+            _note_answer(state, rule)
+            state.code.give_back(load(answer))
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
@@ -467,7 +476,13 @@ def _fill(
     """What one definition adds to the set or object `out`, perhaps only below `keys`. `leave`: as
     in `_rule_scope`."""
     rule = definition.rule
-    with _rule_scope(state, rule, keys, definition.tail, leave=leave):
+    several = state.plan.mark(rule) is not None and state.multiplicity.may_have_several(rule)
+    answered = ""
+    if several:
+        # Of many answers one is noted, behind the loop.
+        answered = state.temps.fresh_shared("answered")
+        state.code.assign(answered, ast.Constant(value=False))
+    with _rule_scope(state, rule, keys, definition.tail, leave=None if several else leave):
         if is_set_of_members(rules.node):
             assert rule.head.key is not None
             member = key(state, term(state, rule.head.key))
@@ -476,6 +491,14 @@ def _fill(
         else:
             _insert(state, definition, out)
         count_item(state)
+        if several:
+            state.code.assign(answered, ast.Constant(value=True))
+        else:
+            _note_answer(state, rule)
+    if several:
+        with state.scope():
+            state.code.test(load(answered))
+            _note_answer(state, rule)
 
 
 def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
@@ -521,6 +544,13 @@ def _insert(state: FunctionState, definition: Definition, out: str) -> None:
 # Heads
 
 
+def _note_answer(state: FunctionState, rule: Rule) -> None:
+    """In marked code: note that a definition answered."""
+    number = state.plan.mark(rule)
+    if number is not None:
+        state.code.note(number, ANSWERED)
+
+
 def _head_value(state: FunctionState, rule: Rule) -> Operand:
     value = rule.head.value
     if value is None:
@@ -551,6 +581,10 @@ def _rule_scope(
     own = state.env.scope(state.multiplicity.outer(rule))
     with own, state.code.at(rule.span), state.scope(), state.code.leaving(leave):
         trace(state, rule)
+        # Of a set or object the others fail in most evaluations: only an answer is noted.
+        is_joined = rule.head.key is not None or patterns is not None
+        if not is_joined:
+            state.code.note_failures(state.plan.mark(rule))
         late: list[tuple[Term, str]] = []
         for parameter, arg in zip(parameters if patterns is None else patterns, args, strict=False):
             if is_pattern(parameter, state.env.names(), state.env.outer, state.plan.callees.arity):

@@ -199,6 +199,8 @@ class Evaluation(Context):
     """Items that collections may still hold; None: nobody counted by now."""
     counts_items = False
     """Whether the code counts them as it makes them."""
+    marks: Any = None
+    """Which definitions answered, and where others failed (`codegen.marks`)."""
     uncounted_steps = 0
     memory_before: int | None = None
     """Bytes of the process when the deadline was first checked."""
@@ -396,7 +398,7 @@ class Evaluation(Context):
         """Forget what was computed, to evaluate the program of `root` instead."""
         self.root, self.constants = root, constants
         self.count_from_here()
-        self.cache, self.parts = {}, _NO_PARTS
+        self.cache, self.parts, self.marks = {}, _NO_PARTS, {}  # whose code is not marked
         self.errors.clear()
         self.tracer, self.exact = None, True
         self.printed, self.not_printed = 0, self.printed
@@ -422,7 +424,7 @@ class Evaluation(Context):
         new.check_interval, new.last_check = self.check_interval, self.last_check
         new.mocks = {**self.mocks, **dict(functions)} if functions else self.mocks
         new.presets, new.replaced = self.presets, self.replaced
-        new.exact, new.base = self.exact, self.base
+        new.exact, new.base, new.marks = self.exact, self.base, self.marks
         if self.tracer is not None:
             new.tracer = self.tracer
         for path, value in inputs:

@@ -17,6 +17,7 @@ from typing import Final
 
 from doorward.rego.codegen.emit.ast_nodes import (
     all_of,
+    attribute,
     call,
     complete,
     failure_of,
@@ -52,7 +53,9 @@ class Builder:
         "depth",
         "leave",
         "loops",
+        "number",
         "opened",
+        "opened_row",
         "opened_tests",
         "span",
         "tails",
@@ -75,6 +78,10 @@ class Builder:
         """The test opened last, which another test may join."""
         self.opened_tests: list[ast.expr] = []
         """What that test tests: all of it must hold."""
+        self.opened_row = 0
+        """The row of the policy that it tests."""
+        self.number: int | None = None
+        """The definition that a test which fails is noted for; None where it is not."""
         self.leave: Callable[[], ast.expr] | None = None
         """What a test that fails returns, where it is a guard; None where it opens a block."""
         self.tails: list[list[ast.stmt]] = []
@@ -133,16 +140,20 @@ class Builder:
         if self._joined(condition):
             return
         self.opened_tests = _conjuncts(condition)
+        self.opened_row = self.span.row
         if self.leave is None:
             self.ensure_depth()
+        failed = [] if self.number is None else [self._noted(self.number, self.span.row)]
         if self.leave is not None:
             self.opened = ast.If(
-                test=failure_of(self.opened_tests), body=[ast.Return(value=self.leave())], orelse=[]
+                test=failure_of(self.opened_tests),
+                body=[*failed, ast.Return(value=self.leave())],
+                orelse=[],
             )
             self.add(self.opened)
             self.conditional = True
             return
-        self.opened = ast.If(test=condition, body=[], orelse=[])
+        self.opened = ast.If(test=condition, body=[], orelse=failed)
         self.add(self.opened)
         self._enter(self.opened.body)
 
@@ -150,6 +161,8 @@ class Builder:
         """Add `condition` to the test just opened, if nothing stands behind that one yet."""
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
+            return False
+        if self.number is not None and self.opened_row != self.span.row:
             return False
         is_guard = self.leave is not None
         if is_guard:
@@ -172,10 +185,27 @@ class Builder:
     def loop(self, target: ast.expr, iterable: ast.expr) -> None:
         """Everything written from here on runs for each of `iterable`."""
         self.ensure_depth()
+        if self.number is not None:
+            # Not in each round: what stays is that none of them held.
+            self.note(self.number, self.span.row)
+            self.number = None
         statement = ast.For(target=target, iter=iterable, body=[], orelse=[], type_comment=None)
         self.add(statement)
         self._enter(statement.body)
         self.loops += 1
+
+    def note_failures(self, number: int | None) -> None:
+        """Note the tests that fail for a definition, up to the end of the scope or to a loop."""
+        self.number = number
+
+    def note(self, number: int, row: int) -> None:
+        """Note that a definition answered (row 0), or failed at a row."""
+        self.add(self._noted(number, row))
+
+    def _noted(self, number: int, row: int) -> ast.stmt:
+        marks = self.temps.bind_at_start("_marks", attribute(load("ctx"), "marks"))
+        target = ast.Subscript(value=marks, slice=ast.Constant(value=number), ctx=ast.Store())
+        return ast.Assign(targets=[target], value=ast.Constant(value=row))
 
     def _enter(self, block: list[ast.stmt]) -> None:
         self.block = block
@@ -231,13 +261,13 @@ class Builder:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Tests and loops opened inside are closed again at the end."""
-        saved = self.block, self.loops, self.depth, self.conditional, self.leave
-        self.leave = None
+        """Tests and loops opened inside are closed again at the end; none of them is noted."""
+        saved = self.block, self.loops, self.depth, self.conditional, self.leave, self.number
+        self.leave = self.number = None
         try:
             yield
         finally:
-            self.block, self.loops, self.depth, self.conditional, self.leave = saved
+            self.block, self.loops, self.depth, self.conditional, self.leave, self.number = saved
             self.opened = None
 
     @contextmanager

@@ -1,0 +1,49 @@
+"""What policies noted while they decided, for the decision log: `custom.rules` and `rule_labels`.
+
+    {"path": "authz.allow", "file": "policy.rego", "row": 12}                answered
+    {"path": "authz.allow", "file": "policy.rego", "row": 7, "failed": 9}    failed in row 9
+
+`rule_labels` is OPA's: the `labels` in METADATA of the definitions that answered, with those of
+their document, package and the packages above; what is nearer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from doorward.rego import Engine, Mark
+
+__all__ = ["add_rules", "rule_documents"]
+
+MAX_RULES: Final = 64
+"""Definitions in one event; how many more there are stands in `custom.rules_left_out`."""
+
+
+def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> None:
+    """Put into an event what a decision by `engine` noted; nothing where nothing was noted."""
+    if not marks:
+        return
+    custom = event.setdefault("custom", {})
+    custom["rules"] = rule_documents(marks[:MAX_RULES])
+    if len(marks) > MAX_RULES:
+        custom["rules_left_out"] = len(marks) - MAX_RULES
+    labels: list[dict[str, Any]] = []
+    for mark in marks:
+        own = {} if mark.failed else engine.policies.labels(mark)
+        if own and own not in labels:
+            labels.append(own)
+    if labels:
+        event["rule_labels"] = labels
+
+
+def rule_documents(marks: Sequence[Mark]) -> list[dict[str, Any]]:
+    """The definitions as decision logs and the console show them."""
+    documents: list[dict[str, Any]] = []
+    for mark in marks:
+        span = mark.rule.span
+        document = {"path": mark.path.removeprefix("data."), "file": span.file, "row": span.row}
+        if mark.failed:
+            document["failed"] = mark.failed
+        documents.append(document)
+    return documents
