@@ -148,13 +148,14 @@ def contradicts(program: Program) -> bool:
 
     Where a comprehension reads a variable of the body around it, OPA may miss that it is unsafe,
     or that the whole expression is undefined; of `{lower("B"): 1, "b": x} = …` it binds nothing;
-    a rule that stands in for a function counts as true if it is undefined. Renamed, written out or
+    a rule that stands in for a function counts as true if it is undefined; what a `with` puts down
+    is looked at in a comprehension of a rule, and not in one of a query. Renamed, written out or
     named by a variable first, each has another answer: there is none to compare with.
     """
     return any(
         _shares_variables(node) or _has_computed_keys(node) or _names_rule(node)
         for node in _nodes(program)
-    )
+    ) or _replaces_inside(program)
 
 
 def _has_every(program: Program) -> bool:
@@ -189,6 +190,18 @@ def _names_rule(node: Node) -> bool:
     head = node.target.head if isinstance(node.target, Ref) else node.target
     is_input = isinstance(head, Var) and head.name == "input"
     return not is_input and isinstance(node.value, (Ref, Var))
+
+
+def _replaces_inside(program: Program) -> bool:
+    """Whether a `with` stands in a comprehension of a query."""
+    return any(
+        isinstance(node, With)
+        for query in program.queries
+        for expr in parse_query(Source("", query), v0=program.v0)
+        for closure in walk(expr)
+        if isinstance(closure, _COMPREHENSIONS)
+        for node in walk(closure)
+    )
 
 
 def _fills_in_variable(node: Node) -> bool:
@@ -233,6 +246,8 @@ def _compare_with_peer(
         elif contradicts(program):
             raise RefusedError("a program to which the peer contradicts itself")
         if want[1] in _COMPILING or got[1] in _COMPILING:
+            if _replaces_inside(program):
+                raise RefusedError("a program to which the peer contradicts itself")
             if any(map(_fills_in_variable, _nodes(program))):
                 raise RefusedError("a type that the peer loses")
             return Difference(f"query: {got[1]} for {want[1]}", got[1], want[1], query, number)

@@ -95,6 +95,11 @@ def generate_code(
         limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
         graph=program.graph,
     )
+    if program.graph.circular and not whole:
+        from doorward.rego.codegen.exact import link_exactly  # few programs need it
+
+        plan = replace(plan, exact=True, limited=limited, marks=None)
+        return Code(plan, [], link_exactly(plan), limited)
     if not (whole or plan.traced or longest_chain(program.root, program.graph) > MAX_CHAIN):
         return Code(plan, [], link_lazily(plan), limited)
     constants = Constants()

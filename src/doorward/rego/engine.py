@@ -472,7 +472,7 @@ class Query:
         self._exact_work: dict[bool, Callable[[Evaluation], Any]] = {}
         self._counts = self._code.plan.limited
         self._marks = self._code.plan.marks
-        is_plain = not (self.strict or self._counts or self._marks)
+        is_plain = not (self._code.plan.exact or self._counts or self._marks)
         self._is_plain = is_plain and self._value is not None
 
     @property
@@ -497,7 +497,7 @@ class Query:
     def _generate(self, code: Code, *, single: bool) -> tuple[Unit, dict[str, Any]]:
         """The code, and its names beside those of the program."""
         plan, body = code.plan, self.body
-        if plan.exact or plan.failures.body(body):
+        if not plan.traced and (plan.exact or plan.failures.body(body)):
             body = query_in_steps(body, plan.callees.arity)
         constants = Constants(shared=code.linked.namespace)
         if single:
@@ -540,8 +540,7 @@ class Query:
         """
         engine = self.engine
         new = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
-        if self.strict:
-            new.strict = new.exact = True
+        new.strict, new.exact = self.strict, self._code.plan.exact
         if self._counts:
             new.count_from_here()
         if self._marks is not None:
@@ -685,7 +684,7 @@ class Query:
 
     def _exactly(self, evaluation: Evaluation, error: EvalError, *, single: bool) -> Any:
         """What the exact code says where the other one says `error`."""
-        if self.strict or error.code in _OWN_LIMITS:
+        if self._code.plan.exact or error.code in _OWN_LIMITS:
             raise error
         answers = self.engine.answers(self._exact, strict=False)
         evaluation.repeat(self._exact.linked.root, answers)

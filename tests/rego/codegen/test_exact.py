@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.rego.codegen.writing import program_of
 
-from doorward.rego import UNDEFINED, Engine, Environment, EvalError
+from doorward.rego import UNDEFINED, CompileError, Engine, Environment, EvalError
 from doorward.rego.codegen.exact import link_exactly
 from doorward.rego.codegen.plan import Plan
 
@@ -174,3 +174,55 @@ def test_a_program_is_linked_before_any_of_its_functions_is_written() -> None:
     node = linked.root.find(["t", "p"])
     assert node is not None
     assert node.evaluate is linked.namespace["data.t.p"]
+
+
+CIRCULAR = """package t
+
+total[name] := price if some name, price in input.prices
+
+total.sum := total.apples + total.pears
+
+total.twice := total.sum * 2
+
+kinds[kind] contains item.name if {
+	some item in input.items
+	kind := item.kind
+}
+
+kinds.all contains name if some name in kinds.fruit
+
+kinds.all contains name if some name in kinds.drink
+
+p := [total, total.twice, kinds.all, kinds]
+"""
+"""Documents that read themselves, though no rule does."""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_document_may_read_itself_at_other_keys(traced: bool, strict: bool) -> None:
+    engine = Engine({"t.rego": CIRCULAR}, traced=traced)
+    items = [{"kind": "fruit", "name": "pear"}, {"kind": "drink", "name": "tea"}]
+    input_ = {"prices": {"apples": 2, "pears": 3}, "items": items}
+    query = engine.prepare("x := data.t.p", strict_builtin_errors=strict)
+    total = {"apples": 2, "pears": 3, "sum": 5, "twice": 10}
+    kinds = {"all": ["pear", "tea"], "drink": ["tea"], "fruit": ["pear"]}
+    assert query.results(input_) == [{"x": [total, 10, ["pear", "tea"], kinds]}]
+    (row,) = engine.prepare("x := data.t.total[input.key]").results({**input_, "key": "sum"})
+    assert row == {"x": 5}
+    assert engine.prepare("data.t.total.sum").value({"prices": {"pears": 1}}) is UNDEFINED
+    assert "data.t.total" in "".join(engine.emit().values())
+
+
+@pytest.mark.parametrize(
+    ("rules", "path"),
+    [
+        ("p[x] := 1 if x := input.x\n\np.a := p[input.y]", "data.t.p.a -> data.t.p.a"),
+        ("p[x].y := 1 if x := p.a.z", "data.t.p[x].y -> data.t.p[x].y"),
+        ("p[x] := 1 if x := q\n\nq := p.b", "data.t.p[x] -> data.t.q -> data.t.p[x]"),
+    ],
+)
+def test_a_rule_that_comes_to_read_itself_is_refused(rules: str, path: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        Engine({"t.rego": f"package t\n\n{rules}\n"})
+    assert f"is recursive: {path}" in str(caught.value)

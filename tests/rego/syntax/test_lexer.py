@@ -106,6 +106,7 @@ def test_a_carriage_return_ends_a_comment() -> None:
     )
 )
 @example(["a", "\n", "\0", "\0", "]"])
+@example(["$", '"', "{", "}", "\n", "\0"])
 def test_loose_tokens_end(parts: list[str]) -> None:
     text = "".join(parts)
     lexer = Lexer(Source("", text))

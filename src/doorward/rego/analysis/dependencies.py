@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
-from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
 from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With
@@ -20,6 +20,7 @@ __all__ = [
     "build_dependencies",
     "check_recursion",
     "constant_nodes",
+    "definitions_in_order",
     "in_order",
     "longest_chain",
     "nodes_read",
@@ -35,10 +36,14 @@ _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
 @dataclass(slots=True)
 class Dependencies:
     """For each node with rules, the nodes it reads; `own` says which read the world themselves:
-    the input, or a built-in whose answer can differ between two decisions."""
+    the input, or a built-in whose answer can differ between two decisions.
+
+    `circular`: nodes that read themselves although no rule does, and who reads them: `p.a := p.b`
+    beside `p[x] := 1`. Only a look-up at one key, as exact code makes it, comes to an end there."""
 
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
+    circular: frozenset[int] = frozenset()
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
@@ -67,7 +72,7 @@ def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[Ru
                 yield inner
 
 
-def parts_of(rule: Rule) -> Iterator[object]:
+def parts_of(rule: Rule) -> Iterator[Node]:
     """Every node of a rule and its `else`, but the name it defines."""
     for branch in branches(rule):
         yield from _branch_parts(branch)
@@ -157,6 +162,39 @@ def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
                 waiting.append((following, iter(graph.reads.get(id(following), ()))))
 
 
+def definitions_in_order(
+    root: RuleNode, graph: Dependencies, callees: Callees
+) -> Iterator[Definition]:
+    """All rules, each after those it reads."""
+    circular: list[RuleNode] = []
+    for node in in_order(root, graph):
+        if id(node) in graph.circular:
+            circular.append(node)
+        else:
+            yield from sorted(node.definitions, key=_position)
+    rules = _Rules(circular, callees)
+    seen: set[int] = set()
+    for definition in sorted((d for node in circular for d in node.definitions), key=_position):
+        if id(definition) in seen:
+            continue
+        seen.add(id(definition))
+        waiting = [(definition, iter(rules.read(definition)))]
+        while waiting:
+            current, targets = waiting[-1]
+            following = next((d for d in targets if id(d) not in seen), None)
+            if following is None:
+                waiting.pop()
+                yield current
+            else:
+                seen.add(id(following))
+                waiting.append((following, iter(rules.read(following))))
+
+
+def _position(definition: Definition) -> tuple[str, int]:
+    span = definition.rule.span
+    return span.file, span.start
+
+
 def nodes_read(body: Body, callees: Callees, graph: Dependencies) -> list[RuleNode]:
     """The nodes whose rules a query reads, and those that these read in their turn."""
     parts = (part for expr in body for part in parts_below(expr))
@@ -196,19 +234,79 @@ def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
 
 
 def check_recursion(root: RuleNode, graph: Dependencies, callees: Callees) -> list[Diagnostic]:
-    """One error for each rule that can come to read itself."""
+    """One error for each rule that can come to read itself; where none can, the nodes that read
+    themselves nevertheless are noted in `graph`."""
+    nodes = _cyclic(root, graph)
+    rules = _Rules(nodes, callees)
     errors: list[Diagnostic] = []
-    for node in _cyclic(root, graph):
-        for definition in node.definitions:
-            for branch in branches(definition.rule):
-                reached = {id(t) for part in _branch_parts(branch) for t in targets(part, callees)}
-                path = _path(node, reached, graph)
-                if path is not None:
-                    name = ref_text(branch.head.ref)
-                    between = (ref_text(n.definitions[0].rule.head.ref) for n in path)
-                    message = f"rule {name} is recursive: {' -> '.join([name, *between, name])}"
-                    errors.append(Diagnostic(RECURSION_ERROR, message, branch.span))
+    for definition in (d for node in nodes for d in node.definitions):
+        for branch in branches(definition.rule):
+            path = rules.path(definition, branch)
+            if path is not None:
+                name = ref_text(branch.head.ref)
+                between = (ref_text(d.rule.head.ref) for d in path)
+                message = f"rule {name} is recursive: {' -> '.join([name, *between, name])}"
+                errors.append(Diagnostic(RECURSION_ERROR, message, branch.span))
+    if not errors:
+        graph.circular = frozenset(map(id, nodes))
     return errors
+
+
+class _Rules:
+    """Which rules of some nodes read which, one by one.
+
+    A reference reads a rule whose constant prefix agrees with it, as in OPA.
+    """
+
+    def __init__(self, nodes: Sequence[RuleNode], callees: Callees) -> None:
+        self._callees = callees
+        self._nodes = {id(node) for node in nodes}
+        self._read: dict[int, list[Definition]] = {}
+
+    def read(self, definition: Definition) -> list[Definition]:
+        """The rules that one and its `else` branches read."""
+        known = self._read.get(id(definition))
+        if known is None:
+            known = self._read[id(definition)] = self._targets(parts_of(definition.rule))
+        return known
+
+    def path(self, start: Definition, branch: Rule) -> list[Definition] | None:
+        """The rules on a shortest path from a branch of `start` back to it; None if none leads."""
+        first = self._targets(_branch_parts(branch))
+        if start in first:
+            return []
+        came: dict[int, Definition | None] = {id(d): None for d in first}
+        waiting = list(first)
+        for definition in waiting:
+            for target in self.read(definition):
+                if target is start:
+                    path: list[Definition] = []
+                    back: Definition | None = definition
+                    while back is not None:
+                        path.append(back)
+                        back = came[id(back)]
+                    return path[::-1]
+                if id(target) not in came:
+                    came[id(target)] = definition
+                    waiting.append(target)
+        return None
+
+    def _targets(self, parts: Iterable[Node]) -> list[Definition]:
+        rules: dict[int, Definition] = {}
+        for part in parts:
+            operands = part.args if isinstance(part, Ref) else ()
+            for node in targets(part, self._callees):
+                if id(node) in self._nodes:
+                    rest = operands[len(node.path) :]
+                    rules |= {id(d): d for d in node.definitions if _agrees(d, node, rest)}
+        return list(rules.values())
+
+
+def _agrees(definition: Definition, node: RuleNode, operands: Sequence[Term]) -> bool:
+    """Whether operands behind the path of `node` can lead to one of its rules."""
+    names = head_path(definition.rule.head.ref)[0][len(node.path) :]
+    pairs = zip(names, operands, strict=False)
+    return all(not is_constant(operand) or constant(operand) == name for name, operand in pairs)
 
 
 def branches(rule: Rule) -> Iterator[Rule]:
@@ -236,28 +334,3 @@ def _cyclic(root: RuleNode, graph: Dependencies) -> list[RuleNode]:
                 waiting.append(reader)
     gone = set(waiting)
     return [node for node in nodes if id(node) not in gone]
-
-
-def _path(start: RuleNode, reached: set[int], graph: Dependencies) -> list[RuleNode] | None:
-    """The nodes on a shortest path from `start` back to it; None if there is none.
-
-    The first step is to one of the nodes in `reached`.
-    """
-    if id(start) in reached:
-        return []
-    first = [n for n in graph.reads.get(id(start), ()) if id(n) in reached]
-    came: dict[int, RuleNode | None] = {id(n): None for n in first}
-    waiting = list(first)
-    for node in waiting:
-        for target in graph.reads.get(id(node), ()):
-            if target is start:
-                path: list[RuleNode] = []
-                back: RuleNode | None = node
-                while back is not None:
-                    path.append(back)
-                    back = came[id(back)]
-                return path[::-1]
-            if id(target) not in came:
-                came[id(target)] = node
-                waiting.append(target)
-    return None

@@ -45,7 +45,7 @@ class Failures:
         self._graph = graph
         self._mocked = mocked
         self._prints = prints
-        self._known: dict[int, bool] = {}
+        self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
         """Whether the evaluation of a rule, or of an `else` branch of it, may fail; two answers

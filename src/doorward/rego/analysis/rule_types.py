@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from doorward.rego.analysis.calls import Callees
-from doorward.rego.analysis.dependencies import Dependencies, branches, in_order
+from doorward.rego.analysis.dependencies import Dependencies, branches, definitions_in_order
 from doorward.rego.analysis.environment import Globals, Scope, TypeNode
 from doorward.rego.analysis.inference import Inference
 from doorward.rego.analysis.negation import QUERY_LOCAL
@@ -21,7 +21,7 @@ from doorward.rego.analysis.schemas import (
     Schemas,
     schema_type,
 )
-from doorward.rego.analysis.tree import Definition, RuleNode, head_path
+from doorward.rego.analysis.tree import RuleNode, head_path
 from doorward.rego.analysis.types import UNKNOWN, Kind
 from doorward.rego.builtins.registry.signature import (
     Function,
@@ -56,18 +56,17 @@ def check_types(
     errors: list[Diagnostic] = []
     annotated = any(module.annotations for module in modules)
     annotations = AnnotatedDocuments(modules, schemas)
-    for node in in_order(root, graph):
-        for definition in sorted(node.definitions, key=_position):
-            documents: tuple[TypeNode, ...] = (known.rules,)
-            if annotated:
-                documented = annotations.of(definition.rule, definition.module, known.rules)
-                if isinstance(documented, list):
-                    errors += documented
-                elif documented is not None:
-                    documents = (documented, known.rules)
-            for rule in branches(definition.rule):
-                flat = Flattener(callees.arity, unify_equals=True).rule(rule)
-                errors += _check_rule(flat, known, documents)
+    for definition in definitions_in_order(root, graph, callees):
+        documents: tuple[TypeNode, ...] = (known.rules,)
+        if annotated:
+            documented = annotations.of(definition.rule, definition.module, known.rules)
+            if isinstance(documented, list):
+                errors += documented
+            elif documented is not None:
+                documents = (documented, known.rules)
+        for rule in branches(definition.rule):
+            flat = Flattener(callees.arity, unify_equals=True).rule(rule)
+            errors += _check_rule(flat, known, documents)
     return known, errors
 
 
@@ -75,11 +74,6 @@ def check_body_types(body: Body, known: Globals, callees: Callees) -> list[Diagn
     """The type errors of a query."""
     flat = Flattener(callees.arity, unify_equals=False, prefix=QUERY_LOCAL).body(body)
     return [f.diagnostic for f in Inference(known).body(flat, Scope(known))]
-
-
-def _position(definition: Definition) -> tuple[str, int]:
-    span = definition.rule.span
-    return span.file, span.start
 
 
 def _check_rule(

@@ -10,7 +10,8 @@ error, and where errors of built-ins are errors of the evaluation, this code has
   further one where the first answer is enough;
 - a lookup in an object that rules make key by key asks for that key alone.
 
-Functions are compiled when they are first called: most programs never need one.
+Functions are compiled when they are first called: most programs never need one. A program in which
+a document reads itself at another key (`p.a := p.b` beside `p[x] := 1`) has no other code.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class ExactRules:
 
     def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
         while rule is not None:
-            yield rule_in_steps(rule, self.code.plan.callees.arity)
+            # Traced code reports the expressions that the author wrote.
+            traced = self.code.plan.traced
+            yield rule if traced else rule_in_steps(rule, self.code.plan.callees.arity)
             rule = rule.else_rule
 
     def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:

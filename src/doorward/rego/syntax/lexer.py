@@ -309,7 +309,8 @@ def loose_tokens(lexer: Lexer, token: Token) -> Iterator[Token]:
             token = lexer.template_rest(token.end, raw=templates.pop()[1])
             continue
         else:
-            yield token
+            if token.text:  # nothing stands between a `}` and the end of a line
+                yield token
             depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
         end = token.end
         line_end = token.text.find("\n", 1) if token.kind == ILLEGAL else -1
