@@ -18,12 +18,14 @@ import tarfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from doorward.docker.install.certificates import issue_client, issue_server, make_authority
-from doorward.docker.plugin import Response
+from doorward.docker.plugin import Response, Waiting
 from doorward.docker.server import PluginServer, bind_unix
+from doorward.history import History
 
 PATIENCE: Final = 300.0
 """Seconds after which it is taken for granted that something never comes. A busy machine may take a
@@ -170,9 +172,14 @@ class PrivateDaemon:
     # plugins
 
     def plugin(self, name: str, answer: Callable[[str, bytes], Response]) -> None:
-        """Start a plugin of this name in this process."""
+        """Start a plugin of this name in this process; `answer` may wait."""
         listener = bind_unix(f"/run/docker/plugins/{name}.sock")
-        server = PluginServer(listener, answer, threads=16)
+        history = History()
+        server = PluginServer(
+            listener,
+            lambda path, body: Waiting(partial(answer, path, body), history),
+            threads=16,
+        )
         server.start()
         self.servers[name] = server
 

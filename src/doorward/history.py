@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SLOW", "History"]
+__all__ = ["SLOW", "STALL", "History"]
 
 SLOW: Final = 0.001
 """Seconds from which on calls are slow."""

@@ -4,6 +4,9 @@
 denied: a reply that the daemon could take for "allow" is written in one place, for a verdict that
 allows. Requests that ask only whether the daemon is alive are answered without a policy, because
 clients that are refused them speak another version of the API.
+
+`Plugin.begin` never waits: it answers from the call alone, or gives what has to be finished by a
+thread, because files, the daemon or a decision point elsewhere are asked, or policies are slow.
 """
 
 from __future__ import annotations
@@ -14,21 +17,30 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.decider.answer import Decider, PdpError
 from doorward.docker.reply import ALLOWED, Verdict, to_reply, to_verdict
 from doorward.docker.request.call import AuthzRequest, parse_request
-from doorward.docker.request.errors import RequestError
+from doorward.docker.request.errors import RequestError, WaitError
 from doorward.docker.request.facts import ContainerFacts
-from doorward.docker.request.input import Input, InputOptions, refused_input, resolve_path, to_input
+from doorward.docker.request.input import (
+    Input,
+    InputOptions,
+    refuse_to_wait,
+    refused_input,
+    resolve_path,
+    to_input,
+)
 from doorward.docker.request.mounts import Resolve
 from doorward.edge import FAULTS, Edge
+from doorward.history import History
 from doorward.pdp.decision import new_decision_id
 
-__all__ = ["PROBE_HEADER", "Plugin", "PluginOptions", "Response"]
+__all__ = ["PROBE_HEADER", "Plugin", "PluginOptions", "Response", "Waiting"]
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("docker-decision", "Decision failed: denied")
@@ -47,6 +59,28 @@ class Response(NamedTuple):
 
     status: int
     body: bytes
+
+
+class Waiting(NamedTuple):
+    """What gives the answer to a call that has to wait: for a thread, whose time counts for
+    `history`."""
+
+    finish: Callable[[], Response]
+    history: History
+
+
+class _Call:
+    """A call that is decided."""
+
+    __slots__ = ("body", "decision_id", "input", "phase", "request", "started")
+
+    def __init__(self, body: bytes, phase: str) -> None:
+        self.body = body
+        self.phase = phase
+        self.started = perf_counter()
+        self.decision_id = new_decision_id()
+        self.request: AuthzRequest | None = None
+        self.input: Input | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +106,18 @@ class Plugin:
         audit: AuditLog | None = None,
         resolve: Resolve = resolve_path,
         facts: ContainerFacts | None = None,
+        waits: bool = False,
     ) -> None:
+        """`waits`: the decider asks somebody else, so that every decision is a thread's."""
         self._decider = decider
         self._options = options or PluginOptions()
         self._audit = audit
         self._resolve = resolve
         self._facts = facts
+        self._waits = waits
         self._probes: deque[str] = deque(maxlen=_MAX_PROBES)
-        self._calls: dict[str, Callable[[bytes], Response]] = {
+        self._history = History()
+        self._calls: dict[str, Callable[[bytes], Response | Waiting]] = {
             "/Plugin.Activate": self._activate,
             "/AuthZPlugin.AuthZReq": self._request,
             "/AuthZPlugin.AuthZRes": self._response,
@@ -88,7 +126,12 @@ class Plugin:
         }
 
     def answer(self, path: str, body: bytes) -> Response:
-        """The answer to one call."""
+        """The answer to one call, however long that takes."""
+        given = self.begin(path, body)
+        return given if isinstance(given, Response) else given.finish()
+
+    def begin(self, path: str, body: bytes) -> Response | Waiting:
+        """The answer to one call, or what gives it."""
         call = self._calls.get(path)
         if call is None:
             return Response(404, b'{"Err":"no such call"}')
@@ -105,45 +148,49 @@ class Plugin:
     def _instance(self, _body: bytes) -> Response:
         return Response(200, json.dumps({"Instance": self._options.instance}).encode())
 
-    def _request(self, body: bytes) -> Response:
-        return self._decide(body, "request")
+    def _request(self, body: bytes) -> Response | Waiting:
+        return self._begin_decision(body, "request")
 
-    def _response(self, body: bytes) -> Response:
+    def _response(self, body: bytes) -> Response | Waiting:
         # Whatever was asked for has happened: a denial would only hide the answer.
         if not self._options.authorize_responses:
             return Response(200, ALLOWED)
-        return self._decide(body, "response")
+        return self._begin_decision(body, "response")
 
-    def _decide(self, body: bytes, phase: str) -> Response:
-        started = perf_counter()
-        decision_id = new_decision_id()
-        input_doc: Input | None = None
-        request: AuthzRequest | None = None
-        method = user = ""
+    def _begin_decision(self, body: bytes, phase: str) -> Response | Waiting:
+        call = _Call(body, phase)
         try:
-            request = parse_request(body)
-            method = request.method
-            user = request.user if request.auth_method == "TLS" else ""
+            response = self._decide(call, may_wait=False)
+        except WaitError:
+            return Waiting(partial(self._decide, call, may_wait=True), self._history)
+        self._history.note(perf_counter() - call.started)
+        return response
+
+    def _decide(self, call: _Call, *, may_wait: bool) -> Response:
+        """The answer to a call; WaitError where it has to wait and may not."""
+        try:
+            request = call.request = call.request or parse_request(call.body)
             if self._is_ping(request) or (self._facts and self._facts.is_own(request)):
                 return Response(200, ALLOWED)
-            input_doc = to_input(request, self._options.inputs, self._resolve)
-            if phase == "response":
+            if not may_wait and (self._waits or self._history.is_slow):
+                raise WaitError
+            resolve = self._resolve if may_wait else refuse_to_wait
+            input_doc = call.input = to_input(request, self._options.inputs, resolve)
+            if call.phase == "response":
                 input_doc["phase"] = "response"
                 input_doc["status"] = request.status
             if self._facts is not None:
-                self._facts.join(input_doc)
-            verdict, decision_id = self._ask(input_doc, decision_id)
+                self._facts.join(input_doc, may_wait=may_wait)
+            verdict = self._ask(call, input_doc)
+        except WaitError:
+            raise
         except RequestError as error:
             verdict = Verdict(False, str(error), f"doorward:{error.code}", decided=False)
         except FAULTS as fault:
-            _EDGE.report(fault, **{"decision-id": decision_id})
-            verdict = Verdict(False, f"internal error ({decision_id})", "doorward:fault")
+            _EDGE.report(fault, **{"decision-id": call.decision_id})
+            verdict = Verdict(False, f"internal error ({call.decision_id})", "doorward:fault")
         if self._audit is not None:
-            seconds = perf_counter() - started
-            refused = refused_input(request) if request is not None and input_doc is None else {}
-            self._audit.write(
-                Entry(verdict, input_doc, decision_id, phase, method, user, seconds, refused)
-            )
+            self._audit.write(_entry(call, verdict))
         return Response(200, to_reply(verdict))
 
     def _is_ping(self, request: AuthzRequest) -> bool:
@@ -155,12 +202,25 @@ class Plugin:
             self._probes.append(nonce)
         return True
 
-    def _ask(self, input_doc: Input, decision_id: str) -> tuple[Verdict, str]:
+    def _ask(self, call: _Call, input_doc: Input) -> Verdict:
         try:
             answer = self._decider.decide(input_doc)
         except PdpError as error:
             if self._options.allow_on_failure:
                 _log.warning("No decision: allowed all the same", extra={"reason": str(error)})
-                return Verdict(True, str(error), "doorward:allow-on-failure"), decision_id
-            return Verdict(False, str(error), "doorward:pdp"), decision_id
-        return to_verdict(answer.result), answer.decision_id or decision_id
+                return Verdict(True, str(error), "doorward:allow-on-failure")
+            return Verdict(False, str(error), "doorward:pdp")
+        call.decision_id = answer.decision_id or call.decision_id
+        return to_verdict(answer.result)
+
+
+def _entry(call: _Call, verdict: Verdict) -> Entry:
+    """The line of the audit log for an answered call."""
+    seconds, request = perf_counter() - call.started, call.request
+    method = user = ""
+    refused: dict[str, Any] | None = None
+    if request is not None:
+        method = request.method
+        user = request.user if request.auth_method == "TLS" else ""
+        refused = refused_input(request) if call.input is None else None
+    return Entry(verdict, call.input, call.decision_id, call.phase, method, user, seconds, refused)

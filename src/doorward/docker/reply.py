@@ -6,8 +6,8 @@ the client's terminal as it stands.
 
 from __future__ import annotations
 
-import json
 import unicodedata
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple
 
 from doorward.rego import UNDEFINED, Undefined, Value
@@ -37,7 +37,7 @@ def to_reply(verdict: Verdict) -> bytes:
     """The body of the reply. A denial always has a reason."""
     if verdict.allow:
         return ALLOWED
-    return json.dumps({"Allow": False, "Msg": verdict.reason or "denied by policy"}).encode()
+    return b'{"Allow": false, "Msg": %s}' % _quoted(verdict.reason or "denied by policy").encode()
 
 
 def to_verdict(result: Value | Undefined) -> Verdict:
@@ -79,7 +79,10 @@ def _reason(messages: Any) -> str:
 def clean(text: str) -> str:
     """`text` as one line of printable characters, at most `MAX_REASON` bytes of it."""
     text = text[:MAX_REASON]
-    if not (text.isascii() and text.isprintable()):
+    if text.isascii() and text.isprintable():
+        if "  " not in text and text[:1] != " " and text[-1:] != " ":
+            return text
+    else:
         text = "".join([c if _prints(c) else " " for c in text])
     text = " ".join(text.split())
     return text.encode()[:MAX_REASON].decode(errors="ignore")

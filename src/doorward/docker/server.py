@@ -1,30 +1,38 @@
-"""The socket that the daemon calls: HTTP/1.1, one call a connection, as many at once as threads.
+"""The socket that the daemon calls: HTTP/1.1 on one event loop, one call a connection.
 
-Threads wait in `accept` for the next connection and handle it whole, so nothing is handed from one
-thread to another. Every answer closes its connection: a daemon that meets a kept connection which
-is just being closed repeats its call without the body. A call has a limit in size and time.
+    bytes -> HttpConnection -> begin(path, body) -> Response | Waiting -> bytes
+
+What is decided from the call alone is answered on the loop. What has to wait for others (files of
+the host, the daemon, a decision point elsewhere, policies that are known to be slow) and long
+bodies are answered by threads, so that no call waits for another one. Every answer closes its
+connection: a daemon that meets a kept connection which is just being closed repeats its call
+without the body. A call has a limit in size and time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import socket
 import ssl
-import threading
-import time
-from collections.abc import Callable
-from http import HTTPStatus
-from typing import Final
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-import httptools
-
-from doorward.docker.plugin import Response
-from doorward.edge import FAULTS, Edge, repeat
+from doorward.docker.plugin import Response, Waiting
+from doorward.edge import FAULTS, Edge, Part, Parts
+from doorward.history import History
 from doorward.pdp import unix_sockets
 from doorward.pdp.quiet import Quiet
 from doorward.pdp.unix_sockets import PathTakenError
+from doorward.transport.http1 import messages
+from doorward.transport.http1.connection import LATER, Application, HttpConnection, Respond
+from doorward.transport.http1.limits import Limits
+from doorward.transport.http1.messages import Request
+from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
+from doorward.transport.pool import Pool
 
 __all__ = [
     "BACKLOG",
@@ -39,12 +47,18 @@ __all__ = [
 ]
 
 THREADS: Final = 256
+"""Calls that may wait for others at the same time."""
 BACKLOG: Final = 1024
-READ_TIMEOUT: Final = 10.0
-"""Seconds in which a call must have been read; the decision has a deadline of its own."""
-MAX_HEAD: Final = 64 * 1024
+CONNECTIONS: Final = 1024
+"""Calls at the same time; further ones are refused, which denies them."""
 MAX_BODY: Final = 8 << 20
 """Twice what a daemon sends: 1 MiB of body in base64, its headers, and those of the answer."""
+LONG: Final = 64 * 1024
+"""Bytes of a body from which on it is read by a thread: that takes milliseconds."""
+LIMITS: Final = Limits(
+    head_timeout=10.0, body_timeout=10.0, keep_alive=10.0, body_buffered=MAX_BODY, unread=MAX_BODY
+)
+"""A daemon sends a call at once; the decision has a deadline of its own."""
 ACCEPT_QUIET: Final = 10.0
 """Seconds between two lines in the log about calls that could not be accepted."""
 CLOSING: Final = ".closing"
@@ -52,12 +66,15 @@ CLOSING: Final = ".closing"
 LISTEN_FD: Final = "DOORWARD_LISTEN_FD"
 """The variable with the descriptor of the socket that our watchdog listens on."""
 STUCK_AFTER: Final = 120.0
-"""Seconds in which one of many calls must have ended: twice the longest time for a decision."""
+"""Seconds in which the loop must have come round, and one of many calls have ended: twice the
+longest time for a decision."""
 _FIRST_INHERITED: Final = 3
+_HEADERS: Final = b"content-type: application/vnd.docker.plugins.v1.2+json\r\n"
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("docker-call", "a call failed: denied")
-_WORKER: Final = Edge("docker-worker", "waiting for calls failed")
+
+Begin: TypeAlias = Callable[[str, bytes], Response | Waiting]
 
 
 class BindError(Exception):
@@ -113,222 +130,145 @@ def inherited() -> socket.socket | None:
 
 
 class PluginServer:
-    """Serves one listening socket with `answer`. `start`, then `close` to drain and end."""
+    """Serves one listening socket by `begin`. `start`, then `close` to drain and end."""
 
     def __init__(
         self,
         listener: socket.socket,
-        answer: Callable[[str, bytes], Response],
+        begin: Begin,
         *,
         context: ssl.SSLContext | None = None,
         threads: int = THREADS,
         unlink: bool = True,
     ) -> None:
         self._listener = listener
-        self._answer = answer
+        self._begin = begin
         self._context = context
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
+        self._most_waiting = threads
         self._quiet = Quiet(ACCEPT_QUIET)
-        self._waiting = 0
-        self._last_end = time.monotonic()
-        self._threads = [
-            threading.Thread(
-                target=repeat,
-                args=(self._serve_next, _WORKER),
-                kwargs={"stop": self._stop},
-                name=f"plugin-{n}",
-                daemon=True,
-            )
-            for n in range(threads)
-        ]
+        self._long = History()
+        self._pool: Pool | None = None
+        self._pool_part = Part("docker-pool", within=STUCK_AFTER)
+        self._loop_parts = Parts()
+        self._server = LoopServer(
+            self._endpoints,
+            name="docker-plugin",
+            parts=self._loop_parts,
+            stuck_after=STUCK_AFTER,
+            on_error=self._complain,
+            shares_sockets=True,
+        )
         name = listener.getsockname()
         self._file = (name, os.stat(name).st_ino) if unlink and isinstance(name, str) else None
 
     def start(self) -> None:
-        self._listener.settimeout(None)
-        for thread in self._threads:
-            thread.start()
+        """Answer from now on."""
+        if not self._server.start():
+            raise BindError("the plugin's server did not start")
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all threads have a call, and for so long that none of these will end."""
-        return not self._waiting and time.monotonic() - self._last_end > STUCK_AFTER
+        """Whether nothing is answered any more, and will not be: the loop does not come round, or
+        every thread has had its call for too long."""
+        is_full = self._pool is not None and self._pool.queued >= self._most_waiting
+        if is_full and self._pool_part.problem is not None:
+            return True
+        return any(self._loop_parts.problems.values())
 
     def close(self, grace: float = 10.0) -> None:
         """Take no more calls, and let those under way end within `grace` seconds.
 
         The name goes first, so that the daemon waits for a successor instead of calling us.
         """
+        closing = ""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 if os.stat(self._file[0]).st_ino == self._file[1]:
-                    address = self._file[0] + CLOSING
-                    os.rename(self._file[0], address)
-                    self._wake(address, grace)
-                    os.unlink(address)
-                    self._listener.close()
-                    return
+                    os.rename(self._file[0], self._file[0] + CLOSING)
+                    closing = self._file[0] + CLOSING
         self.drain(grace)
+        if closing:
+            os.unlink(closing)
         self._listener.close()
 
     def drain(self, grace: float = 10.0) -> None:
-        """Take no more calls, and let those under way end; the socket goes on listening."""
-        address = self._listener.getsockname()
-        if isinstance(address, str) and os.path.exists(address + CLOSING):
-            address += CLOSING  # our watchdog is ending too, and has taken the name away
-        self._wake(address, grace)
+        """Take no more calls than have come, and let those end; the socket goes on listening."""
+        self._server.stop(grace)
+        if self._pool is not None:
+            self._pool.close()
 
-    def _wake(self, address: object, grace: float) -> None:
-        # Threads that wait in `accept` wake for a connection each, and end: closing the socket
-        # under them would leave them there, and shutting it down would end the service manager's.
-        with self._lock:
-            self._stop.set()
-            waiting = self._waiting
-        until = time.monotonic() + grace
-        for _ in range(waiting):
-            self._wake_acceptors(address, until)
-        for thread in self._threads:
-            thread.join(max(until - time.monotonic(), 0.0))
-        self._serve_rest()
+    # On the loop
 
-    def _wake_acceptors(self, address: object, until: float) -> None:
-        while time.monotonic() < until:
-            with socket.socket(self._listener.family, socket.SOCK_STREAM) as knock:
-                knock.settimeout(1.0)
-                try:
-                    knock.connect(address)  # type: ignore[arg-type]  # what getsockname gave
-                    return
-                except BlockingIOError:
-                    time.sleep(0.002)  # the queue is full: threads are taking from it
-                except OSError:
-                    return
+    def _endpoints(self, loop: asyncio.AbstractEventLoop) -> list[Endpoint]:
+        pool = self._pool = Pool(loop, self._most_waiting, name="plugin", part=self._pool_part)
+        connections = Connections(CONNECTIONS)
+        answer = partial(self._answer, pool)
+        application = Application(answer, _refuse_body, keeps_alive=False)
 
-    def _serve_rest(self) -> None:
-        """Answer what came in meanwhile; knocks that nobody needed any more are nothing."""
-        self._listener.setblocking(False)
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setblocking(True)
-            self._serve(connection)
+        def make_protocol() -> HttpConnection:
+            return HttpConnection(connections, application, LIMITS, loop)
 
-    def _serve_next(self) -> bool:
-        """Wait for a connection and serve it; False at the end."""
-        if not self._waits():
-            return False
-        try:
-            connection, _ = self._listener.accept()
-        except OSError as error:
-            if (more := self._quiet.suppressed("accept")) is not None:
-                _log.error("accept failed", extra={"error": error.strerror, "more": more})
-            self._stop.wait(0.1)  # out of descriptors: others are about to end
-            return True
-        finally:
-            with self._lock:
-                self._waiting -= 1
-        self._serve(connection)
-        self._last_end = time.monotonic()
-        return True
+        # A socket of its own: the one that was given goes on listening when the server has ended.
+        shared = self._listener.dup()
+        is_direct = self._context is None
+        return [
+            Endpoint(shared, connections, make_protocol, tls=self._context, is_direct=is_direct)
+        ]
 
-    def _waits(self) -> bool:
-        """Count this thread among those that wait, unless there is nothing to wait for."""
-        with self._lock:
-            if self._stop.is_set():
-                return False
-            self._waiting += 1
-            return True
+    def _answer(self, pool: Pool, request: Request, respond: Respond) -> messages.Response:
+        if request.method != b"POST":
+            return _http(Response(405, b'{"Err":"only POST is answered"}'))
+        work: Callable[[], Response | Waiting]
+        work = partial(self._begin, request.target.decode("latin-1"), request.body)
+        history = self._long
+        if len(request.body) < LONG:
+            given = _guarded(work)
+            if isinstance(given, Response):
+                return _http(given)
+            work, history = given
+        finish = partial(_finish, work)
+        done = partial(_respond, respond, request)
+        if pool.submit(finish, done, lambda: True, history):
+            return LATER
+        return _http(Response(503, b'{"Err":"too many calls wait"}'))
 
-    def _serve(self, connection: socket.socket) -> None:
-        """Answer the call on a connection, and close it. Without an answer the daemon denies."""
-        try:
-            self._exchange(connection)
-        except OSError:
-            return  # the other side has gone, or is too slow
-        except FAULTS as fault:
-            _EDGE.report(fault)
-
-    def _exchange(self, connection: socket.socket) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(connection)
-            connection.settimeout(READ_TIMEOUT)
-            if self._context is not None:
-                connection = self._context.wrap_socket(connection, server_side=True)
-                stack.enter_context(connection)
-            call = _read(connection)
-            if call is None:
-                return
-            connection.settimeout(READ_TIMEOUT)
-            connection.sendall(_written(self._reply(call)))
-
-    def _reply(self, call: _Call) -> Response:
-        if call.problem:
-            return Response(call.problem, b'{"Err":"the call cannot be read"}')
-        if call.method != b"POST":
-            return Response(405, b'{"Err":"only POST is answered"}')
-        try:
-            return self._answer(call.path, bytes(call.body))
-        except FAULTS as fault:
-            _EDGE.report(fault)
-            return Response(500, b'{"Err":"internal error"}')
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
+        error = exhaustion(context)
+        if error is None:
+            loop.default_exception_handler(context)
+        elif (more := self._quiet.suppressed("accept")) is not None:
+            _log.error("accept failed", extra={"error": error.strerror, "more": more})
 
 
-class _Call:
-    """One request as the parser meets it."""
-
-    def __init__(self) -> None:
-        self.path = ""
-        self.body = bytearray()
-        self.method = b""
-        self.problem = 0
-        self.done = False
-
-    def on_url(self, url: bytes) -> None:
-        self.path += url.decode("latin-1")
-
-    def on_body(self, body: bytes) -> None:
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        self.done = True
+def _guarded(work: Callable[[], Response | Waiting]) -> Response | Waiting:
+    try:
+        return work()
+    except FAULTS as fault:
+        _EDGE.report(fault)
+        return Response(500, b'{"Err":"internal error"}')
 
 
-def _read(connection: socket.socket) -> _Call | None:
-    """The call on a connection; None where the other side has gone without one."""
-    call = _Call()
-    parser = httptools.HttpRequestParser(call)
-    size = 0
-    until = time.monotonic() + READ_TIMEOUT
-    while not call.done:
-        if size:
-            connection.settimeout(max(until - time.monotonic(), 0.001))
-        data = connection.recv(65536)
-        if not data:
-            return None if not size else _broken(call, HTTPStatus.BAD_REQUEST)
-        size += len(data)
-        if size > MAX_HEAD + MAX_BODY or size - len(call.body) > MAX_HEAD + len(data):
-            return _broken(call, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        try:
-            parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            return _broken(call, HTTPStatus.BAD_REQUEST)
-    call.method = parser.get_method()
-    return call
+def _finish(work: Callable[[], Response | Waiting]) -> Response:
+    """The answer, however long that takes."""
+    given = _guarded(work)
+    while not isinstance(given, Response):
+        given = _guarded(given.finish)
+    return given
 
 
-def _broken(call: _Call, status: int) -> _Call:
-    call.problem = int(status)
-    return call
+def _respond(respond: Respond, request: Request, response: Response) -> None:
+    respond(request, _http(response))
 
 
-def _written(response: Response) -> bytes:
-    phrase = HTTPStatus(response.status).phrase
-    head = (
-        f"HTTP/1.1 {response.status} {phrase}\r\n"
-        "Content-Type: application/vnd.docker.plugins.v1.2+json\r\n"
-        f"Content-Length: {len(response.body)}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    return head.encode("ascii") + response.body
+def _http(response: Response) -> messages.Response:
+    return messages.Response(response.status, _HEADERS, response.body)
+
+
+async def _refuse_body(
+    scope: MutableMapping[str, Any], _receive: object, send: Callable[..., Any]
+) -> None:
+    """Answer a call whose body is not read: it is too long, or its sender waits to be asked."""
+    waits = any(name == b"expect" for name, _ in scope["headers"])
+    await send({"type": "http.response.start", "status": 417 if waits else 413, "headers": []})
+    await send({"type": "http.response.body", "body": b'{"Err":"the call cannot be read"}'})

@@ -21,7 +21,7 @@ from doorward.docker.audit import AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp
 from doorward.docker.decider.trial import why_undecided
-from doorward.docker.plugin import Plugin, PluginOptions, Response
+from doorward.docker.plugin import Plugin, PluginOptions, Response, Waiting
 from doorward.docker.request.facts import ContainerFacts
 from doorward.docker.request.input import resolve_path, resolver
 from doorward.docker.request.protected import daemon_paths, protected_paths
@@ -44,6 +44,7 @@ from doorward.docker.watch.notify import (
 )
 from doorward.docker.watch.status import CALL, INSTANCE, TRIAL, PluginStatus, to_document
 from doorward.edge import Edge, counts, repeat
+from doorward.history import History
 
 __all__ = ["SIGNALS", "Service", "ServiceOptions", "bind"]
 
@@ -100,15 +101,21 @@ class Service:
         resolve = resolver(options.host_root) if options.host_root else resolve_path
         facts = ContainerFacts(options.inspect, resolve) if options.inspect else None
         self.plugin = Plugin(
-            self._decider, _protecting(options), audit=self._audit, resolve=resolve, facts=facts
+            self._decider,
+            _protecting(options),
+            audit=self._audit,
+            resolve=resolve,
+            facts=facts,
+            waits=bool(options.url),
         )
+        self._trials = History()
         self._notifier = Notifier()
         self._ended = threading.Event()
         self._listener, ours = bind(options)
         self._serving = f"Serves {self._listener.getsockname()}"
         self._server = PluginServer(
             self._listener,
-            self.answer,
+            self.begin,
             context=_context(options),
             threads=options.threads,
             unlink=ours,
@@ -122,14 +129,17 @@ class Service:
         self._server.start()
         _log.info("Docker plugin serves.")
 
-    def answer(self, path: str, body: bytes) -> Response:
-        """The answer to a call of the daemon, or of our own commands."""
+    def begin(self, path: str, body: bytes) -> Response | Waiting:
+        """The answer to a call of the daemon, or of our own commands, or what gives it."""
         if path == CALL:
             return Response(200, json.dumps(to_document(self.status())).encode())
         if path == TRIAL:
-            reason = why_undecided(self._decider, self._options.plugin.inputs)
-            return Response(200, json.dumps({"Undecided": reason}).encode())
-        return self.plugin.answer(path, body)
+            return Waiting(self._try_deciding, self._trials)
+        return self.plugin.begin(path, body)
+
+    def _try_deciding(self) -> Response:
+        reason = why_undecided(self._decider, self._options.plugin.inputs)
+        return Response(200, json.dumps({"Undecided": reason}).encode())
 
     def status(self) -> PluginStatus:
         """How this plugin was started, and what is wrong with it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import resource
@@ -23,7 +22,7 @@ from doorward.transport.http1.asgi import AsgiApp
 from doorward.transport.http1.connection import Answer, Application, HttpConnection, no_answer
 from doorward.transport.http1.limits import Limits
 from doorward.transport.listeners import bind_tcp
-from doorward.transport.loop import Connections, Endpoint, LoopServer
+from doorward.transport.loop import Connections, Endpoint, LoopServer, exhaustion
 from doorward.transport.tls import TlsContext
 
 __all__ = ["MAX_CONNECTIONS", "BindError", "HttpServer", "Listener", "bind"]
@@ -39,7 +38,6 @@ REFUSALS_QUIET: Final = 1.0
 STUCK_AFTER: Final = 30.0
 """Seconds in which the loop must have come round once."""
 
-_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -151,8 +149,8 @@ class HttpServer:
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What the loop has nobody to raise to; without descriptors it says so at each attempt."""
-        error = context.get("exception")
-        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
+        error = exhaustion(context)
+        if error is None:
             loop.default_exception_handler(context)
             return
         if (more := self._quiet.suppressed("accept")) is not None:

@@ -8,6 +8,7 @@ them, which costs nothing on the path of a request.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import sys
@@ -19,9 +20,18 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from doorward.edge import FAULTS, Edge, Part, Parts
+from doorward.transport.direct import DirectListener
 from doorward.transport.tls import HANDSHAKE
 
-__all__ = ["SWEEP", "Connections", "Endpoint", "LoopServer", "ServedConnection", "new_loop"]
+__all__ = [
+    "SWEEP",
+    "Connections",
+    "Endpoint",
+    "LoopServer",
+    "ServedConnection",
+    "exhaustion",
+    "new_loop",
+]
 
 _EDGE: Final = Edge("transport", "a server's event loop failed")
 
@@ -31,6 +41,7 @@ _IDLE_SWEEP: Final = 10.0
 """The same while there is no connection: an idle server lets the processor sleep."""
 _DRAINING_SWEEP: Final = SWEEP / 10
 _BACKLOG: Final = 1_024
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ServedConnection(Protocol):
@@ -129,6 +140,8 @@ class Endpoint:
     """Connections that asyncio accepts before it looks at anything else; without descriptors it
     makes as many attempts, and a timer for each (Python 3.11 and 3.12)."""
     tls: ssl.SSLContext | None = None
+    is_direct: bool = False
+    """Whether every connection is one request, and the socket listens already."""
 
 
 class LoopServer:
@@ -148,7 +161,7 @@ class LoopServer:
         accept to the end."""
         self._open_endpoints = open_endpoints
         self._endpoints: Sequence[Endpoint] = ()
-        self._listening: list[asyncio.AbstractServer] = []
+        self._listening: list[asyncio.AbstractServer | DirectListener] = []
         self._shares_sockets = shares_sockets
         self._parts = parts
         self._part = Part(name, within=stuck_after)
@@ -230,7 +243,9 @@ class LoopServer:
             await asyncio.sleep(0)
         await self._loop.shutdown_asyncgens()
 
-    async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer:
+    async def _listen(self, endpoint: Endpoint) -> asyncio.AbstractServer | DirectListener:
+        if endpoint.is_direct:
+            return DirectListener(self._loop, endpoint.socket, lambda: self._accept(endpoint))
         options: dict[str, Any] = {"sock": endpoint.socket, "backlog": endpoint.accepts}
         if endpoint.tls is not None:
             options |= {"ssl": endpoint.tls, "ssl_handshake_timeout": HANDSHAKE}
@@ -281,16 +296,25 @@ class LoopServer:
 
     def _drain(self, grace: float) -> None:
         self._draining = True
+        for each in self._listening:
+            if isinstance(each, DirectListener):
+                each.accept_rest()
         if self._shares_sockets:
             self._close_listeners()
-        for each in self._connections:
-            each.drain()
+        for connections in self._connections:
+            connections.drain()
         self._loop.call_later(grace, self._end)
         self._loop.call_soon(self._sweep)
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
+
+
+def exhaustion(context: dict[str, Any]) -> OSError | None:
+    """Why no connection could be accepted, if that is what a loop reports."""
+    error = context.get("exception")
+    return error if isinstance(error, OSError) and error.errno in _EXHAUSTED else None
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

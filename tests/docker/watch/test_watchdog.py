@@ -273,13 +273,14 @@ def test_stuck_plugin_is_told_from_a_busy_one(tmp_path: Path) -> None:
     script = """
 import json, sys
 from doorward.docker import server
-from doorward.docker.plugin import Response
+from doorward.docker.plugin import Response, Waiting
+from doorward.history import History
 from threading import Event
 import time
 server.STUCK_AFTER = 0.5
 go = Event()
-found = server.PluginServer(server.bind_unix(sys.argv[1]),
-                            lambda path, body: go.wait() and Response(200, b"{}"), threads=2)
+wait = Waiting(lambda: go.wait() and Response(200, b"{}"), History())
+found = server.PluginServer(server.bind_unix(sys.argv[1]), lambda path, body: wait, threads=2)
 found.start()
 print("ready", flush=True)
 while not found.is_stuck:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from doorward.rego import Undefined, Value
 
@@ -14,8 +13,7 @@ class PdpError(Exception):
     """The decision point gave no decision; the message says how, and nothing of its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What was decided, and the id under which the decision point logged it."""
 
     result: Value | Undefined

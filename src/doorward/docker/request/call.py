@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from doorward.docker.request.errors import AmbiguousRequestError, MalformedRequestError
@@ -21,29 +21,29 @@ __all__ = ["AuthzRequest", "Target", "parse_request", "parse_target"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/?]*)?")
 _VERSION: Final = re.compile(r"/v([0-9.]+)(?=/)")
+_DOTS: Final = re.compile(r"/\.\.?(?:/|\Z)")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _REPEATED: Final = frozenset({"names", "t", "changes", "extrahosts", "securityopt"})
 """Parameters that the daemon reads as lists; of any other it reads the first."""
 
 MAX_TARGET: Final = 64 * 1024
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class AuthzRequest:
+class AuthzRequest(NamedTuple):
     """What the daemon says about one request. `body` is None where it shows none."""
 
     method: str
     uri: str
     user: str = ""
     auth_method: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     body: bytes | None = None
     status: int | None = None
     """The status of the answer, in the response phase, where the daemon says it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A request target, decoded once."""
 
     path: str
@@ -102,13 +102,12 @@ def parse_target(uri: str) -> Target:
     if len(uri) > MAX_TARGET:
         raise MalformedRequestError("request target is too long")
     rest, _, query = uri.partition("?")
-    scheme = _SCHEME.match(rest)
-    if scheme:
+    if not rest.startswith("/") and (scheme := _SCHEME.match(rest)):
         rest = rest[scheme.end() :] or "/"
     path = _decode(rest, "path")
     if not path.startswith("/"):
         return Target(path, "", "", {})
-    if "//" in path or re.search(r"/\.\.?(?:/|\Z)", path):
+    if "//" in path or ("/." in path and _DOTS.search(path)):
         # The daemon answers these with a redirect and asks nobody: this is not the daemon.
         raise AmbiguousRequestError("path has empty or dot segments")
     version = _VERSION.match(path)
@@ -121,9 +120,9 @@ def parse_target(uri: str) -> Target:
 
 
 def _decode(text: str, what: str) -> str:
-    if _BAD_ESCAPE.search(text):
-        raise MalformedRequestError(f"{what} has a broken escape")
     if "%" in text:
+        if _BAD_ESCAPE.search(text):
+            raise MalformedRequestError(f"{what} has a broken escape")
         try:
             text = unquote_to_bytes(text).decode()
         except UnicodeDecodeError:
@@ -154,10 +153,10 @@ def _query(text: str) -> dict[str, list[str]]:
 def _form(text: str) -> str:
     if "+" in text:
         text = text.replace("+", " ")
-    if _BAD_ESCAPE.search(text):
-        raise MalformedRequestError("query has a broken escape")
     if "%" not in text:
         return text
+    if _BAD_ESCAPE.search(text):
+        raise MalformedRequestError("query has a broken escape")
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:

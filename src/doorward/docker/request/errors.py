@@ -13,6 +13,7 @@ __all__ = [
     "MalformedRequestError",
     "OldVersionError",
     "RequestError",
+    "WaitError",
 ]
 
 
@@ -44,3 +45,7 @@ class OldVersionError(RequestError):
     """An API version below the minimum, whose routes read what newer ones do not."""
 
     code = "old_version"
+
+
+class WaitError(Exception):
+    """What is asked for is not known here, and who asks must not wait for it."""

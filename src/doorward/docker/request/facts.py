@@ -20,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.errors import WaitError
 from doorward.docker.request.images import parse_image
 from doorward.docker.request.limits import after_update, create_resources
 from doorward.docker.request.mounts import Mount, Resolve, host_mount, unknown_volume, volume_mounts
@@ -77,10 +78,13 @@ class ContainerFacts:
             given.encode(errors="replace"), self._nonce.encode()
         )
 
-    def join(self, view: dict[str, Any]) -> None:
-        """Put what the daemon says about the subjects of a request into its input."""
+    def join(self, view: dict[str, Any], *, may_wait: bool = True) -> None:
+        """Put what the daemon says about the subjects of a request into its input.
+
+        Where it must be asked and nobody may wait: WaitError, and the input is of no use.
+        """
         action = view["action"]
-        questions = self._questions()
+        questions = self._questions(may_wait=may_wait)
         if action in ENTERING:
             if action == "exec.start":
                 container = self._container_of_exec(view["target"], questions)
@@ -106,8 +110,9 @@ class ContainerFacts:
         """The container `name` as a policy sees it."""
         return self._container(name, self._questions())
 
-    def _questions(self) -> _Questions:
-        return _Questions(self._socket, self._nonce, time.monotonic() + self._deadline)
+    def _questions(self, *, may_wait: bool = True) -> _Questions:
+        deadline = time.monotonic() + self._deadline if may_wait else None
+        return _Questions(self._socket, self._nonce, deadline)
 
     def _container_of_exec(self, name: str, questions: _Questions) -> dict[str, Any]:
         answer = questions.ask("exec", name, "/json")
@@ -223,9 +228,9 @@ def _data_root(questions: _Questions) -> str:
 
 
 class _Questions:
-    """The questions about one request, until `deadline`."""
+    """The questions about one request, until `deadline`; None: nobody may wait for an answer."""
 
-    def __init__(self, socket: str, nonce: str, deadline: float) -> None:
+    def __init__(self, socket: str, nonce: str, deadline: float | None) -> None:
         self._socket = socket
         self._nonce = nonce
         self._deadline = deadline
@@ -250,6 +255,8 @@ class _Questions:
             return None
 
     def _get(self, target: str) -> tuple[int, bytes]:
+        if self._deadline is None:
+            raise WaitError
         timeout = self._deadline - time.monotonic()
         if timeout <= 0:
             raise TimeoutError("no time is left for questions")

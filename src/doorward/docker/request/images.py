@@ -7,6 +7,7 @@ reference at all, is `unresolved`: which image it is only the daemon knows.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, TypedDict
 
 __all__ = ["NO_IMAGE", "Image", "parse_image", "registry_of_address", "registry_of_name"]
@@ -20,6 +21,8 @@ _COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH: Final = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _DOMAIN: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?")
 _MAX: Final = 1024
+_SHORT: Final = 256
+"""Bytes of a reference that is remembered: the same images are asked for again and again."""
 
 
 class Image(TypedDict):
@@ -42,6 +45,12 @@ NO_IMAGE: Final = Image(
 
 def parse_image(reference: str, tag: str = "") -> Image:
     """The parts of `reference`; `tag` is a tag or digest that was given apart."""
+    if len(reference) + len(tag) <= _SHORT:
+        return _parse_short(reference, tag)
+    return _parse(reference, tag)
+
+
+def _parse(reference: str, tag: str) -> Image:
     whole = reference
     if tag:
         whole = f"{reference}@{tag}" if _DIGEST.fullmatch(tag) else f"{reference}:{tag}"
@@ -82,6 +91,9 @@ def parse_image(reference: str, tag: str = "") -> Image:
         digest=digest.lower(),
         unresolved=False,
     )
+
+
+_parse_short: Final = lru_cache(1024)(_parse)
 
 
 def registry_of_address(address: str) -> str:

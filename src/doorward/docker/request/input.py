@@ -13,7 +13,8 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NoReturn, TypeAlias
 
 from doorward.docker.request import builds, limits, mounts, networks, secrets, security
 from doorward.docker.request.call import AuthzRequest, Target, parse_target
@@ -22,6 +23,7 @@ from doorward.docker.request.errors import (
     InvisibleBodyError,
     OldVersionError,
     RequestError,
+    WaitError,
 )
 from doorward.docker.request.facts import NO_CONTAINER
 from doorward.docker.request.images import (
@@ -35,7 +37,15 @@ from doorward.docker.request.mounts import Mount, Resolve
 from doorward.docker.request.routes import IMPORT, Route, find_route
 from doorward.docker.request.schema import canonical, parse_json
 
-__all__ = ["Input", "InputOptions", "refused_input", "resolve_path", "resolver", "to_input"]
+__all__ = [
+    "Input",
+    "InputOptions",
+    "refuse_to_wait",
+    "refused_input",
+    "resolve_path",
+    "resolver",
+    "to_input",
+]
 
 Input: TypeAlias = dict[str, Any]
 
@@ -53,6 +63,8 @@ class InputOptions:
 
 
 _MAX_STEPS: Final = 4096
+_LONGEST_VERSION: Final = 8
+"""One character more than the longest that is one."""
 _VERSION: Final = re.compile(r"[1-9][0-9]?\.(?:0|[1-9][0-9]{0,3})")
 
 
@@ -62,6 +74,11 @@ def resolve_path(path: str) -> str | None:
         return os.path.realpath(path)
     except (OSError, ValueError):
         return None
+
+
+def refuse_to_wait(_path: str) -> NoReturn:
+    """In place of `resolve_path` where nobody may wait: a path may lead to a host that is away."""
+    raise WaitError
 
 
 def resolver(root: str) -> Resolve:
@@ -174,12 +191,18 @@ def _check_version(text: str, minimum: tuple[int, ...]) -> None:
     """The daemon reads `1.0000000023` as 1.23: only the one spelling of a version passes."""
     if not text:
         return
-    if not _VERSION.fullmatch(text):
+    parts = _version(text[:_LONGEST_VERSION])
+    if not parts:
         raise AmbiguousRequestError("API version is not written as the daemon writes it")
-    parts = tuple(int(part) for part in text.split("."))
     if parts < minimum:
         shown = ".".join(map(str, minimum))
         raise OldVersionError(f"API version is below the minimum of {shown}")
+
+
+@lru_cache(256)
+def _version(text: str) -> tuple[int, ...]:
+    """The numbers of a version; () where it is written in another way."""
+    return tuple(map(int, text.split("."))) if _VERSION.fullmatch(text) else ()
 
 
 def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
@@ -189,22 +212,20 @@ def _check_body(request: AuthzRequest, route: Route) -> tuple[bool, bool]:
     type the body has it shows by the last header of several, and goes by the first itself: only
     where there is no such header at all, or no body, is there no form.
     """
+    if request.body is not None:
+        return True, True
     headers = {name.lower(): value for name, value in request.headers.items()}
-    shown = request.body is not None
     empty = headers.get("content-length") == "0"
     trusted = (
-        shown
-        or empty
-        or "content-type" not in headers
-        or request.method not in ("POST", "PUT", "PATCH")
+        empty or "content-type" not in headers or request.method not in ("POST", "PUT", "PATCH")
     )
-    if route.kind == "json" and not shown:
+    if route.kind == "json":
         raise InvisibleBodyError("body is not visible to the policy")
     if route.kind == "stream" and not trusted and _is_form(headers.get("content-type", "")):
         raise InvisibleBodyError("body is a form, which would replace the query")
     if route.kind in ("none", "optional") and not trusted:
         raise InvisibleBodyError("body is not visible to the policy, and may replace the query")
-    return shown or empty or route.kind != "stream", trusted
+    return empty or route.kind != "stream", trusted
 
 
 def _is_form(content_type: str) -> bool:
@@ -264,8 +285,10 @@ def _create(body: Any, target: Target, _name: str, resolve: Resolve) -> _Views:
     image = parse_image(body.get("Image") or "")
     shared = views["security"]["host_namespaces"]
     if "host" in views["network"]["names"] and "network" not in shared:
-        shared.append("network")
-    return {**views, "image": image, "target": target.query.get("name", [""])[0]}
+        views["security"] = {**views["security"], "host_namespaces": [*shared, "network"]}
+    views["image"] = image
+    views["target"] = target.query.get("name", [""])[0]
+    return views
 
 
 def _host_views(

@@ -52,6 +52,10 @@ NO_RESOURCES: Final[Resources] = {
     "log_driver": "",
     "changed": [],
 }
+_GIVEN: Final = (
+    *_FIELDS.values(), "CpusetCpus", "CpusetMems", "OomKillDisable", "Ulimits", "StorageOpt",
+    "RestartPolicy", "LogConfig",
+)  # fmt: skip
 NO_LOGGING: Final[dict[str, Any]] = {"driver": "", "options": []}
 _DEFAULT_PERIOD: Final = 100_000
 _BILLION: Final = 1_000_000_000
@@ -59,6 +63,8 @@ _BILLION: Final = 1_000_000_000
 
 def create_resources(host: Mapping[str, Any]) -> Resources:
     """Of a HostConfig, or of an update."""
+    if not any(map(host.get, _GIVEN)):
+        return NO_RESOURCES
     resources = dict(NO_RESOURCES)
     for name, field in _FIELDS.items():
         resources[name] = host.get(field) or 0

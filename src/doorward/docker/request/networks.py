@@ -43,6 +43,8 @@ def create_network(
     mode = host.get("NetworkMode") or "default"
     container = mode.removeprefix("container:") if mode.startswith("container:") else ""
     endpoints = networking.get("EndpointsConfig") or {}
+    if not endpoints:
+        return _without_endpoints(mode, container, host, config)
     names = {mode} if not container and mode not in ("default", "none") else set()
     addresses: list[str] = []
     links = list(host.get("Links") or ())
@@ -59,6 +61,23 @@ def create_network(
         "addresses": addresses,
         "mac_address": next((mac for mac in macs if mac), ""),
         "links": links,
+        "dns": host.get("Dns") or [],
+        "extra_hosts": host.get("ExtraHosts") or [],
+        "disabled": bool(config.get("NetworkDisabled")) or mode == "none",
+        "unresolved": bool(container),
+    }
+
+
+def _without_endpoints(
+    mode: str, container: str, host: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        **NO_NETWORK,
+        "mode": mode,
+        "names": [] if container or mode in ("default", "none") else [mode],
+        "container": container,
+        "mac_address": config.get("MacAddress") or "",
+        "links": host.get("Links") or [],
         "dns": host.get("Dns") or [],
         "extra_hosts": host.get("ExtraHosts") or [],
         "disabled": bool(config.get("NetworkDisabled")) or mode == "none",

@@ -235,15 +235,28 @@ ROUTES: Final = (
 IMPORT: Final = _route("POST", "/images/create", "image.import", "stream", query=_CREATE_IMAGE)
 """A creation of an image whose query says that it comes from an archive."""
 
-_BY_METHOD: Final = {
-    method: tuple(route for route in ROUTES if route.method == method)
-    for method in {route.method for route in ROUTES}
-}
+_FIRST: Final = re.compile(r"/[a-z_]+")
+"""The first segment of a path, without which no route is. All begin with one that is literal."""
+
+
+def _index() -> dict[tuple[str, str], tuple[Route, ...]]:
+    """The routes by their method and first segment, in order."""
+    index: dict[tuple[str, str], tuple[Route, ...]] = {}
+    for route in ROUTES:
+        first = _FIRST.match(route.pattern.pattern)
+        assert first is not None
+        key = route.method, first[0]
+        index[key] = (*index.get(key, ()), route)
+    return index
+
+
+_INDEX: Final = _index()
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
     """The route of a decoded path without its version, and the name in it (`""` if none)."""
-    for route in _BY_METHOD.get(method, ()):
+    first = _FIRST.match(path)
+    for route in _INDEX.get((method, first[0] if first else ""), ()):
         match = route.pattern.fullmatch(path)
         if match:
             return route, match.groupdict().get("name") or ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -47,15 +48,25 @@ _OPTION: Final = re.compile(
 )
 _USERINFO: Final = re.compile(r"(?:(?<=//)[^/@?#]*|^[^/@:?#\s]+:[^/@?#\s]*)@(?!sha[0-9]+:)")
 """`user:password@` after `//`, or at the start of what is not a URL; not a tag before a digest."""
+_SHORT: Final = 64
+"""Characters of a header's name that is remembered."""
 _URLS: Final = ("remote", "fromSrc", "fromImage", "repo")
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers without the values of those that hold a credential by their name."""
     return {
-        name: MASK if name.lower() in _HEADERS or _HEADER.search(name) else value
+        name: MASK if (_is_known if len(name) <= _SHORT else _is_credential)(name) else value
         for name, value in headers.items()
     }
+
+
+def _is_credential(name: str) -> bool:
+    return name.lower() in _HEADERS or _HEADER.search(name) is not None
+
+
+_is_known: Final = lru_cache(256)(_is_credential)
+"""The same for names as clients send them with every request."""
 
 
 def mask_query(query: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -30,6 +30,12 @@ _READONLY: Final = frozenset(
     {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 _LABEL: Final = ("User", "Role", "Type", "Level")
+_FIELDS: Final = (
+    "Annotations", "CapAdd", "CapDrop", "Capabilities", "Cgroup", "CgroupnsMode", "GroupAdd",
+    "IpcMode", "PidMode", "Privileged", "ReadonlyRootfs", "Runtime", "SecurityOpt", "Sysctls",
+    "UTSMode", "UsernsMode",
+)  # fmt: skip
+"""Fields of a HostConfig that say nothing where they are empty."""
 _NAMESPACES: Final = {
     "NetworkMode": "network",
     "PidMode": "pid",
@@ -70,6 +76,9 @@ NO_SECURITY: Final = _security()
 
 def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Security:
     """Of the body of a creation."""
+    if _is_usual(host):
+        user = config.get("User")
+        return {**NO_SECURITY, "user": user} if user else NO_SECURITY
     shared, joined = _namespaces(host)
     options = [_option(text) for text in host.get("SecurityOpt") or ()]
     added = [*(host.get("CapAdd") or ()), *(host.get("Capabilities") or ())]
@@ -93,6 +102,18 @@ def create_security(host: Mapping[str, Any], config: Mapping[str, Any]) -> Secur
     for key, value in options:
         _apply(view, key, value)
     return view
+
+
+def _is_usual(host: Mapping[str, Any]) -> bool:
+    """Whether a HostConfig asks for nothing beyond a usual container, as most do."""
+    mode = host.get("NetworkMode") or ""
+    return not (
+        any(map(host.get, _FIELDS))
+        or host.get("MaskedPaths") is not None
+        or host.get("ReadonlyPaths") is not None
+        or mode == "host"
+        or mode.startswith("container:")
+    )
 
 
 def _apply(view: Security, key: str, value: str) -> None:

@@ -53,6 +53,8 @@ class Application:
     asgi: AsgiApp | None = None
     on_refused: Callable[[str], object] = lambda _reason: None
     """Told why a connection was refused."""
+    keeps_alive: bool = True
+    """Whether a connection may carry more than one request."""
 
 
 class _RefusedError(Exception):
@@ -286,7 +288,9 @@ class HttpConnection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise _RefusedError(505, "HTTP/1.1 is spoken here")
         request = Request(version, parser.get_method(), self._target, headers)
-        request.keeps_alive = version == "1.1" and parser.should_keep_alive()
+        request.keeps_alive = (
+            version == "1.1" and self._application.keeps_alive and parser.should_keep_alive()
+        )
         fields = request.fields
         if len(fields) != len(headers) and sum([name == b"host" for name, _ in headers]) > 1:
             raise _RefusedError(400, "more than one host header")
