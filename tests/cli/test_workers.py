@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -91,6 +92,27 @@ def test_workers_decide_and_count_as_one(group: Process, folder: Path) -> None:
     assert len(events) == len({event["decision_id"] for event in events}) == 23
     assert len({event["labels"]["id"] for event in events}) == 1
     assert not list(folder.glob("check.sock*"))
+
+
+def test_idle_workers_sleep(group: Process) -> None:
+    def wakes() -> int:
+        pids = [group.process.pid, *children(group)]
+        texts = [
+            status.read_text()
+            for pid in pids
+            for status in Path("/proc").glob(f"{pid}/task/*/status")
+        ]
+        return sum(
+            int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in texts
+        )
+
+    def is_asleep() -> bool:
+        before = wakes()
+        time.sleep(2.0)
+        # Each worker looks once a second; with rounds of 0.1 s there were eighty.
+        return wakes() - before <= 20
+
+    wait_until(is_asleep, "idle workers do not sleep")
 
 
 def test_a_worker_that_died_is_replaced_and_what_it_counted_stays(group: Process) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -221,7 +223,7 @@ def test_a_watcher_reads_what_it_is_told_of_and_else_sleeps(
     def build() -> Snapshot:
         return read([str(folder)])
 
-    pdp, sources, stop = PDP(build()), Sources([str(folder)]), threading.Event()
+    pdp, sources, stop = PDP(build()), Sources([str(folder)]), Waking()
     watcher = Watcher(
         sources.files,
         build,
@@ -247,6 +249,17 @@ def test_a_watcher_reads_what_it_is_told_of_and_else_sleeps(
     finally:
         watcher.close()
     assert not watcher._thread.is_alive()
+
+
+class Waking(reload.Stop):
+    """As the parent of workers waits, which has more to wait for than files."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        until = time.monotonic() + (timeout or 0.0)
+        while not super().wait(0.002) and time.monotonic() < until:
+            if self.descriptor is not None and select.select([self.descriptor], [], [], 0)[0]:
+                break
+        return self.is_set()
 
 
 def is_quiet(count: Callable[[], int]) -> bool:

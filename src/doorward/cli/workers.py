@@ -39,34 +39,40 @@ from doorward.edge import Edge, repeat
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
-from doorward.pdp.reload import Watcher
+from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.worker_state import Totals, state_of
-from doorward.transport.workers import Channel, GenerationError, Supervisor, Worker
+from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
 
 __all__ = ["WorkerGroup"]
 
 STATES: Final = 1.0
-"""Seconds between two messages in which a worker says how it is."""
-_ROUND: Final = 0.1
-"""Seconds in which a signal is noticed."""
+"""Seconds between two messages in which a worker says how it is, while it works."""
+SELDOM: Final = 10.0
+"""The same while nothing happens."""
+_RAN: Final = 10_000
+"""Nanoseconds of CPU of other threads from which on something happened."""
 
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("workers", "watching over the workers failed")
 
 
-class _Stop(threading.Event):
+class _Stop(Stop):
     """The end of the parent; to wait for it is to look after the workers."""
 
     def __init__(self, group: WorkerGroup) -> None:
         super().__init__()
         self._group = group
 
+    def set(self) -> None:
+        super().set()
+        self._group.wake()
+
     def wait(self, timeout: float | None = None) -> bool:
-        until = time.monotonic() + (_ROUND if timeout is None else timeout)
+        until = time.monotonic() + (SELDOM if timeout is None else timeout)
         while not self.is_set():
-            self._group.look_after()
-            if time.monotonic() >= until:
+            left = until - time.monotonic()
+            if self._group.look_after(max(left, 0.0), self.descriptor) or left <= 0:
                 break
         return self.is_set()
 
@@ -81,6 +87,7 @@ class WorkerGroup:
         self._totals = Totals()
         self._reloads = {"success": 0, "failure": 0}
         self._told = 0.0
+        self._told_of: tuple[int, str | None] | None = None
         self._errors = _SharedErrors()
         self._settings = settings_of(options)
         self._envoy = envoy_options(options.config)
@@ -127,7 +134,7 @@ class WorkerGroup:
         except GenerationError as error:
             self.close()
             raise StartupError(str(error)) from None
-        self.look_after()
+        self.look_after(0.0)
         _log.info("Server initialized.")
 
     def _begin(self) -> None:
@@ -182,20 +189,35 @@ class WorkerGroup:
         return 0
 
     def _wait(self) -> bool:
-        return not self._stop.wait(_ROUND)
+        return not self._stop.wait(SELDOM)
 
     def close(self) -> None:
         """End every worker, and take the sockets away."""
         self._supervisor.end()
         _close([*self._sockets, *[each for listeners in self._checks for each in listeners]])
 
-    def look_after(self) -> None:
-        """Do what is due for the workers, and tell them how all of them are."""
-        self._supervisor.poll(_ROUND)
-        now = time.monotonic()
-        if now - self._told >= STATES / 2:
-            self._told = now
+    def wake(self) -> None:
+        """End a wait for workers and files; for handlers of signals, too."""
+        self._supervisor.wake()
+
+    def look_after(self, seconds: float, descriptor: int | None = None) -> bool:
+        """Do what is due for the workers within `seconds`, and tell them how all of them are.
+
+        Whether `descriptor` can be read.
+        """
+        self._supervisor.watch(descriptor)
+        pause = self._told + STATES / 2 - time.monotonic()
+        if self._news != self._told_of and pause <= 0:
+            self._told, self._told_of = time.monotonic(), self._news
             self._supervisor.send(self._group_state())
+        elif self._news != self._told_of:
+            seconds = min(seconds, pause)
+        return self._supervisor.poll(seconds)
+
+    @property
+    def _news(self) -> tuple[int, str | None]:
+        """Something else once the workers have to be told how all of them are."""
+        return self._supervisor.news, self._health.reload_error
 
     def _group_state(self) -> dict[str, Any]:
         workers = self._supervisor.workers
@@ -223,8 +245,13 @@ class WorkerGroup:
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
     """In a worker: serve what the parent gave, and say how that is going."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    stop, alarm = threading.Event(), Alarm()
+
+    def end(_number: int, _frame: object) -> None:
+        stop.set()
+        alarm.ring()
+
+    signal.signal(signal.SIGTERM, end)
     sidecar = Sidecar(options, shared)
     sidecar.health.worker = number
     # Until the parent says how all are, nobody knows.
@@ -232,17 +259,16 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
         {"worker": number, "revision": "", "down": ["workers"], "stopped": ()}
     ]
     channel.send({"is": "prepared"})
-    if not _has_go(sidecar, channel, stop):
+    if not _has_go(sidecar, channel, stop, alarm):
         sidecar.close()
         return 0
     sidecar.start()
-    due = 0.0
+    report = _Report(sidecar)
     while channel.is_open and sidecar.alive and not stop.is_set():
-        if time.monotonic() >= due:
-            due = time.monotonic() + STATES
+        if report.is_due():
             channel.send(_state(number, sidecar))
-            sidecar.refresh()
-        channel.wait(_ROUND)
+        sidecar.refresh()
+        channel.wait(STATES, alarm)
         for message in channel.receive():
             _note_group(sidecar, message)
     code = 0 if stop.is_set() else 1
@@ -251,10 +277,35 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
     return code
 
 
-def _has_go(sidecar: Sidecar, channel: Channel, stop: threading.Event) -> bool:
+class _Report:
+    """When a worker says how it is: every second while something happens, else seldom."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._health = sidecar.health
+        self._next = 0.0
+        self._latest = 0.0
+        self._seen: tuple[object, object] | None = None
+        self._ran = 0
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        seen = list(self._health.own_down), list(self._health.own_stopped)
+        if now < self._next and seen == self._seen:
+            return False
+        # What a worker does is done by its other threads.
+        ran = time.process_time_ns() - time.thread_time_ns()
+        is_quiet = ran - self._ran < _RAN and seen == self._seen
+        if is_quiet and now < self._latest:
+            return False
+        self._next, self._latest = now + STATES, now + SELDOM
+        self._seen, self._ran = seen, ran
+        return True
+
+
+def _has_go(sidecar: Sidecar, channel: Channel, stop: threading.Event, alarm: Alarm) -> bool:
     """Whether this worker is to serve, once that is known."""
     while channel.is_open and not stop.is_set():
-        channel.wait(_ROUND)
+        channel.wait(SELDOM, alarm)
         for message in channel.receive():
             _note_group(sidecar, message)
             if message["is"] == "go":

@@ -78,6 +78,10 @@ class FileEvents:
         self._names = numbers
         return True
 
+    def fileno(self) -> int:
+        """Can be read once there are events to `drain`."""
+        return self._fd
+
     def wait(self, seconds: float) -> bool:
         """Wait until something changed, for `seconds` at most, or until `wake`; whether it did."""
         until = monotonic() + seconds

@@ -29,7 +29,7 @@ from doorward.pdp.loader import LoadError
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import RegoError
 
-__all__ = ["Watcher", "changes", "read_signature"]
+__all__ = ["Stop", "Watcher", "changes", "read_signature"]
 
 INTERVAL: Final = 0.25
 """Seconds between two polls."""
@@ -155,6 +155,13 @@ class _Polls:
             self._rest = max(self._rest, time.thread_time() - started)
 
 
+class Stop(threading.Event):
+    """What ends a watch, and waits between two looks for it."""
+
+    descriptor: int | None = None
+    """A wait that ends as well when this can be read; None: it does not."""
+
+
 class Watcher:
     """Looks at files from a thread of its own and puts new snapshots into force."""
 
@@ -169,7 +176,7 @@ class Watcher:
         building: Callable[[], AbstractContextManager[None]] = nullcontext,
         roots: Sequence[str] = (),
         interval: float = INTERVAL,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """`replace` puts what was read into force, unless `read` did that.
 
@@ -181,7 +188,7 @@ class Watcher:
         self._health = health
         self._on_reload = on_reload
         self._building = building
-        self._stop = stop or threading.Event()
+        self._stop = stop or Stop()
         self._sleeps = stop is None
         self._files = files
         self._roots = roots
@@ -247,11 +254,15 @@ class Watcher:
             # What changes all the time is not to take all the time.
             return not self._stop.wait(self._polls.rest)
         until = time.monotonic() + seconds
-        while not (ended := self._stop.wait(self._polls.pause)) and not self._is_stale:
-            self._is_stale = self._events.drain()
-            if time.monotonic() >= until:
-                break
-        return not ended
+        self._stop.descriptor = self._events.fileno()
+        try:
+            while not (ended := self._stop.wait(until - time.monotonic())):
+                self._is_stale = self._events.drain()
+                if self._is_stale or time.monotonic() >= until:
+                    break
+        finally:
+            self._stop.descriptor = None
+        return not (ended or self._stop.wait(self._polls.rest))
 
     def _is_watched(self) -> bool:
         """Whether the kernel tells of every change since the last poll."""

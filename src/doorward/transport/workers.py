@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from doorward.edge import FAULTS, Edge
 
-__all__ = ["Channel", "GenerationError", "Supervisor", "Work", "Worker"]
+__all__ = ["Alarm", "Channel", "GenerationError", "Supervisor", "Work", "Worker"]
 
 SENDING: Final = 5.0
 """Seconds in which a message must be sent."""
@@ -48,6 +48,31 @@ _EDGE: Final = Edge("worker", "a worker process failed")
 
 class GenerationError(Exception):
     """Not every worker of a generation could be started: none of them serves."""
+
+
+class Alarm:
+    """Ends a wait of this process: from a signal's handler, or from another thread."""
+
+    def __init__(self) -> None:
+        self._heard, self._rung = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def fileno(self) -> int:
+        """Readable once it rang."""
+        return self._heard
+
+    def ring(self) -> None:
+        with suppress(BlockingIOError):  # it has rung often enough
+            os.write(self._rung, b"!")
+
+    def clear(self) -> None:
+        """Wait for the next time."""
+        with suppress(BlockingIOError):
+            while os.read(self._heard, 4096):
+                pass
+
+    def close(self) -> None:
+        os.close(self._heard)
+        os.close(self._rung)
 
 
 class Channel:
@@ -91,9 +116,15 @@ class Channel:
             del received[: _LENGTH.size + length]
             yield json.loads(text)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until a message has come, or the other side is gone."""
-        select.select([self._end], [], [], seconds)
+    def wait(self, seconds: float, alarm: Alarm | None = None) -> None:
+        """Wait until a message has come, the other side is gone, or the alarm rang."""
+        waits = select.poll()
+        waits.register(self._end, select.POLLIN)
+        if alarm is not None:
+            waits.register(alarm, select.POLLIN)
+        waits.poll(seconds * 1000)
+        if alarm is not None:
+            alarm.clear()
 
     def close(self) -> None:
         self.is_open = False
@@ -143,6 +174,11 @@ class Supervisor:
         self._leaving: list[Worker] = []
         self._due: dict[int, float] = {}
         self._pauses: dict[int, float] = {}
+        self._alarm = Alarm()
+        self._selector.register(self._alarm, selectors.EVENT_READ)
+        self._watched: int | None = None
+        self.news = 0
+        """How often a worker said how it is, or ended."""
         self.workers: dict[int, Worker] = {}
         """Those of the generation in force, by number; one that died is missing until it is
         started again."""
@@ -181,10 +217,31 @@ class Supervisor:
         for each in [*self.workers.values(), *self._leaving]:
             each.channel.send(message)
 
-    def poll(self, seconds: float) -> None:
-        """Read messages for so long, and do what is due: starts, ends, kills."""
-        for key, _ in self._selector.select(seconds):
-            worker: Worker = key.data
+    def wake(self) -> None:
+        """End a `poll` that waits; for handlers of signals, too."""
+        self._alarm.ring()
+
+    def watch(self, descriptor: int | None) -> None:
+        """`poll` ends as well when `descriptor` can be read."""
+        if descriptor != self._watched:
+            if self._watched is not None:
+                self._selector.unregister(self._watched)
+            if descriptor is not None:
+                self._selector.register(descriptor, selectors.EVENT_READ)
+            self._watched = descriptor
+
+    def poll(self, seconds: float) -> bool:
+        """Wait for messages, for so long at most, and do what is due: starts, ends, kills.
+
+        Whether the watched descriptor can be read.
+        """
+        is_readable = False
+        for key, _ in self._selector.select(min(seconds, self._until_due())):
+            worker: Worker | None = key.data
+            if worker is None:
+                is_readable = is_readable or key.fd == self._watched
+                self._alarm.clear()
+                continue
             for message in worker.channel.receive():
                 self._note(worker, message)
             if not worker.channel.is_open:
@@ -202,6 +259,15 @@ class Supervisor:
             elif since is None and now - worker.heard > SILENT:
                 _log.error("A worker is stuck.", extra={"worker": worker.number})
                 self._kill(worker)
+        return is_readable
+
+    def _until_due(self) -> float:
+        """Seconds in which nothing has to be done."""
+        due = [*self._due.values()]
+        for worker in [*self.workers.values(), *self._leaving]:
+            since = worker.stopping_since
+            due.append(worker.heard + SILENT if since is None else since + self._grace + _EXTRA)
+        return max(0.0, min(due) - monotonic()) if due else SILENT
 
     def end(self) -> None:
         """End all workers, and return when they have."""
@@ -212,6 +278,7 @@ class Supervisor:
         while self._leaving:
             self.poll(0.1)
         self._selector.close()
+        self._alarm.close()
 
     def _let_go(self, worker: Worker) -> None:
         if self._greet is not None:
@@ -227,6 +294,7 @@ class Supervisor:
                     self._let_go(worker)
             case "state":
                 worker.is_serving = True
+                self.news += 1
                 worker.state = message
 
     def _stop(self, worker: Worker) -> None:
@@ -241,6 +309,7 @@ class Supervisor:
 
     def _bury(self, worker: Worker) -> None:
         """The channel of a worker ended: it is dead, or as good as that."""
+        self.news += 1
         self._selector.unregister(worker.channel)
         worker.channel.close()
         if worker.stopping_since is None:
@@ -281,6 +350,7 @@ class Supervisor:
         for worker in [*self.workers.values(), *self._leaving, *self._starting]:
             worker.channel.close()
         self._selector.close()
+        self._alarm.close()
 
 
 def _run(work: Work, number: int, channel: Channel) -> None:
