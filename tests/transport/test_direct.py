@@ -20,9 +20,9 @@ LONG = b"x" * (8 << 20)
 
 @pytest.fixture(params=[asyncio.new_event_loop, new_loop])
 def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
-    made: asyncio.AbstractEventLoop = request.param()
-    yield made
-    made.close()
+    opened: asyncio.AbstractEventLoop = request.param()
+    yield opened
+    opened.close()
 
 
 @dataclass
