@@ -1,4 +1,4 @@
-"""The API, its tests and the flags of `run` -> docs/opa.md; `--check` compares."""
+"""The API, its tests and the flags of commands -> docs/opa.md; `--check` compares."""
 
 from __future__ import annotations
 
@@ -13,10 +13,27 @@ import click
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from doorward.cli.run import REFUSED_FLAGS, command  # noqa: E402  # found from the root
+from doorward.cli.main import cli  # noqa: E402  # found from the root
+from doorward.cli.run import REFUSED_FLAGS  # noqa: E402  # the same
 from doorward.rest.openapi import document  # noqa: E402  # src is on the path
 
 PAGE: Final = ROOT / "docs/opa.md"
+COMMANDS: Final = (
+    "run",
+    "bench",
+    "build",
+    "capabilities",
+    "check",
+    "deps",
+    "eval",
+    "exec",
+    "fmt",
+    "inspect",
+    "parse",
+    "sign",
+    "test",
+)
+"""Those that OPA has."""
 HEAD: Final = """# Coming from OPA
 
 Made by `make docs` from the OpenAPI document, the tests and the flags; do not edit. What OPA has
@@ -75,23 +92,27 @@ def keys_of(table: ast.expr | None) -> list[ast.expr]:
     return [key for key in table.keys if key is not None]
 
 
-def flags() -> str:
-    lines = ["## Flags of `run`\n", "| flag | |\n|---|---|"]
+def flags(name: str) -> str:
+    """The flags of one command."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, name
+    lines = [f"## Flags of `{name}`\n", "| flag | |\n|---|---|"]
     for each in command.params:
         if not isinstance(each, click.Option):
             continue
-        name = max(each.opts, key=len)
-        if each.name in REFUSED_FLAGS:
-            lines.append(f"| `{name}` | refused: not supported yet |")
+        flag = max(each.opts, key=len)
+        if name == "run" and each.name in REFUSED_FLAGS:
+            lines.append(f"| `{flag}` | refused: not supported yet |")
         elif each.hidden:
-            lines.append(f"| `{name}` | accepted, without effect here |")
+            lines.append(f"| `{flag}` | accepted, without effect here |")
         else:
-            lines.append(f"| `{name}` | {(each.help or '').replace('|', '/')} |")
+            lines.append(f"| `{flag}` | {(each.help or 'as in OPA').replace('|', '/')} |")
     return "\n".join(lines)
 
 
 def main() -> int:
-    text = HEAD + "\n\n".join([endpoints(), recorded(), clients(), flags()]) + "\n"
+    parts = [endpoints(), recorded(), clients(), *map(flags, COMMANDS)]
+    text = HEAD + "\n\n".join(parts) + "\n"
     if "--check" in sys.argv[1:]:
         if PAGE.exists() and PAGE.read_text() == text:
             return 0

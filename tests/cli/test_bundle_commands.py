@@ -180,3 +180,54 @@ def test_inspect_shows_the_signatures_of_an_archive(
     (folder / "d.json").write_text("{}")
     assert run(["inspect", "d.json"]) == 0
     assert "| data      | d.json |" in capsys.readouterr().out
+
+
+@pytest.fixture
+def inputs(folder: Path) -> Path:
+    (folder / "b").mkdir()
+    text = "count([1 | some i in numbers.range(1, 3000); some j in numbers.range(1, 3000); i < j])"
+    (folder / "b/p.rego").write_text(f"package p\n\nx := 1\n\nslow := {text} if input\n")
+    (folder / "i.json").write_text("{}")
+    return folder
+
+
+def exec_log(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    run(["exec", "-b", "b", "--decision", "p/x", "--fail-defined", *flags, "i.json"])
+    return capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("inputs")
+def test_exec_logs_as_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = exec_log(capsys).splitlines()
+    assert json.loads(line)["level"] == "error"
+    levels = [json.loads(line)["level"] for line in exec_log(capsys, "-l", "info").splitlines()]
+    assert levels == ["info", "error"]
+    shown = exec_log(capsys, "--log-format", "text", "--log-timestamp-format", "2006 (MST)")
+    assert re.match(r'time="20\d\d \(UTC\)" level=error msg="Unexpected error." err=', shown)
+
+
+@pytest.mark.usefixtures("inputs")
+def test_exec_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["exec", "-b", "b", "--decision", "p/slow", "--timeout", "50ms", "i.json"]) == 0
+    assert "caller cancelled query execution" in capsys.readouterr().out
+    call = ["exec", "-b", "b", "--decision", "p/slow", "--timeout", "50ms", "i.json", "i.json"]
+    assert run(call) == 1
+    assert "context deadline exceeded" in capsys.readouterr().err
+
+
+def test_exec_takes_a_setting_from_a_file(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (inputs / "decision").write_text("p/x")
+    assert run(["exec", "-b", "b", "--set-file", "default_decision=decision", "i.json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"][0]["result"] == 1
+
+
+@pytest.mark.usefixtures("inputs")
+def test_flags_are_turned_off_as_in_go(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["exec", "-b", "b", "--decision", "p/x"]
+    assert run([*call, "--fail-defined=true", "i.json"]) == 1
+    assert run([*call, "--fail-defined=false", "i.json"]) == 0
+    assert run([*call, "--fail-defined=perhaps", "i.json"]) == 1
+    assert run(["fmt", "--check-result=false", "b/p.rego"]) == 0
+    capsys.readouterr()
+    assert run(["eval", "--", '"--fail=false"']) == 0
+    assert "--fail=false" in capsys.readouterr().out

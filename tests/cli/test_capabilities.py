@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from doorward.cli import opa_versions
 from doorward.cli.main import run
+from doorward.rego import REGISTRY
 
 
 @pytest.fixture
@@ -74,3 +76,69 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(
     (tmp_path / "bad.json").write_text("[]")
     assert run(["eval", "--capabilities", str(tmp_path / "bad.json"), "1"]) != 0
     assert "must be an object" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("version", "has", "lacks", "features"),
+    [
+        ("v0.17.0", "http.send", "graphql.parse", None),
+        ("v0.46.0", "graphql.parse", "crypto.hmac.equal", ["rule_head_ref_string_prefixes"]),
+        ("v1.0.0", "rego.parse_module", "io.jwt.verify_eddsa", ["rego_v1"]),
+        ("v1.14.1", "io.jwt.verify_eddsa", "strings.split_n", None),
+    ],
+)
+def test_the_capabilities_of_a_version_of_opa(
+    version: str, has: str, lacks: str, features: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["capabilities", "--version", version]) == 0
+    document = json.loads(capsys.readouterr().out)
+    names = {each["name"] for each in document["builtins"]}
+    assert has in names
+    assert lacks not in names
+    if features is not None:
+        assert document["features"] == features
+
+
+def test_versions_are_listed_and_others_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["capabilities", "--versions"]) == 0
+    listed = capsys.readouterr().out.split()
+    assert listed[0] == "v0.17.0"
+    assert "v1.9.0" in listed
+    assert run(["capabilities", "--version", "v99.0.0"]) == 1
+    assert "no capabilities version found v99.0.0" in capsys.readouterr().err
+
+
+def test_every_name_of_a_version_is_a_built_in() -> None:
+    named = {name for names in opa_versions._BUILTINS.values() for name in names.split()}
+    assert {name for name in named if name not in REGISTRY} == set()
+    assert set(opa_versions._BUILTINS) <= set(opa_versions.VERSIONS)
+
+
+def test_a_file_of_capabilities_is_shown(narrow: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["capabilities", "--file", narrow]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path(narrow).read_text())
+    assert run(["capabilities", "--file", "nowhere.json"]) == 1
+    assert "nowhere.json: no such file" in capsys.readouterr().err
+
+
+def test_a_version_stands_in_place_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.rego"
+    path.write_text('package p\n\nx := crypto.hmac.equal("a", "a")\n')
+    assert run(["check", "--capabilities", "v1.0.0", str(path)]) == 0
+    path.write_text("package p\n\np { crypto.hmac.equal(input.a, input.b) }\n")
+    call = ["check", "--v0-compatible", str(path), "--capabilities"]
+    assert run([*call, "v0.59.0"]) == 0
+    assert run([*call, "v0.50.0"]) == 1
+    assert "undefined function crypto.hmac.equal" in capsys.readouterr().err
+
+
+def test_fmt_refuses_what_the_capabilities_do_not_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.rego"
+    path.write_text('package p\n\nx := $"{input.a}"\n')
+    assert run(["fmt", "--capabilities", "v1.14.0", str(path)]) == 0
+    assert run(["fmt", "--capabilities", "v1.6.0", str(path)]) == 2
+    assert "template" in capsys.readouterr().err

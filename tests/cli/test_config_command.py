@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,13 @@ from tests.cli.test_run import Process, folder, start, until  # noqa: F401  # fi
 
 from doorward.cli.main import Commands, cli, run
 from doorward.cli.sidecar import SidecarOptions, settings_of
-from doorward.pdp.config import parse_config
+from doorward.pdp.config import DecisionLogs, parse_config
+from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import Loaded
+from doorward.pdp.log import line_for, stamp_for
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import build
+from doorward.rego import CompileError
 from doorward.rego.builtins.http_client.cache import StoredResponse
 from doorward.rego.builtins.http_client.message import HTTPResponse
 
@@ -111,3 +115,29 @@ def test_a_server_notes_answers_where_its_configuration_says_so() -> None:
     settings = settings_of(SidecarOptions(config=config))
     snapshot = build(Loaded({"p.rego": 'package p\n\nx := rand.intn("k", 1)'}), settings)
     assert PDP(snapshot).decide("p/x").builtins == {"rand.intn": {'["k",1]': 0}}
+
+
+def test_a_server_reports_as_many_errors_as_it_is_told_to() -> None:
+    broken = Loaded({"p.rego": "package p\n\n" + "\n".join(f"r{n} := x{n}" for n in range(20))})
+    for most, reported in ((3, 4), (0, 20)):
+        with pytest.raises(CompileError) as raised:
+            build(broken, settings_of(SidecarOptions(max_errors=most)))
+        assert len(raised.value.diagnostics) == reported
+
+
+def test_the_log_has_the_times_that_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    stamp = stamp_for("2006-01-02T15:04:05.000Z07:00")
+    assert stamp(1_795_000_000_123_456_789) == "2026-11-18T11:06:40.123Z"
+    assert stamp_for("")(1_795_000_000_123_456_789) == "2026-11-18T11:06:40Z"
+    lines: list[bytes] = []
+    log = DecisionLog(
+        lines.append,
+        line_for("json"),
+        labels={},
+        options=DecisionLogs(console=True),
+        stamp=stamp_for("(2006)"),
+    )
+    pdp = PDP(build(Loaded({"p.rego": "package p\n\nx := 1"})), log)
+    pdp.record(pdp.decide("p/x"))
+    pdp.close()
+    assert re.search(rb'"time":"\(20\d\d\)"', lines[0])

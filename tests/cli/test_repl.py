@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import select
+import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from doorward.cli.main import run
 from doorward.cli.repl import Session
@@ -79,3 +84,103 @@ def test_run_without_server_reads_lines_to_the_end(
     assert shown[0] == "7"
     assert "rego_parse_error" in shown[2]
     assert "2" not in shown
+
+
+def test_rules_stand_in_the_package_that_was_named(session: Session) -> None:
+    session.answer("p := 1")
+    assert session.answer("package shop") == ""
+    assert session.answer("p := 2") == "Rule 'p' defined in package shop."
+    assert session.answer("p + data.repl.p") == "3"
+    assert session.answer("show") == "package shop\n\np := 2"
+    assert session.answer("unset-package repl") == "Package repl forgotten."
+    assert session.answer("data.repl.p") == "undefined"
+    assert session.answer("unset-package repl") == "nothing was defined in package repl"
+    assert "rego_parse_error" in session.answer("package 1")
+    assert session.package == "shop"
+
+
+def test_an_import_is_seen_by_rules_and_queries(session: Session) -> None:
+    assert session.answer("import data.admins as them") == ""
+    assert session.answer("them[0]") == '"root"'
+    session.answer("first := them[0]")
+    assert session.answer("first") == '"root"'
+    assert session.answer("show") == "import data.admins as them\nfirst := them[0]"
+    assert "rego_parse_error" in session.answer("import 1")
+    assert session.answer("them[0]") == '"root"'
+
+
+def test_a_trace_explains_each_query_until_it_is_off(session: Session) -> None:
+    assert session.answer("trace") == "trace full"
+    shown = session.answer("data.authz.allow")
+    assert "`input.user in data.admins` does not hold" in shown
+    assert shown.endswith("\nundefined")
+    session.answer('noted if trace("seen")')
+    assert session.answer("trace notes") == "trace notes"
+    assert "seen" in session.answer("noted")
+    assert session.answer("trace notes") == "trace off"
+    assert session.answer("noted") == "true"
+    assert session.answer("trace loud") == "trace is one of full, notes, fails"
+    assert session.answer("trace fails") == "trace fails"
+
+
+def test_why_sees_the_package(session: Session) -> None:
+    session.answer("mine if input.user == 1")
+    assert "`input.user == 1` does not hold" in session.answer("why mine")
+
+
+def test_names_are_completed(session: Session) -> None:
+    session.answer("player := 1")
+    assert session.completions("pl") == ["player"]
+    assert session.completions("unset") == ["unset", "unset-package"]
+    assert session.completions("data.a") == ["data.admins", "data.authz"]
+    assert session.completions("data.authz.al") == []
+    session.input = {"user": "root"}
+    assert session.completions("data.authz.al") == ["data.authz.allow"]
+    assert session.completions("input.") == ["input.user"]
+    assert session.completions("data.(.x") == []
+
+
+def test_an_open_bracket_goes_on_in_the_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = 'p if {\n  1 < 2\n  "{" != "}"\n}\np\nx := [1,\n\nx := `a\nb`\nx\n[2,'
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert run(["run"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Rule 'p' defined in package repl.\ntrue\n")
+    assert shown.count("rego_parse_error") == 2
+    assert r'"a\nb"' in shown
+
+
+def test_a_terminal_completes_and_keeps_what_was_typed(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - the child
+        command = [sys.executable, "-m", "doorward", "run", "-H", str(history), "-f", "json"]
+        os.execv(sys.executable, command)
+    shown = b""
+
+    def until(wanted: bytes) -> None:
+        nonlocal shown
+
+        def is_there() -> bool:
+            nonlocal shown
+            if select.select([terminal], [], [], 0)[0]:
+                shown += os.read(terminal, 4096)
+            return wanted in shown
+
+        wait_until(is_there)
+        shown = shown.partition(wanted)[2]
+
+    try:
+        until(b"> ")
+        os.write(terminal, b"apple := 1\n")
+        until(b"defined")
+        until(b"> ")
+        os.write(terminal, b"app\t + 1\n")
+        until(b'"value": 2')
+        os.write(terminal, b"exit\n")
+        os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+    assert history.read_text() == "apple := 1\napple + 1\nexit\n"

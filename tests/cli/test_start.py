@@ -87,7 +87,7 @@ LANGUAGE = {"doorward", "doorward.exporting", "doorward.rego"}
 ONE_SUM = (
     r"doorward(\.exporting|\.records)?"
     r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|input_document|main|metrics"
-    r"|profiles|results|schemas))?|doorward\.cli\.extras"
+    r"|profiles|queries|results|schemas))?|doorward\.cli\.extras"
     r"|doorward\.pdp(\.(error_documents|extensions|loader|solutions|sources))?"
     r"|doorward\.rego(\.(capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|source"
     r"|timers|tools|values))?"

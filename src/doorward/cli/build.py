@@ -88,6 +88,7 @@ Examples:
 @click.option(
     "--verification-key", metavar="KEY", help="With what the bundles in PATHS must be signed."
 )
+@click.option("--verification-key-id", hidden=True)  # there is one key: OPA names it for nothing
 @click.option(
     "--signing-alg",
     type=click.Choice(ALGORITHMS),

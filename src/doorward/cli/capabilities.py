@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -27,8 +27,7 @@ def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Cap
     if path is None:
         return None
     try:
-        with open(path, "rb") as file:
-            return Capabilities.from_document(json.loads(file.read(MAX_FILE)))
+        return Capabilities.from_document(_document(path))
     except OSError as error:
         what = (error.strerror or "failed").lower()
         raise click.BadParameter(f"open {path}: {what}") from None
@@ -36,25 +35,74 @@ def _read(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Cap
         raise click.BadParameter(f"{path}: {error}") from None
 
 
+def _document(path: str) -> Any:
+    """The capabilities of a version of OPA, such as v0.61.0, or in a file."""
+    if path.startswith("v"):
+        from doorward.cli.opa_versions import capabilities_of  # every command has the option
+
+        known = capabilities_of(path)
+        if known is not None:
+            return known
+    with open(path, "rb") as file:
+        return json.loads(file.read(MAX_FILE))
+
+
 option: Final = click.option(
     "--capabilities",
     callback=_read,
     metavar="FILE",
-    help="Allow policies only what this file names: built-ins, keywords, features, hosts.",
+    help="Allow policies only what this file, or version of OPA such as v0.61.0, names: built-ins,"
+    " keywords, features, hosts.",
 )
 """The option of every command that compiles policies."""
+
+
+def _chosen(version: str | None, file: str | None) -> Any:
+    if version is not None:
+        from doorward.cli.opa_versions import capabilities_of
+
+        document = capabilities_of(version)
+        if document is None:
+            raise click.ClickException(f"no capabilities version found {version}")
+        return document
+    try:
+        document = _document(file or "")
+        Capabilities.from_document(document)
+    except (OSError, ValueError) as error:
+        what = (error.strerror or "failed").lower() if isinstance(error, OSError) else error
+        raise click.ClickException(f"{file}: {what}") from None
+    return document
 
 
 @click.command("capabilities")
 @click.option("--names", is_flag=True, help="Only the names of the built-ins.")
 @click.option("--current", is_flag=True, help="Those of this version, as without the option.")
 @click.option("--v0-compatible", is_flag=True, help="Those of Rego v0.")
+@click.option("--version", metavar="NAME", help="Those of a version of OPA, such as v0.61.0.")
+@click.option("--file", metavar="FILE", help="Those that a file names.")
+@click.option("--versions", is_flag=True, help="The versions that --version knows.")
 @extensions.option
-def command(names: bool, current: bool, v0_compatible: bool, builtins: tuple[str, ...]) -> None:
+def command(
+    names: bool,
+    current: bool,
+    v0_compatible: bool,
+    version: str | None,
+    file: str | None,
+    versions: bool,
+    builtins: tuple[str, ...],
+) -> None:
     """Print what policies may use, in the shape of OPA's capabilities file.
 
     The file can be cut down and given to the commands that take --capabilities.
     """
+    if versions:
+        from doorward.cli.opa_versions import VERSIONS
+
+        click.echo("\n".join(f"v{each}" for each in VERSIONS))
+        return
+    if version is not None or file is not None:
+        click.echo(json.dumps(_chosen(version, file), indent=2))
+        return
     try:
         registry = extensions.registry_for(builtins, ())
     except LoadError as error:

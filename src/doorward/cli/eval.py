@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
@@ -18,6 +17,7 @@ from doorward.cli.errors import OneOf, documents_text, for_people, warn
 from doorward.cli.input_document import read_input
 from doorward.cli.metrics import metrics_field, metrics_table
 from doorward.cli.profiles import in_order, profile_document, profile_table
+from doorward.cli.queries import read_query
 from doorward.cli.results import FORMATS, framed, to_document
 from doorward.pdp.loader import LoadError
 from doorward.pdp.solutions import Solution, solutions_of
@@ -192,7 +192,7 @@ def command(query: tuple[str, ...], **options: Any) -> int:
     if options["optimize"] > 0 and not options["entrypoint"]:
         click.echo("bundle optimizations require at least one entrypoint", err=True)
         return 2
-    text = _query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
+    text = read_query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
     try:
         input = read_input(
             options["inputs"], stdin=options["stdin_input"], request=options["request"]
@@ -281,20 +281,6 @@ def _why(request: _Request, *, as_json: bool) -> int:
     else:
         click.echo(answer.explanation.text(full=request.explain in ("full", "debug")))
     return 2 if answer.is_stopped else 0
-
-
-def _query(query: tuple[str, ...], *, stdin: bool, stdin_input: bool) -> str:
-    if len(query) > 1:
-        raise click.UsageError("specify at most one query argument")
-    if stdin and stdin_input:
-        raise click.UsageError("specify --stdin or --stdin-input but not both")
-    if stdin and query:
-        raise click.UsageError("specify query argument or --stdin but not both")
-    if stdin:
-        return sys.stdin.read()
-    if not query:
-        raise click.UsageError("specify query argument or --stdin")
-    return query[0]
 
 
 def _answer(request: _Request) -> _Answer:
@@ -443,7 +429,7 @@ def _show(answer: _Answer, request: _Request, style: str, limit: int) -> None:
         click.echo(FORMATS[style](answer.results, limit), nl=False)
     if answer.coverage and style == "pretty":
         percent = json.loads(answer.coverage)["coverage"]
-        click.echo(framed("Overall Coverage", f"{percent:.2f}"), nl=False)
+        click.echo(framed(("Overall Coverage", f"{percent:.2f}")), nl=False)
     if answer.metrics and style == "pretty":
         click.echo(metrics_table(answer.metrics), nl=False)
     if answer.profile and style == "pretty":

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
 
+from doorward.cli.durations import seconds
 from doorward.cli.errors import OneOf, for_people
+from doorward.cli.log_time import log_time_option
 from doorward.pdp.config import ConfigError, read_config
 from doorward.pdp.loader import LoadError, read_document
-from doorward.pdp.log import line_for, now
+from doorward.pdp.log import line_for, now, stamp_for
+from doorward.pdp.log_options import FORMATS, LEVELS
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import Sources
@@ -24,6 +29,7 @@ __all__ = ["command"]
 _STDIN: Final = "--stdin-input"
 _MAX_BYTES: Final = 256 << 20
 """Of one input."""
+_FLAGS: Final = ("fail", "fail-defined", "fail-non-empty")
 _KINDS: Final = (".json", ".yaml", ".yml")
 
 
@@ -46,6 +52,19 @@ Examples:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
 )
+@click.option(
+    "--set-file",
+    "setting_files",
+    multiple=True,
+    metavar="KEY=FILE",
+    help="Override the configuration by the content of a file.",
+)
+@click.option("--timeout", default="0s", metavar="DURATION", help="For all inputs together.")
+@click.option(
+    "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="error", show_default=True
+)
+@click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
+@log_time_option
 @click.option("-f", "--format", type=OneOf("json"), default="json", expose_value=False)
 @click.option("--fail", is_flag=True, help="End with 1 where a decision is undefined or fails.")
 @click.option("--fail-defined", is_flag=True, help="End with 1 where a decision is defined.")
@@ -54,46 +73,65 @@ Examples:
 )
 @click.option("-I", "--stdin-input", is_flag=True, help="Read an input from standard input.")
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
-def command(
-    paths: tuple[str, ...],
-    bundles: tuple[str, ...],
-    decision: str | None,
-    config_file: str | None,
-    settings: tuple[str, ...],
-    fail: bool,
-    fail_defined: bool,
-    fail_non_empty: bool,
-    stdin_input: bool,
-    v0_compatible: bool,
-) -> int:
+def command(paths: tuple[str, ...], **options: Any) -> int:
     """Decide each input in PATHS, JSON or YAML, by the policies of bundles; folders are walked."""
-    flags = {"--fail": fail, "--fail-defined": fail_defined, "--fail-non-empty": fail_non_empty}
-    chosen = [name for name, is_set in flags.items() if is_set]
+    log = _Log(options["log_level"], options["log_format"], options["log_timestamp_format"])
     try:
-        if not paths and not stdin_input:
-            raise _ExecError("requires at least 1 path arg, or the --stdin-input flag")
-        if len(chosen) > 1:
-            raise _ExecError(f"exec error: specify {chosen[0]} or {chosen[1]} but not both")
-        config = read_config(config_file, overrides=settings)
-        if config.bundles or config.discovery:
-            raise _ExecError("exec error: bundles come from --bundle, not from the configuration")
-        loaded = Sources(bundles=bundles, v0=v0_compatible).load()
-        pdp = PDP(build(loaded, Settings(v0=v0_compatible)))
-        path = f"/{config.default_decision}" if decision is None else decision
-        results = [_decided(pdp, path, each) for each in _inputs(paths, reads_stdin=stdin_input)]
-        texts = [object_text(fields) for fields, _ in results]
-        click.echo(indent(object_text({"result": f"[{','.join(texts)}]"}), "", "  ") + "\n")
-        return _exit_code([value for _, value in results], chosen)
+        return _run(paths, options, log)
     except (LoadError, RegoError) as error:
-        _say(for_people(error))
+        log.say("error", "Unexpected error.", err=for_people(error))
     except (ConfigError, _ExecError) as error:
-        _say(str(error))
+        log.say("error", "Unexpected error.", err=str(error))
     return 1
 
 
-def _say(error: str) -> None:
-    fields = {"err": error, "level": "error", "msg": "Unexpected error.", "time": now()}
-    click.echo(line_for("json")(fields), err=True, nl=False)
+def _run(paths: Sequence[str], options: dict[str, Any], log: _Log) -> int:
+    chosen = [f"--{flag}" for flag in _FLAGS if options[flag.replace("-", "_")]]
+    if not paths and not options["stdin_input"]:
+        raise _ExecError("requires at least 1 path arg, or the --stdin-input flag")
+    if len(chosen) > 1:
+        raise _ExecError(f"exec error: specify {chosen[0]} or {chosen[1]} but not both")
+    timeout = seconds(options["timeout"], "--timeout")
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    config = read_config(
+        options["config_file"], overrides=options["settings"], files=options["setting_files"]
+    )
+    if config.bundles or config.discovery:
+        raise _ExecError("exec error: bundles come from --bundle, not from the configuration")
+    v0 = options["v0_compatible"]
+    sources = Sources(bundles=options["bundles"], v0=v0)
+    # Of the configuration nothing else matters to decisions that are made here.
+    deadline = config.evaluation.deadline if timeout is None else timeout
+    pdp = PDP(build(sources.load(), Settings(v0=v0, deadline=deadline)))
+    for name in sources.bundles:
+        log.say("info", "Bundle loaded and activated successfully.", name=name, plugin="bundle")
+    decision = options["decision"]
+    path = f"/{config.default_decision}" if decision is None else decision
+    results = []
+    for each in _inputs(paths, reads_stdin=options["stdin_input"]):
+        if time.monotonic() > until:
+            raise _ExecError("exec error: context deadline exceeded")
+        results.append(_decided(pdp, path, each))
+    texts = [object_text(fields) for fields, _ in results]
+    click.echo(indent(object_text({"result": f"[{','.join(texts)}]"}), "", "  ") + "\n")
+    failed = _failure([value for _, value in results], chosen)
+    if failed:
+        log.say("error", "Unexpected error.", err=failed)
+    return 1 if failed else 0
+
+
+class _Log:
+    """Lines on standard error, as a server writes its log."""
+
+    def __init__(self, level: str, style: str, timestamp_format: str) -> None:
+        self._least = LEVELS[level]
+        self._line = line_for(style)
+        self._stamp = stamp_for(timestamp_format)
+
+    def say(self, level: str, message: str, **fields: str) -> None:
+        if LEVELS[level] >= self._least:
+            line = self._line({**fields, "level": level, "msg": message, "time": now(self._stamp)})
+            click.echo(line, err=True, nl=False)
 
 
 def _inputs(paths: Sequence[str], *, reads_stdin: bool) -> Iterator[tuple[str, Value | LoadError]]:
@@ -159,9 +197,10 @@ def _decided(
     return fields, decision.result
 
 
-def _exit_code(values: Sequence[Any], chosen: Sequence[str]) -> int:
+def _failure(values: Sequence[Any], chosen: Sequence[str]) -> str:
+    """What the flag that was chosen says of the results; "" where they are as wanted."""
     if not chosen:
-        return 0
+        return ""
     errors = sum([value is _Failed for value in values]) if chosen == ["--fail"] else 0
     defined = [value for value in values if value is not _Failed]
     if chosen == ["--fail-non-empty"]:
@@ -169,12 +208,11 @@ def _exit_code(values: Sequence[Any], chosen: Sequence[str]) -> int:
     else:
         failures = len(defined) if chosen == ["--fail-defined"] else 0
     if failures or errors:
-        _say(
+        return (
             f"exec error: there were {failures} failures and {errors} errors counted in the "
             f"results list, and {chosen[0]} is set"
         )
-        return 1
-    return 0
+    return ""
 
 
 def _is_empty(value: Value) -> bool:

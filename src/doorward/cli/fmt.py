@@ -14,9 +14,10 @@ from typing import Final
 
 import click
 
+from doorward.cli import capabilities as options
 from doorward.cli.errors import for_people
 from doorward.pdp.loader import LoadError, io_message
-from doorward.rego import REGISTRY, ParseError, RegoError, Source
+from doorward.rego import REGISTRY, Capabilities, CompileError, ParseError, RegoError, Source
 from doorward.rego.tools import Target, format_source, parse_module
 
 __all__ = ["command"]
@@ -42,6 +43,7 @@ class _Request:
     target: Target
     drop_v0_imports: bool
     check_result: bool
+    capabilities: Capabilities | None
     write: bool
     list_: bool
     diff: bool
@@ -67,6 +69,7 @@ Examples:
 @click.option("--v0-v1", "--rego-v1", is_flag=True, help="Write what is both v0 and v1.")
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
 @click.option("--v1-compatible", is_flag=True, help="Read and write policies as Rego v1.")
+@options.option
 def command(
     paths: tuple[str, ...],
     write: bool,
@@ -78,6 +81,7 @@ def command(
     v0_v1: bool,
     v0_compatible: bool,
     v1_compatible: bool,
+    capabilities: Capabilities | None,
 ) -> int:
     """Format the policies in files and folders, or the one on standard input.
 
@@ -93,6 +97,7 @@ def command(
         target=target,
         drop_v0_imports=drop_v0_imports,
         check_result=check_result,
+        capabilities=capabilities,
         write=write,
         list_=list_,
         diff=diff,
@@ -185,6 +190,11 @@ def _from_stdin(request: _Request) -> int:
 
 
 def _formatted(name: str, text: str, request: _Request) -> str:
+    if request.capabilities is not None:
+        module = parse_module(Source(name, text), v0=request.v0)
+        problems = request.capabilities.problems(module, v0=request.v0)
+        if problems:
+            raise CompileError(problems)
     formatted = format_source(
         Source(name, text),
         v0=request.v0,

@@ -22,6 +22,7 @@ from doorward.cli.extras import missing_extra
 __all__ = ["cli", "main"]
 
 _COMMANDS: Final = {
+    "bench": "Measure how long a query takes.",
     "build": "Make a bundle.",
     "capabilities": "What this engine's policies may use, as JSON.",
     "check": "Compile policies and report everything that is wrong.",
@@ -73,10 +74,40 @@ class Commands(click.Group):
         _read_environment(command, cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments, with `--flag=false` as click writes it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else _with_flags(command, rest)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _with_flags(command: click.Command, arguments: list[str]) -> list[str]:
+    """`--fail=true` and `--fail=false`, as Go's flags can be written, for options that are."""
+    flags = {
+        name: option
+        for option in command.params
+        if isinstance(option, click.Option) and option.is_flag
+        for name in option.opts
+    }
+    written: list[str] = []
+    for number, argument in enumerate(arguments):
+        if argument == "--":
+            return [*written, *arguments[number:]]
+        name, _, value = argument.partition("=")
+        option = flags.get(name)
+        if option is None or value not in ("true", "false"):
+            written.append(argument)
+        elif value == "true":
+            written.append(name)
+        else:
+            written += option.secondary_opts[:1]
+    return written
 
 
 def _read_environment(command: click.Command, name: str) -> None:

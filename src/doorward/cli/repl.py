@@ -6,9 +6,11 @@ around it.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import click
@@ -22,7 +24,9 @@ from doorward.rego import (
     UNDEFINED,
     Engine,
     Environment,
+    Explanation,
     ParseError,
+    Query,
     Registry,
     RegoError,
     Source,
@@ -31,11 +35,16 @@ from doorward.rego import (
     gc_paused,
 )
 from doorward.rego.golang import indent
-from doorward.rego.tools import Rule, Var, parse_module
+from doorward.rego.tools import BRACKETS, Lexer, Module, Rule, Var, loose_tokens, parse_module
 
 __all__ = ["Session", "interact"]
 
 PROMPT: Final = "> "
+CONTINUED: Final = "| "
+HISTORY: Final = 1_000
+"""Lines that are kept."""
+MAX_TEXT: Final = 1 << 20
+"""Characters of what is typed in several lines."""
 DEADLINE: Final = 10.0
 """Seconds that one query may take."""
 
@@ -43,15 +52,37 @@ MAX_INPUT: Final = 64 << 20
 """Bytes of an input document."""
 
 _PACKAGE: Final = "repl"
+"""The package of rules that are typed before `package` names another."""
+_TRACES: Final = ("full", "notes", "fails")
 _HELP: Final = """\
 QUERY           evaluate, e.g. `data.authz.allow` or `x := input.roles[_]; x != "guest"`
 RULE            define, e.g. `p := 1` or `allow if input.user == "ann"`
 why QUERY       which rules were tried for it, and which conditions failed
 input FILE      take the input from a JSON or YAML file; `input` alone shows it
-show            the rules defined here
-unset NAME      forget a rule defined here
+package NAME    define rules in this package from now on, and see it in queries
+import PATH     add an import to the package, such as `data.roles` or `data.a as b`
+show            the rules defined in the package
+unset NAME      forget a rule defined in the package
+unset-package NAME  forget all that was defined in a package
+trace [full|notes|fails]  explain each query, or stop that
 json, pretty    how results are shown
-exit            leave (or Ctrl-D)"""
+exit            leave (or Ctrl-D)
+
+A bracket that is open goes on in the next line; Tab completes names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """What was typed of one package."""
+
+    imports: tuple[str, ...] = ()
+    rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The texts of rules by name."""
+
+    def parts(self) -> list[str]:
+        lines = [f"import {path}" for path in self.imports]
+        rules = [text for own in self.rules.values() for text in own]
+        return ["\n".join(lines), *rules] if lines else rules
 
 
 @dataclass(slots=True)
@@ -63,15 +94,17 @@ class Session:
     registry: Registry = REGISTRY
     style: str = "pretty"
     input: Any = UNDEFINED
-    rules: dict[str, list[str]] = field(default_factory=dict)
-    """The texts of the rules defined here, by name."""
+    package: str = _PACKAGE
+    trace: str = ""
+    """How queries are explained: one of `_TRACES`, or not at all."""
     printed: list[str] = field(default_factory=list)
+    _typed: dict[str, _Typed] = field(init=False, default_factory=dict)
+    """By package."""
+    _engine: Engine = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._engine = self._compiled(self.rules)
+        self._engine = self._compiled(self._typed)
         self._engine.check_data()
-
-    _engine: Engine = field(init=False, repr=False)
 
     def answer(self, line: str) -> str:
         """What to show for one line; errors are shown, never raised."""
@@ -80,7 +113,7 @@ class Session:
         try:
             if not word:
                 return ""
-            if command is not None and (rest or word not in ("why", "unset")):
+            if command is not None and (rest.strip() or word not in _NEED_MORE):
                 return command(rest.strip())
             return self._define(line) or self._evaluate(line)
         except RegoError as error:
@@ -88,23 +121,64 @@ class Session:
         except LoadError as error:
             return error.messages[0]
 
+    def is_open(self, text: str) -> bool:
+        """Whether a bracket or a raw string in `text` is not closed yet."""
+        lexer = Lexer(Source("", text))
+        kinds = [token.kind for token in loose_tokens(lexer, lexer.first())]
+        closed = set(BRACKETS.values())
+        depth = sum([(kind in BRACKETS) - (kind in closed) for kind in kinds])
+        return depth > 0 or text.count("`") % 2 == 1
+
+    def completions(self, text: str) -> list[str]:
+        """How the name at the end of a line may go on: commands, rules, and paths."""
+        above, dot, start = text.rpartition(".")
+        if not dot:
+            names = [*self._commands(), *self._own.rules, "data", "input"]
+        else:
+            query = f"[k | _ := {above}[k]; is_string(k)]"
+            try:
+                names = self._prepared(self._engine, query).value(self.input)
+            except RegoError:
+                return []
+        matching = sorted({each for each in names if each.startswith(start) and _NAME.match(each)})
+        return [f"{above}{dot}{each}" for each in matching]
+
     def _commands(self) -> Mapping[str, Callable[[str], str]]:
         return {
             "help": lambda _: _HELP,
             "why": self._why,
             "input": self._read_input,
-            "show": lambda _: "\n".join(text for own in self.rules.values() for text in own),
+            "package": self._enter,
+            "import": self._import,
+            "show": lambda _: self._shown(),
+            "trace": self._set_trace,
             "unset": self._unset,
+            "unset-package": self._unset_package,
             "json": lambda _: self._set_style("json"),
             "pretty": lambda _: self._set_style("pretty"),
         }
 
-    def _compiled(self, rules: Mapping[str, list[str]]) -> Engine:
-        texts = [text for own in rules.values() for text in own]
-        own = "\n\n".join([f"package {_PACKAGE}", *texts])
+    @property
+    def _own(self) -> _Typed:
+        return self._typed.get(self.package, _Typed())
+
+    def _change(self, own: _Typed | None, package: str = "") -> None:
+        """Take what is defined of a package, if everything compiles with it."""
+        typed = dict(self._typed)
+        typed.pop(package or self.package, None)
+        if own is not None:
+            typed[package or self.package] = own
+        self._engine = self._compiled(typed)
+        self._typed = typed
+
+    def _compiled(self, typed: Mapping[str, _Typed]) -> Engine:
+        own = {
+            f"package {name}": "\n\n".join([f"package {name}", *each.parts()])
+            for name, each in typed.items()
+        }
         with gc_paused():
             return Engine(
-                modules={**self.loaded.modules, _PACKAGE: own},
+                modules={**self.loaded.modules, **own},
                 data=self.loaded.data,
                 v0=self.v0,
                 rego_versions=self.loaded.rego_versions,
@@ -112,23 +186,43 @@ class Session:
                 environment=Environment(on_print=self._print),
             )
 
+    def _shown(self) -> str:
+        parts = self._own.parts()
+        header = [] if self.package == _PACKAGE else [f"package {self.package}"]
+        return "\n\n".join([*header, *parts]) if header else "\n".join(parts)
+
+    def _enter(self, name: str) -> str:
+        """Work in another package from now on."""
+        self._parsed(f"package {name}")
+        self.package = name
+        return ""
+
+    def _import(self, path: str) -> str:
+        own = self._own
+        self._parsed(f"package {self.package}\n\nimport {path}")
+        if path not in own.imports:
+            self._change(replace(own, imports=(*own.imports, path)))
+        return ""
+
+    def _parsed(self, text: str) -> Module:
+        return parse_module(Source("", text), v0=self.v0)
+
     def _define(self, line: str) -> str:
         """Add the rule that `line` is; "" where it is a query."""
         rule = self._rule(line)
         if rule is None:
             return ""
-        name = rule.head.ref.head
-        assert isinstance(name, Var)
+        head = rule.head.ref.head
+        assert isinstance(head, Var)
+        own, name = self._own, head.name
         # `x := 1` again is another `x`; a rule with a body is one more definition.
-        before = self.rules.get(name.name, []) if rule.body or rule.head.key else []
-        rules = {**self.rules, name.name: [*before, line.strip()]}
-        self._engine = self._compiled(rules)
-        self.rules = rules
-        return f"Rule '{name.name}' defined in package {_PACKAGE}."
+        before = own.rules.get(name, ()) if rule.body or rule.head.key else ()
+        self._change(replace(own, rules={**own.rules, name: (*before, line.strip())}))
+        return f"Rule '{name}' defined in package {self.package}."
 
     def _rule(self, line: str) -> Rule | None:
         try:
-            module = parse_module(Source("", f"package {_PACKAGE}\n\n{line}"), v0=self.v0)
+            module = self._parsed(f"package {self.package}\n\n{line}")
         except ParseError:
             return None
         if len(module.rules) != 1:
@@ -138,20 +232,51 @@ class Session:
         defines = rule.default or rule.body or head.key is not None or head.value is not None
         return rule if defines else None
 
+    def _prepared(self, engine: Engine, text: str) -> Query:
+        return engine.prepare(
+            text, package=self.package, imports=self._own.imports, deadline=DEADLINE
+        )
+
     def _evaluate(self, text: str) -> str:
         self.printed.clear()
-        query = self._engine.prepare(text, package=_PACKAGE, deadline=DEADLINE)
+        query = self._prepared(self._engine, text)
         results = solutions_of(query, query.rows(self.input))
         if self.style == "json":
             documents = "[" + ",".join(map(to_document, results)) + "]"
             shown = indent(documents, "", "  ")
         else:
             shown = FORMATS["pretty"](results, 0).rstrip("\n")
-        return "".join([*self.printed, shown])
+        printed = list(self.printed)
+        return "".join([*self._traced(text), *printed, shown])
+
+    def _traced(self, text: str) -> list[str]:
+        """What the trace that is wanted says of a query, line by line."""
+        if not self.trace:
+            return []
+        explanation = self._explained(text)
+        if self.trace == "notes":
+            return [f"{note}\n" for note in explanation.notes()]
+        return [explanation.text(full=self.trace == "full") + "\n"]
+
+    def _explained(self, text: str) -> Explanation:
+        return explain(
+            self._engine,
+            text,
+            self.input,
+            deadline=DEADLINE,
+            package=self.package,
+            imports=self._own.imports,
+        )
 
     def _why(self, text: str) -> str:
-        # What is explained stands by itself: the rules defined here are reached by their path.
-        return explain(self._engine, text, self.input, deadline=DEADLINE).text()
+        return self._explained(text).text()
+
+    def _set_trace(self, mode: str) -> str:
+        """Turn an explanation of each query on, or off where it was on."""
+        if mode and mode not in _TRACES:
+            return f"trace is one of {', '.join(_TRACES)}"
+        self.trace = "" if mode in ("", self.trace) and self.trace else mode or "full"
+        return f"trace {self.trace or 'off'}"
 
     def _read_input(self, path: str) -> str:
         if not path:
@@ -167,12 +292,18 @@ class Session:
         return f"input is {path}"
 
     def _unset(self, name: str) -> str:
-        if name not in self.rules:
+        own = self._own
+        if name not in own.rules:
             return f"no rule '{name}' defined here"
-        rules = {other: texts for other, texts in self.rules.items() if other != name}
-        self._engine = self._compiled(rules)
-        self.rules = rules
+        kept = {other: texts for other, texts in own.rules.items() if other != name}
+        self._change(replace(own, rules=kept))
         return f"Rule '{name}' forgotten."
+
+    def _unset_package(self, name: str) -> str:
+        if name not in self._typed:
+            return f"nothing was defined in package {name}"
+        self._change(None, name)
+        return f"Package {name} forgotten."
 
     def _set_style(self, style: str) -> str:
         self.style = style
@@ -182,27 +313,78 @@ class Session:
         self.printed.append(f"{text}\n")
 
 
-def interact(loaded: Loaded, *, v0: bool = False, registry: Registry = REGISTRY) -> int:
-    """Answer lines from standard input until it ends, or `exit` is said."""
-    session = Session(loaded, v0=v0, registry=registry)
-    terminal = sys.stdin.isatty()
-    if terminal:
-        # Brings history and editing to `input`, where there is somebody to use them.
-        import readline  # noqa: F401 - imported for what it does to `input`
+_NEED_MORE: Final = ("why", "unset", "unset-package", "package", "import")
+"""Words that are commands only with something behind them."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z", re.ASCII)
 
-        click.echo("Doorward: a query, a rule, or `help`; Ctrl-D leaves.")
+
+def interact(
+    loaded: Loaded,
+    *,
+    v0: bool = False,
+    registry: Registry = REGISTRY,
+    style: str = "pretty",
+    history: str = "",
+) -> int:
+    """Answer lines from standard input until it ends, or `exit` is said.
+
+    `history`: the file in which what was typed at a terminal is kept.
+    """
+    session = Session(loaded, v0=v0, registry=registry, style=style)
+    terminal = sys.stdin.isatty()
+    if not terminal:
+        return _answers(session, is_terminal=False)
+    # Brings history and editing to `input`, where there is somebody to use them.
+    import readline
+
+    readline.set_completer_delims(" \t\n()[]{},;:=|&+*/<>!")
+    readline.set_completer(_Completer(session))
+    readline.parse_and_bind("tab: complete")
+    with suppress(OSError):  # there is none yet, or it cannot be read
+        readline.read_history_file(history)
+    click.echo("Doorward: a query, a rule, or `help`; Ctrl-D leaves.")
+    try:
+        return _answers(session, is_terminal=True)
+    finally:
+        readline.set_history_length(HISTORY)
+        with suppress(OSError):
+            readline.write_history_file(history)
+
+
+class _Completer:
+    """Names for the library that reads lines, which asks for one after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._names: list[str] = []
+
+    def __call__(self, text: str, number: int) -> str | None:
+        if number == 0:
+            self._names = self._session.completions(text)
+        return self._names[number] if number < len(self._names) else None
+
+
+def _answers(session: Session, *, is_terminal: bool) -> int:
+    pending = ""
     while True:
+        prompt = CONTINUED if pending else PROMPT
         try:
-            line = input(PROMPT if terminal else "")
+            line = input(prompt if is_terminal else "")
         except EOFError:
-            if terminal:
+            if pending:
+                click.echo(session.answer(pending))
+            elif is_terminal:
                 click.echo()
             return 0
         except KeyboardInterrupt:
+            pending = ""
             click.echo()
             continue
-        if line.strip() in ("exit", "quit"):
+        if not pending and line.strip() in ("exit", "quit"):
             return 0
-        shown = session.answer(line)
+        text = f"{pending}\n{line}" if pending else line
+        # An empty line ends what is open: the error says where.
+        pending = text if line.strip() and len(text) < MAX_TEXT and session.is_open(text) else ""
+        shown = "" if pending else session.answer(text)
         if shown:
             click.echo(shown)

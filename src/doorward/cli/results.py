@@ -94,10 +94,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join([*lines, rule])
 
 
-def framed(name: str, value: str) -> str:
-    """One row: a name and its value."""
-    rule = f"+{'-' * (len(name) + 2)}+{'-' * (len(value) + 2)}+\n"
-    return f"{rule}| {name} | {value} |\n{rule}"
+def framed(*rows: tuple[str, str]) -> str:
+    """Rows of a name and its value, in a frame."""
+    left, right = (max(map(len, column)) for column in zip(*rows, strict=True))
+    rule = f"+{'-' * (left + 2)}+{'-' * (right + 2)}+\n"
+    lines = [f"| {name:<{left}} | {value:<{right}} |\n" for name, value in rows]
+    return "".join([rule, *lines, rule])
 
 
 def _centred(text: str, width: int) -> str:

@@ -12,7 +12,8 @@ import click
 
 from doorward.cli import capabilities, extensions
 from doorward.cli.durations import seconds
-from doorward.cli.errors import for_people, warn
+from doorward.cli.errors import OneOf, for_people, warn
+from doorward.cli.log_time import log_time_option
 from doorward.pdp.config import Config, ConfigError, read_config
 from doorward.pdp.loader import LoadError
 from doorward.pdp.log_options import FORMATS, LEVELS
@@ -85,6 +86,32 @@ Examples:
     "-l", "--log-level", type=click.Choice(sorted(LEVELS)), default="info", show_default=True
 )
 @click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True)
+@log_time_option
+@click.option(
+    "-m",
+    "--max-errors",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Errors of policies that are reported; 0 reports all.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf("pretty", "json"),
+    default="pretty",
+    show_default=True,
+    help="How the shell shows results.",
+)
+@click.option(
+    "-H",
+    "--history",
+    default="~/.doorward_history",
+    show_default=True,
+    metavar="FILE",
+    help="Where the shell keeps what was typed.",
+)
 @click.option(
     "-w/-W",
     "--watch/--no-watch",
@@ -181,6 +208,12 @@ Examples:
     help="Suites of TLS 1.2 by their names in Go, separated by commas.",
 )
 @click.option(
+    "--skip-known-schema-check",
+    is_flag=True,
+    expose_value=False,
+    help="What always holds: inputs of system policies have no types.",
+)
+@click.option(
     "--disable-telemetry",
     "--skip-version-check",
     is_flag=True,
@@ -224,7 +257,7 @@ def command(
     # The extra `server` brings what writes logs.
     from doorward.pdp.log import configure
 
-    configure(log_level, log_format)
+    configure(log_level, log_format, timestamp_format=options["log_timestamp_format"])
     return _serve(files, log_format, options)
 
 
@@ -260,7 +293,13 @@ def _interact(files: Sequence[str], options: dict[str, Any]) -> int:
         loaded = sources.load()
         warn(loaded.notes)
         registry = extensions.registry_for(options["builtins"], files)
-        return interact(loaded, v0=sources.v0, registry=registry)
+        return interact(
+            loaded,
+            v0=sources.v0,
+            registry=registry,
+            style=options["style"],
+            history=os.path.expanduser(options["history"]),
+        )
     except (LoadError, RegoError) as error:
         return _fail(for_people(error))
 
@@ -286,6 +325,8 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         diagnostic_addresses=options["diagnostic_addr"],
         console=options["console"],
         log_format=log_format,
+        log_timestamp_format=options["log_timestamp_format"],
+        max_errors=options["max_errors"],
         watch=options["watch"],
         capabilities=options["capabilities"],
         # A server imports what its command line names, never what lies around its policies.

@@ -40,7 +40,7 @@ from doorward.pdp.control.uploads import Uploads
 from doorward.pdp.decision_log import DecisionLog, EventSink
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
-from doorward.pdp.log import line_for
+from doorward.pdp.log import line_for, stamp_for
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, DecisionSink, Tee
 from doorward.pdp.reload import Watcher
@@ -105,9 +105,13 @@ class SidecarOptions:
     console: bool = False
     """Whether the diagnostic listeners serve the console."""
     log_format: str = "json"
+    log_timestamp_format: str = ""
+    """A layout of Go's; RFC 3339 to the second without."""
     watch: bool = True
     capabilities: Capabilities | None = None
     registry: Registry = REGISTRY
+    max_errors: int = 10
+    """Errors of policies that are reported; 0: all."""
     grace: float = 10.0
     wait: float = 0.0
     unix_permissions: int = 0o755
@@ -152,6 +156,7 @@ def settings_of(options: SidecarOptions) -> Settings:
         marked=options.console or config.decision_logs.rules,
         deadline=config.evaluation.deadline,
         max_items=config.evaluation.max_items,
+        max_errors=options.max_errors,
         environment=Environment(
             runtime=_runtime(config),
             tokens=VerifiedTokens(caching.tokens),
@@ -399,6 +404,7 @@ class Sidecar:
             on_lost=self.metrics.lost,
             parts=self.health.parts,
             sinks=sinks,
+            stamp=stamp_for(self._options.log_timestamp_format),
         )
 
     def _envoy_server(self) -> Server | None:

@@ -27,7 +27,7 @@ from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import DOCUMENTS, hide_credentials
-from doorward.pdp.log import Line, line_for, second_text
+from doorward.pdp.log import Line, Stamp, line_for, second_text, stamp_for
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.rules import add_rules
 from doorward.pdp.sizes import price
@@ -118,10 +118,13 @@ class DecisionLog:
         on_lost: Callable[[str], object] = lambda _reason: None,
         parts: Parts | None = None,
         sinks: Sequence[EventSink] = (),
+        stamp: Stamp | None = None,
     ) -> None:
-        """`write` is the console's; without it events go to `sinks` only."""
+        """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
+        show the time."""
         self._write = write
         self._line = line
+        self._stamp = stamp or stamp_for("")
         self._sinks = tuple(sinks)
         self._labels = dict(labels)
         self._options = options
@@ -352,7 +355,7 @@ class DecisionLog:
         if self._write is None:
             return _Built(b"", text)
         event["level"], event["msg"], event["type"] = "info", "Decision Log", _TYPE
-        event["time"] = second_text(time_ns // 1_000_000_000) + "Z"
+        event["time"] = self._stamp(time_ns)
         return _Built(self._text(self._line, event), text)
 
     def _text(self, line: Line, event: dict[str, Any]) -> bytes:

@@ -13,19 +13,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TextIO, TypeAlias
 
 import orjson
 
 from doorward.pdp.log_options import LEVELS
 from doorward.rego import Number, number_text, sorted_values, to_json
-from doorward.rego.golang import indent, marshal
+from doorward.rego.golang import indent, marshal, time_text
 
-__all__ = ["Line", "configure", "line_for", "now", "second_text"]
+__all__ = ["Line", "Stamp", "configure", "line_for", "now", "second_text", "stamp_for"]
 
 Line: TypeAlias = Callable[[Mapping[str, Any]], bytes]
 """Fields to one line of the log, line break included."""
+
+Stamp: TypeAlias = Callable[[int], str]
+"""Nanoseconds since the epoch as lines of the log show them."""
 
 _NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "fatal"}
 _OF_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {
@@ -39,10 +42,15 @@ _CONTROLS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x20
 """Characters that end a line or control a terminal, and that JSON leaves as they are."""
 
 
-def configure(level: str, format: str, stream: TextIO | None = None) -> None:
-    """Send every log of this process to `stream` (standard error) in one of `FORMATS`."""
+def configure(
+    level: str, format: str, stream: TextIO | None = None, *, timestamp_format: str = ""
+) -> None:
+    """Send every log of this process to `stream` (standard error) in one of `FORMATS`.
+
+    `timestamp_format`: how times are written, as a layout of Go's.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Formatter(line_for(format)))
+    handler.setFormatter(_Formatter(line_for(format), stamp_for(timestamp_format)))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
@@ -56,9 +64,18 @@ def line_for(format: str) -> Line:
     return {"json": _json_line, "json-pretty": _pretty_line, "text": _text_line}[format]
 
 
-def now() -> str:
-    """The time as OPA writes it: RFC 3339, UTC, to the second."""
-    return second_text(int(time.time())) + "Z"
+def now(stamp: Stamp | None = None) -> str:
+    """The time as OPA writes it: RFC 3339, UTC, to the second; or as `stamp` does."""
+    return (stamp or _second)(time.time_ns())
+
+
+def stamp_for(layout: str) -> Stamp:
+    """What writes a time (UTC) by a layout of Go's; RFC 3339 to the second for an empty one."""
+    return partial(time_text, layout) if layout else _second
+
+
+def _second(time_ns: int) -> str:
+    return second_text(time_ns // 1_000_000_000) + "Z"
 
 
 @lru_cache(maxsize=4)
@@ -68,9 +85,10 @@ def second_text(seconds: int) -> str:
 
 
 class _Formatter(logging.Formatter):
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, stamp: Stamp) -> None:
         super().__init__()
         self._line = line
+        self._stamp = stamp
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {name: value for name, value in vars(record).items() if name not in _OF_RECORD}
@@ -79,7 +97,7 @@ class _Formatter(logging.Formatter):
         fields |= {
             "level": _NAMES.get(record.levelno, "info"),
             "msg": record.getMessage(),
-            "time": now(),
+            "time": now(self._stamp),
         }
         if record.exc_info and record.exc_info[0] is not None:
             # The text of an exception may quote what a client sent; its type and place do not.

@@ -85,6 +85,8 @@ class Settings:
     """Seconds that one evaluation may take; None for as long as it likes."""
     max_items: int | None = MAX_ITEMS
     """How much the collections and texts that one evaluation makes may hold; None: not counted."""
+    max_errors: int = 10
+    """Errors that a CompileError reports; 0: all."""
     environment: Environment = field(default_factory=Environment)
     capabilities: Capabilities | None = None
     """What policies may use; None for everything."""
@@ -102,6 +104,7 @@ class Settings:
             rego_versions=rego_versions,
             environment=replace(self.environment, memory=resident_memory),
             max_items=self.max_items,
+            max_errors=self.max_errors,
             capabilities=self.capabilities,
             registry=self.registry,
             marked=self.marked,

@@ -7,6 +7,7 @@ data.envoy.authz.allow is false, its default
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from doorward.records import record
@@ -61,15 +62,23 @@ def explain(
     strict_builtin_errors: bool = False,
     deadline: float | None = None,
     mask: Mask | None = None,
+    package: str = "",
+    imports: Iterable[str] = (),
 ) -> Explanation:
     """Why `query` has the answer it has. CompileError if it cannot be compiled.
 
     The engine need not be traced. `mask` is by default made of the input and the data: what they
-    name as a credential is not shown.
+    name as a credential is not shown. `package` and `imports`: as for `Engine.prepare`.
     """
     # Bound anew: what is remembered of earlier evaluations would not be asked again.
     engine = engine.policies.traced().bind(engine.data)
-    prepared = engine.prepare(query, strict_builtin_errors=strict_builtin_errors, deadline=deadline)
+    prepared = engine.prepare(
+        query,
+        strict_builtin_errors=strict_builtin_errors,
+        deadline=deadline,
+        package=package,
+        imports=imports,
+    )
     evaluation = prepared.evaluation(input, now_ns=now_ns)
     evaluation.tracer = recorder = Recorder()
     answer: Any = UNDEFINED

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ordered_text,
         read_json,
     )
+    from doorward.rego.golang.layouts import time_text
     from doorward.rego.golang.numbers import from_float, json_float, parse_int
     from doorward.rego.golang.octets import to_text
     from doorward.rego.golang.strings import quote
@@ -32,6 +33,7 @@ else:
             "golang.json": "indent marshal",
             "golang.json_decoder": "MAX_EXPLAINED read_again",
             "golang.json_documents": "JSONError object_text ordered_text read_json",
+            "golang.layouts": "time_text",
             "golang.numbers": "from_float json_float parse_int",
             "golang.octets": "to_text",
             "golang.strings": "quote",
@@ -53,6 +55,7 @@ __all__ = [
     "quote",
     "read_again",
     "read_json",
+    "time_text",
     "to_text",
     "unmarshal",
 ]

@@ -9,7 +9,7 @@ nanosecond range: the built-ins check that.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -18,7 +18,15 @@ from doorward.records import record
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.calendar import days_before_month, days_in_month, is_leap, seconds_of
 
-__all__ = ["MAX_LAYOUT", "Moment", "format_time", "parse_time", "quote_bytes", "read_by_elements"]
+__all__ = [
+    "MAX_LAYOUT",
+    "Moment",
+    "format_time",
+    "parse_time",
+    "quote_bytes",
+    "read_by_elements",
+    "time_text",
+]
 
 MAX_LAYOUT: Final = 4096
 _SECOND: Final = 1_000_000_000
@@ -103,6 +111,17 @@ def format_time(layout: str, moment: Moment) -> str:
     """The moment as `layout` writes the reference time."""
     out = "".join([text + _print(element, moment) for text, element in chunks(as_bytes(layout))])
     return out.encode("latin-1").decode("utf-8", "surrogatepass")
+
+
+def time_text(layout: str, time_ns: int) -> str:
+    """Nanoseconds since the epoch, in UTC, as `layout` writes the reference time."""
+    seconds, nanosecond = divmod(time_ns, _SECOND)
+    t = datetime.fromtimestamp(seconds, UTC)
+    weekday = t.isoweekday() % 7
+    moment = Moment(
+        t.year, t.month, t.day, t.hour, t.minute, t.second, nanosecond, weekday, "UTC", 0
+    )
+    return format_time(layout, moment)
 
 
 def _print(element: str, t: Moment) -> str:

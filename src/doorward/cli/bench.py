@@ -1,0 +1,267 @@
+"""`doorward bench`: how long a query takes, measured and shown as `opa bench` does."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from time import perf_counter_ns
+from typing import Any, Final
+
+import click
+
+from doorward.cli import extensions, schemas
+from doorward.cli.errors import OneOf, documents_text, for_people, warn
+from doorward.cli.input_document import read_input
+from doorward.cli.queries import read_query
+from doorward.cli.results import framed
+from doorward.pdp.loader import LoadError
+from doorward.pdp.sources import Sources
+from doorward.rego import (
+    Engine,
+    Environment,
+    Options,
+    RegoError,
+    Undefined,
+    Value,
+    VerifiedTokens,
+    compile,
+    gc_paused,
+)
+from doorward.rego.golang import indent, object_text
+
+__all__ = ["command"]
+
+SECONDS: Final = 1.0
+"""How long a query is measured."""
+_SAMPLE: Final = 1028
+"""Times that the percentiles are made of, as many as OPA's histograms hold."""
+_PERCENTILES: Final = (75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+
+Figure = tuple[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was measured of one benchmark."""
+
+    rounds: int
+    total_ns: int
+    histogram: Sequence[Figure]
+    """Of the times of single evaluations, under OPA's names."""
+    blocks: int
+    """Blocks of memory that an evaluation holds at its end."""
+    octets: int
+    """Bytes of them."""
+
+
+@click.command(
+    "bench",
+    epilog="""\b
+Examples:
+  doorward bench -d policy.rego -i input.json data.envoy.authz.allow
+  doorward bench -f gobench --count 5 -b bundle/ data.authz.allow
+""",
+)
+@click.argument("query", nargs=-1)
+@click.option("-d", "--data", multiple=True, metavar="PATH", help="Policies and data; repeatable.")
+@click.option("-b", "--bundle", multiple=True, metavar="PATH", help="Bundle; repeatable.")
+@click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input document.")
+@click.option("-I", "--stdin-input", is_flag=True, help="Read the input from standard input.")
+@click.option("--stdin", is_flag=True, help="Read the query from standard input.")
+@click.option(
+    "-f",
+    "--format",
+    "style",
+    type=OneOf("pretty", "json", "gobench"),
+    default="pretty",
+    show_default=True,
+)
+@click.option("--count", type=click.IntRange(1), default=1, help="Measure so many times.")
+@click.option(
+    "--benchmem/--no-benchmem",
+    default=True,
+    help="Show the memory that an evaluation holds at its end.",
+)
+@click.option("--metrics/--no-metrics", default=True, help="Show how the times are distributed.")
+@click.option("--fail/--no-fail", default=True, help="End with 1 if the query is undefined.")
+@click.option("-p", "--partial", "partially", is_flag=True, help="Evaluate partially.")
+@click.option(
+    "-u",
+    "--unknowns",
+    multiple=True,
+    default=("input",),
+    metavar="PATH",
+    help="With --partial: what is unknown; repeatable.",
+)
+@click.option("--package", default="", help="Package that the query stands in.")
+@click.option("--import", "imports", multiple=True, help="Import for the query; repeatable.")
+@click.option("--ignore", multiple=True, help="Names to leave out of folders.")
+@schemas.option
+@extensions.option
+@click.option("--v0-compatible", is_flag=True, help="Read policies and query as Rego v0.")
+@click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
+@click.option("--optimize-store-for-read-speed", is_flag=True, expose_value=False, hidden=True)
+def command(query: tuple[str, ...], **options: Any) -> int:
+    """Measure how long QUERY takes on policies, data and an input.
+
+    It is compiled once, and evaluated for a second. Ends with 1 on an error, and where the query is
+    undefined.
+    """
+    text = read_query(query, stdin=options["stdin"], stdin_input=options["stdin_input"])
+    try:
+        input = read_input(options["inputs"], stdin=options["stdin_input"])
+        ask, timer = _asking(text, input, options)
+        if not ask() and options["fail"]:
+            raise LoadError(["undefined result"])
+        for _ in range(options["count"]):
+            measured = _measure(ask, timer)
+            click.echo(_shown(measured, options), nl=False)
+    except (LoadError, RegoError) as error:
+        if options["style"] == "json":
+            errors = object_text({"errors": documents_text(error)})
+            click.echo(indent(errors, "", "  "))
+        else:
+            click.echo(for_people(error), err=True)
+        return 1
+    return 0
+
+
+def _asking(
+    text: str, input: Value | Undefined, options: dict[str, Any]
+) -> tuple[Callable[[], object], str]:
+    """What evaluates once and tells whether there is an answer, and the name of its timer."""
+    engine = _engine(options)
+    package, imports = options["package"], options["imports"]
+    if options["partially"]:
+        unknowns = options["unknowns"]
+
+        def partial() -> object:
+            left = engine.partial(text, unknowns, input, package=package, imports=imports)
+            return left.queries
+
+        return partial, "timer_rego_partial_eval_ns"
+    query = engine.prepare(text, package=package, imports=imports)
+
+    def evaluate() -> object:
+        evaluation = query.evaluation(input)
+        # What depends on data alone would be computed once and then only looked up.
+        evaluation.constants = {}
+        return query.rows_of(evaluation)
+
+    return evaluate, "timer_rego_query_eval_ns"
+
+
+def _engine(options: dict[str, Any]) -> Engine:
+    sources = Sources(
+        paths=options["data"],
+        bundles=options["bundle"],
+        ignore=options["ignore"],
+        v0=options["v0_compatible"],
+    )
+    loaded = sources.load()
+    warn(loaded.notes)
+    settings = Options(
+        v0=sources.v0,
+        rego_versions=loaded.rego_versions,
+        registry=extensions.registry_for(options["builtins"], sources.all_paths),
+        schemas=schemas.read_schemas(options["schema"]),
+        environment=Environment(tokens=VerifiedTokens()),
+    )
+    with gc_paused():
+        engine = compile(loaded.modules, settings).bind(loaded.data)
+        engine.check_data()
+    return engine
+
+
+def _measure(ask: Callable[[], object], timer: str) -> _Measured:
+    times: list[int] = []
+    rounds = 0
+    chance = Random(0)
+    shortest, longest = math.inf, 0
+    started = now = perf_counter_ns()
+    end = started + int(SECONDS * 1e9)
+    while now < end or not rounds:
+        before = now
+        ask()
+        now = perf_counter_ns()
+        rounds += 1
+        took = now - before
+        shortest, longest = min(shortest, took), max(longest, took)
+        # Each time has the same chance to be among those that are kept.
+        if len(times) < _SAMPLE:
+            times.append(took)
+        elif (index := chance.randrange(rounds)) < _SAMPLE:
+            times[index] = took
+    figures = _figures(sorted(times), rounds, int(shortest), longest)
+    blocks, octets = _memory(ask)
+    named = [(f"histogram_{timer}_{name}", value) for name, value in figures]
+    return _Measured(rounds, now - started, named, blocks, octets)
+
+
+def _figures(times: Sequence[int], rounds: int, shortest: int, longest: int) -> list[Figure]:
+    """The distribution of the times, which are sorted, by OPA's names and in its order."""
+    percentiles = [(f"{share:g}%", _percentile(times, share / 100)) for share in _PERCENTILES]
+    return [
+        *percentiles,
+        ("count", rounds),
+        ("max", longest),
+        ("mean", statistics.fmean(times)),
+        ("median", _percentile(times, 0.5)),
+        ("min", shortest),
+        ("stddev", statistics.pstdev(times)),
+    ]
+
+
+def _percentile(times: Sequence[int], share: float) -> float:
+    position = share * (len(times) + 1)
+    if position < 1:
+        return times[0]
+    if position >= len(times):
+        return times[-1]
+    below = int(position)
+    return times[below - 1] + (position - below) * (times[below] - times[below - 1])
+
+
+def _memory(ask: Callable[[], object]) -> tuple[int, int]:
+    """Blocks and bytes that one evaluation holds when it has its answer."""
+    tracemalloc.start()
+    try:
+        answer = ask()
+        traces = tracemalloc.take_snapshot().traces
+        del answer
+    finally:
+        tracemalloc.stop()
+    sizes = [trace.size for trace in traces]
+    return len(sizes), sum(sizes)
+
+
+def _shown(measured: _Measured, options: dict[str, Any]) -> str:
+    histogram = measured.histogram if options["metrics"] else ()
+    if options["style"] == "json":
+        extra = {name: _json_number(value) for name, value in histogram}
+        fields = {
+            "N": str(measured.rounds),
+            "T": str(measured.total_ns),
+            "Bytes": "0",
+            "MemAllocs": str(measured.blocks * measured.rounds),
+            "MemBytes": str(measured.octets * measured.rounds),
+            "Extra": object_text(dict(sorted(extra.items()))),
+        }
+        return indent(object_text(fields), "", "  ") + "\n"
+    per_round = measured.total_ns // measured.rounds
+    memory = [("B/op", measured.octets), ("allocs/op", measured.blocks)]
+    shown_memory = memory if options["benchmem"] else []
+    if options["style"] == "gobench":
+        figures = [("ns/op", per_round), *histogram, *shown_memory]
+        texts = [f"{int(value):10d} {name}" for name, value in figures]
+        return "\t".join(["BenchmarkOPAEval", f"{measured.rounds:8d}", *texts]) + "\n"
+    rows = [("samples", measured.rounds), ("ns/op", per_round), *shown_memory, *histogram]
+    return framed(*[(name, f"{int(value):10d}") for name, value in rows])
+
+
+def _json_number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

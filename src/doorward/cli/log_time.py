@@ -1,0 +1,18 @@
+"""`--log-timestamp-format`: how the time of a line of the log is written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+__all__ = ["log_time_option"]
+
+log_time_option: Final = click.option(
+    "--log-timestamp-format",
+    default="",
+    envvar=["DOORWARD_LOG_TIMESTAMP_FORMAT", "OPA_LOG_TIMESTAMP_FORMAT"],
+    metavar="LAYOUT",
+    help="How times are logged, such as 2006-01-02T15:04:05.000Z07:00; else to the second.",
+)
+"""The option of every command that logs."""

@@ -1,0 +1,105 @@
+"""`bench` against the shape of what OPA's printed: every number is 0 there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.corpora import GOLDEN
+from tests.corpora import rows as read_rows
+
+from doorward.cli import bench
+from doorward.cli.main import run
+
+EXTERNAL = "external_resolve"
+"""The timer of external data, of which there is none here, and in newer versions of OPA."""
+
+
+def rows() -> list[Any]:
+    recorded = read_rows(GOLDEN / "cli-partial.jsonl.gz")
+    return [pytest.param(row, id=row["id"]) for row in recorded if row["argv"][1] == "bench"]
+
+
+@pytest.fixture(autouse=True)
+def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("row", rows())
+def test_the_answer_has_the_shape_of_opas(
+    row: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in row["files"].items():
+        (tmp_path / name).write_text(text)
+    assert run(row["argv"][1:]) == row["exit"]
+    out, err = capsys.readouterr()
+    assert err.partition("Usage:")[0] == row["stderr"].partition("Usage:")[0]
+    assert shape(out) == wanted(row["stdout_shape"])
+
+
+def shape(out: str) -> Any:
+    if not out.startswith("{"):
+        return re.sub(r"-+", "-", re.sub(r" +", " ", re.sub(r"\d+(?:\.\d+)?", "0", out)))
+    documents, decoder, rest = [], json.JSONDecoder(parse_int=lambda _: 0, parse_float=zero), out
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        documents.append(document)
+        rest = rest[end:].lstrip()
+    return documents if len(documents) > 1 else documents[0]
+
+
+def zero(_text: str) -> int:
+    return 0
+
+
+def wanted(recorded: Any) -> Any:
+    if isinstance(recorded, str):
+        lines = re.sub(r"(\t) (0 \w+_external_resolve_ns_[^\t\n]+)", "", recorded).splitlines(True)
+        return re.sub(r"-+", "-", "".join([line for line in lines if EXTERNAL not in line]))
+    if isinstance(recorded, list):
+        return [wanted(each) for each in recorded]
+    extra = {name: 0 for name in recorded.get("Extra", ()) if EXTERNAL not in name}
+    return {**recorded, "Extra": extra} if extra else recorded
+
+
+def test_each_figure_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.rego").write_text("package p\n\nslow := sum(numbers.range(1, 5000))\n\nfast := 1\n")
+    documents = {}
+    for name in ("slow", "fast"):
+        assert run(["bench", "-f", "json", "-d", "p.rego", f"data.p.{name}"]) == 0
+        documents[name] = json.loads(capsys.readouterr().out)
+    slow, fast = documents["slow"], documents["fast"]
+    assert slow["T"] / slow["N"] > 10 * fast["T"] / fast["N"]
+    prefix = "histogram_timer_rego_query_eval_ns"
+    times = [slow["Extra"][f"{prefix}_{name}"] for name in ("min", "median", "99%", "max")]
+    assert times == sorted(times)
+    assert slow["Extra"][f"{prefix}_count"] == slow["N"]
+    assert slow["MemBytes"] > 0 < slow["MemAllocs"]
+
+
+def test_what_is_not_wanted_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.rego").write_text("package p\n\nx if input.a\n")
+    Path("i.json").write_text('{"a": 1}')
+    call = ["bench", "-d", "p.rego", "-i", "i.json", "--metrics=false", "--benchmem=false"]
+    assert run([*call, "data.p.x"]) == 0
+    out = capsys.readouterr().out
+    assert re.fullmatch(
+        r"\+-+\+-+\+\n\| samples +\| +\d+ \|\n\| ns/op +\| +\d+ \|\n\+-+\+-+\+\n", out
+    )
+    assert run([*call, "data.p.y"]) == 1
+    assert capsys.readouterr() == ("", "1 error occurred: undefined result\n")
+    assert run([*call, "-p", "data.p.y"]) == 1
+    assert run([*call, "--package", "p", "--import", "data.p.x", "x"]) == 0
