@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import click
@@ -23,6 +23,7 @@ from doorward.cli.sign import read_claims, read_key
 from doorward.pdp.bundle import Bundle, read_bundle
 from doorward.pdp.loader import LoadError, io_message, united
 from doorward.pdp.manifest import Manifest, ManifestError
+from doorward.pdp.optimize import OptimizeError, Optimizer, entrypoints_of
 from doorward.pdp.signatures import ALGORITHMS, SignatureError, Verification
 from doorward.pdp.signing import sign
 from doorward.pdp.sources import Sources
@@ -53,6 +54,22 @@ class _Parts:
     """Of Rego, for policies of which a manifest says it."""
 
 
+class _Level(click.ParamType[int]):
+    """The value of -O, refused in OPA's words; below 0 is none, above 2 the most."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(value)
+        except ValueError:
+            raise click.UsageError(
+                f'invalid argument "{value}" for "-O, --optimize" flag: '
+                f'strconv.ParseInt: parsing "{value}": invalid syntax',
+                ctx,
+            ) from None
+
+
 @click.command(
     "build",
     epilog="""\b
@@ -70,8 +87,22 @@ Examples:
     "-e", "--entrypoint", multiple=True, help="A decision that is asked for, such as authz/allow."
 )
 @click.option(
-    "-O", "--optimize", type=click.IntRange(0, 2), default=0, help="Not supported yet but 0."
+    "-O",
+    "--optimize",
+    type=_Level(),
+    default=0,
+    show_default=True,
+    metavar="LEVEL",
+    help="Evaluate what is known before the input is: 1 keeps references to rules, 2 does not.",
 )
+@click.option(
+    "--partial-namespace",
+    default="partial",
+    show_default=True,
+    metavar="NAME",
+    help="With -O: the package of rules that have to be made up.",
+)
+@click.option("--prune-unused", is_flag=True, hidden=True)  # of OPA's other targets
 @click.option(
     "-t",
     "--target",
@@ -119,18 +150,18 @@ def command(
         return _fail("plan compilation requires at least one entrypoint")
     if target != "rego":
         return _fail(f"the target {target} is not supported: policies are run as Rego")
-    if optimize:
-        return _fail("optimization is not supported yet: -O must be 0")
     try:
         parts = _bundles(paths, options) if bundle else _files(paths, options)
         _check(parts, options)
+        if optimize > 0:
+            parts = _optimized(parts, entrypoint, optimize, options)
         members = _members(parts, revision, v0=options["v0_compatible"])
         if options["signing_key"] is not None:
             members.append(("/.signatures.json", _signed(members, options)))
         _write(output, _archive(members))
     except ManifestError as error:
         return _fail(f"bundle merge failed: {error}")
-    except (_BuildError, LoadError, RegoError, SignatureError) as error:
+    except (_BuildError, LoadError, OptimizeError, RegoError, SignatureError) as error:
         return _fail(str(error))
     return 0
 
@@ -186,12 +217,36 @@ def _bundles(paths: Sequence[str], options: Mapping[str, Any]) -> _Parts:
     )
 
 
+def _settings(parts: _Parts, options: Mapping[str, Any]) -> Options:
+    allowed: Capabilities | None = options["capabilities"]
+    return Options(v0=options["v0_compatible"], rego_versions=parts.versions, capabilities=allowed)
+
+
+def _optimized(
+    parts: _Parts, entrypoints: Sequence[str], level: int, options: Mapping[str, Any]
+) -> _Parts:
+    """The policies made smaller for their entrypoints, those that METADATA names included."""
+    settings = _settings(parts, options)
+    paths = [tuple(each.split("/")) for each in entrypoints]
+    paths += [each for each in entrypoints_of(parts.modules, settings) if each not in paths]
+    if not paths:
+        raise _BuildError("bundle optimizations require at least one entrypoint")
+    namespace = options["partial_namespace"]
+    optimizer = Optimizer(settings, level == 1, namespace, parts.roots)
+    modules = optimizer.optimize(parts.modules, parts.data, paths)
+    roots = [*parts.roots]
+    if not any(f"{namespace}/".startswith(f"{root}/" if root else "") for root in roots):
+        roots.append(namespace)
+    # It is another bundle: the revision of the one that it was made of would say otherwise.
+    optimized = replace(parts, modules=modules, roots=roots, revision="")
+    # What cannot be compiled must not become a bundle, whatever it was made of.
+    _check(optimized, options)
+    return optimized
+
+
 def _check(parts: _Parts, options: Mapping[str, Any]) -> None:
     """Compile everything, with its data."""
-    allowed: Capabilities | None = options["capabilities"]
-    settings = Options(
-        v0=options["v0_compatible"], rego_versions=parts.versions, capabilities=allowed
-    )
+    settings = _settings(parts, options)
     try:
         compile(parts.modules, settings).bind(parts.data, is_parsed=True).check_data()
     except RegoError as error:

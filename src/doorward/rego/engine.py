@@ -304,6 +304,7 @@ class Engine:
         shallow: bool = False,
         nondeterministic: bool = False,
         namespace: str | None = "partial",
+        helpers: str = "partial",
         package: str = "",
         imports: Iterable[str] = (),
         strict_builtin_errors: bool = False,
@@ -318,8 +319,9 @@ class Engine:
         decides as the query does. Rules below `disable_inlining` are referred to; with `shallow`
         all that know something unknown are. Built-ins that ask the world are left to the residual,
         unless `nondeterministic`. `namespace`: the package of support modules below `data`; None:
-        rules keep their packages. `max_size` bounds the expressions made on the way. `only_truth`:
-        the residual need not tell `false` from undefined, and needs no support for such defaults.
+        rules keep their packages, and those that have to be made up are in `helpers`. `max_size`
+        bounds the expressions made on the way. `only_truth`: the residual need not tell `false`
+        from undefined, and needs no support for such defaults.
 
         CompileError as for `prepare`; EvalError where what is known ends in an error, past the
         `deadline` (seconds) and `max_size`; ValueError for a path or a namespace that is none.
@@ -338,7 +340,14 @@ class Engine:
             kept = [each for each in error.diagnostics if each.message != _UNSAFE_VALUE]
             raise CompileError(kept or error.diagnostics) from None
         chosen = settings(
-            unknowns, disable_inlining, shallow, nondeterministic, namespace, max_size, only_truth
+            unknowns,
+            disable_inlining,
+            shallow,
+            nondeterministic,
+            namespace,
+            helpers,
+            max_size,
+            only_truth,
         )
         prepared = self.prepare("true", strict_builtin_errors=strict_builtin_errors)
         evaluation = prepared.evaluation(input, now_ns=now_ns, deadline=deadline)

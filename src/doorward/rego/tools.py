@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from doorward.rego.errors import Details
     from doorward.rego.partial.paths import parse_path, path_names
     from doorward.rego.survey import find_errors
-    from doorward.rego.syntax.format import Target, format_source, format_tree
+    from doorward.rego.syntax.format import Target, format_module, format_source, format_tree
     from doorward.rego.syntax.keywords import KEYWORDS, ROOTS, V1_KEYWORDS
     from doorward.rego.syntax.lexer import BRACKETS, EOF, IDENT, Lexer, Token, loose_tokens
     from doorward.rego.syntax.nodes import (
@@ -69,7 +69,7 @@ else:
             "partial.paths": "parse_path path_names",
             "survey": "find_errors",
             "syntax.keywords": "KEYWORDS ROOTS V1_KEYWORDS",
-            "syntax.format": "Target format_source format_tree",
+            "syntax.format": "Target format_module format_source format_tree",
             "syntax.lexer": "BRACKETS EOF IDENT Lexer Token loose_tokens",
             "syntax.nodes": (
                 "Array ArrayComprehension Body Call Every Expr Head Import Module Not Object "
@@ -131,6 +131,7 @@ __all__ = [
     "check_base_data",
     "children",
     "find_errors",
+    "format_module",
     "format_source",
     "format_tree",
     "future_keywords",

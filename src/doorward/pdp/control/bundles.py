@@ -375,8 +375,9 @@ class _Poller:
         )
         self._part.thread = self._thread
         self._parts = parts
-        parts.add(self._part)
         self._thread.start()
+        # From here on it counts: a thread that was not started yet looks like a dead one.
+        parts.add(self._part)
 
     def stop(self) -> None:
         """Ask no more. A request that is under way ends by itself, and is not used."""

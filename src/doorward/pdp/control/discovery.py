@@ -86,8 +86,9 @@ class Discovery:
             daemon=True,
         )
         self._part.thread = self._thread
-        self._parts.add(self._part)
         self._thread.start()
+        # From here on it counts: a thread that was not started yet looks like a dead one.
+        self._parts.add(self._part)
 
     def forget(self) -> None:
         """Follow what is there at the next request, even if it is the same."""

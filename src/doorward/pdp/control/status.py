@@ -83,8 +83,9 @@ class StatusReporter:
             daemon=True,
         )
         self._part.thread = self._thread
-        self._parts.add(self._part)
         self._thread.start()
+        # From here on it counts: a thread that was not started yet looks like a dead one.
+        self._parts.add(self._part)
         self._changed.set()
 
     def note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:

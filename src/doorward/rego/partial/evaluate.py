@@ -224,19 +224,21 @@ def settings(
     shallow: bool,
     nondeterministic: bool,
     namespace: str | None,
+    helpers: str,
     max_size: int,
     truth: bool,
 ) -> Settings:
     """What a caller chose; ValueError for a path or a namespace that is none."""
-    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
-        raise ValueError(f"`{namespace}` is not a name for a package")
+    for name in (namespace, helpers):
+        if name is not None and not _NAMESPACE.fullmatch(name):
+            raise ValueError(f"`{name}` is not a name for a package")
     return Settings(
         tuple(map(parse_path, unknowns)),
         tuple(map(parse_path, disabled)),
         shallow,
         nondeterministic,
         namespace,
-        namespace or "partial",
+        namespace or helpers,
         max_size,
         truth,
     )

@@ -80,14 +80,14 @@ def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: boo
     return text
 
 
-def format_tree(tree: Module | Body) -> str:
+def format_tree(tree: Module | Body, *, target: Target = "v1") -> str:
     """The text of what was never read from a text, such as a residual; "" for an empty body."""
     # Its parts may know rows of a policy, in which they do not stand any more.
     if isinstance(tree, Module):
-        return ModuleWriter(rewrite(tree, _without_span), "v1", {}).module(())
+        return ModuleWriter(rewrite(tree, _without_span), target, {}).module(())
     if not tree:
         return ""
-    writer = ModuleWriter(Module(Package(()), (), ()), "v1", {})
+    writer = ModuleWriter(Module(Package(()), (), ()), target, {})
     writer.body(tuple([rewrite(expr, _without_span) for expr in tree]))
     return writer.text()
 
