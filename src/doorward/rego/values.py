@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from itertools import chain, repeat
 from operator import is_
 from typing import Any, Final, TypeAlias, Union
@@ -277,7 +277,12 @@ def _compare_objects(a: dict[Key, Value], b: dict[Key, Value]) -> int:
     keys = sorted_keys(a)
     others = keys if len(a) == len(b) and a.keys() == b.keys() else sorted_keys(b)
     for k, m in zip(keys, others, strict=False):
-        order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
+        if type(k) is str and type(m) is str:
+            if k != m:
+                return -1 if k < m else 1
+            order = compare(a[k], b[m])
+        else:
+            order = compare(from_key(k), from_key(m)) or compare(a[k], b[m])
         if order:
             return order
     return (len(a) > len(b)) - (len(a) < len(b))
@@ -488,6 +493,20 @@ def sorted_keys(items: Iterable[Key]) -> list[Key]:
     return [keys[n] for n in in_order([from_key(key) for key in keys])]
 
 
+def distinct(values: list[Value]) -> list[Value]:
+    """Values as members of a set: in Rego's order, and of equal ones the first."""
+    if len(values) < 2:
+        return values
+    result: list[Value] = []
+    before: Any = UNDEFINED
+    for n in in_order(values):
+        value = values[n]
+        if not result or not equal(value, before):
+            result.append(value)
+            before = value
+    return result
+
+
 def iterate(collection: Value) -> Iterator[tuple[Value, Value]]:
     """(key, value) pairs of an array, object or set in Rego's order; of anything else, none."""
     if isinstance(collection, list):
@@ -614,6 +633,12 @@ CONTROL_ESCAPES: Final = {
 _ESCAPES: Final = {**CONTROL_ESCAPES, '"': '\\"', "\\": "\\\\"}
 
 
+SHORT_NAMES: Final = 512
+"""Characters of all names of an object whose texts are kept: they come again and again."""
+
+_kept_name: Final = lru_cache(maxsize=1024)(_quote_rego)
+
+
 def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x80:
@@ -631,13 +656,13 @@ def _list_text(value: list[Value]) -> str:
 def _object_text(value: dict[Key, Value]) -> str:
     count_step()
     texts = _REGO_TEXTS
-    keys = sorted_keys(value)
+    keys: list[Any] = sorted_keys(value)
     if not keys or (type(keys[0]) is str and type(keys[-1]) is str):
-        names: Iterable[str] = map(_quote_rego, keys)  # type: ignore[arg-type] # strings by now
+        name = _kept_name if sum(map(len, keys)) <= SHORT_NAMES else _quote_rego
+        parts = [f"{name(key)}: {texts[type(value[key])](value[key])}" for key in keys]
     else:
-        names = [to_rego(from_key(key)) for key in keys]
-    parts = [texts[type(value[key])](value[key]) for key in keys]
-    return "{" + ", ".join(map(": ".join, zip(names, parts, strict=True))) + "}"
+        parts = [f"{to_rego(from_key(key))}: {to_rego(value[key])}" for key in keys]
+    return "{" + ", ".join(parts) + "}"
 
 
 def _set_text(value: frozenset[Key]) -> str:

@@ -29,7 +29,7 @@ def listed(rules: str = POLICY, name: str = "p.rego", **options: Any) -> str:
 
 def test_a_comment_shows_the_row_where_its_code_begins() -> None:
     lines = [line.strip() for line in listed().splitlines()]
-    first = lines.index("def data.a.p(ctx):")
+    first = lines.index("def data.a.p(ctx, *as_list):")
     assert lines[first + 1] == "# p.rego:3: p contains x if {"
     assert lines[first + 2] == "input = ctx.input"
     row = lines.index("# p.rego:5: x > 1 # big")

@@ -81,6 +81,15 @@ class RuleNode:
     def is_complete(self) -> bool:
         return bool(self.definitions) and all(d.is_complete for d in self.definitions)
 
+    @property
+    def is_set_of_members(self) -> bool:
+        """Whether partial rules here make a set, and no object of sets."""
+        # Checked to be of one kind, so that the first definition speaks for all.
+        if self.children or not self.definitions:
+            return False
+        first = self.definitions[0]
+        return first.is_set and not first.tail
+
     def walk(self) -> Iterator[RuleNode]:
         """This node and all below it."""
         yield self

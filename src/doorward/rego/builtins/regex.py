@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from doorward.rego.builtins.globbing.intersection import intersect
 from doorward.rego.builtins.registry import builtin, operand_error
@@ -18,6 +18,7 @@ from doorward.rego.builtins.registry.operands import machine_integer
 from doorward.rego.builtins.registry.signature import array, boolean, number, string
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import (
+    SHORT,
     Pattern,
     Spans,
     matcher,
@@ -68,21 +69,30 @@ def regex_split(context: Context, expression: str, value: str) -> list[str]:
     if expression and not value:
         return [""]
     data = _bytes(value)
-    pieces: list[str] = []
+    pieces: list[Any] = []
+    # In ASCII a byte is a character.
+    text: str | bytes = value if value.isascii() else data
     start = end = 0
-    for spans in _limited(context, regex.every(data, -1)):
+    for spans in _matches(context, regex, data, -1):
         end, stop = spans[0]
         if stop:
-            pieces.append(_text(data[start:end]))
+            pieces.append(text[start:end])
         start = stop
     if end != len(data):
-        pieces.append(_text(data[start:]))
-    return pieces
+        pieces.append(text[start:])
+    return pieces if text is value else [*map(_text, pieces)]
 
 
-def _limited(context: Context, matches: Iterable[Spans]) -> Iterator[Spans]:
+def _matches(context: Context, regex: Pattern, data: bytes, limit: int) -> Iterator[Spans]:
+    matches = regex.every(data, limit, context.check_deadline)
+    if (len(data) + 1) * len(regex.names) <= MAX_FOUND:
+        return matches
+    return _limited(matches)
+
+
+def _limited(matches: Iterable[Spans]) -> Iterator[Spans]:
     room = MAX_FOUND
-    for spans in context.checked_iter(matches, 1):
+    for spans in matches:
         room -= len(spans)
         if room < 0:
             raise LimitError(f"more than {MAX_FOUND} strings are found")
@@ -100,8 +110,12 @@ def _text(data: bytes) -> str:
 @builtin("regex.find_n", string, string, number, returns=array(string), context=True, checked=False)
 def regex_find_n(context: Context, expression: Value, value: Value, count: Value) -> list[str]:
     """The first `count` matches; all of them for a negative `count`."""
-    regex, data, limit = _find(expression, value, count)
-    return [_text(data[slice(*spans[0])]) for spans in _limited(context, regex.every(data, limit))]
+    regex, text, limit = _find(expression, value, count)
+    data = _bytes(text)
+    matches = [spans[0] for spans in _matches(context, regex, data, limit)]
+    if text.isascii():
+        return [text[start:end] for start, end in matches]
+    return [_text(data[start:end]) for start, end in matches]
 
 
 @builtin(
@@ -117,20 +131,21 @@ def regex_find_all_string_submatch_n(
     context: Context, expression: Value, value: Value, count: Value
 ) -> list[list[str]]:
     """The first `count` matches, each with its groups; "" for a group that took no part."""
-    regex, data, limit = _find(expression, value, count)
+    regex, text, limit = _find(expression, value, count)
+    data = _bytes(text)
     return [
         [_text(data[start:end]) if start >= 0 else "" for start, end in spans]
-        for spans in _limited(context, regex.every(data, limit))
+        for spans in _matches(context, regex, data, limit)
     ]
 
 
-def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, bytes, int]:
+def _find(expression: Value, value: Value, count: Value) -> tuple[Pattern, str, int]:
     if not isinstance(expression, str):
         raise operand_error(1, expression, "string")
     if not isinstance(value, str):
         raise operand_error(2, value, "string")
     limit = machine_integer(3, count)
-    return pattern(expression), _bytes(value), max(limit, -1)
+    return pattern(expression), value, max(limit, -1)
 
 
 @builtin("regex.replace", string, string, string, returns=string, context=True)
@@ -138,13 +153,16 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
     """`base` with every match replaced; in `value`, `$1` and `${name}` stand for groups."""
     regex = pattern(expression)
     data = _bytes(base)
-    # A long template is not worth the memory of keeping it.
-    template = _template(value) if len(value) <= _KEPT_TEXT else _read_template(value)
-    pieces = _resolved(template, regex)
+    # What is long is not worth the memory of keeping it.
+    is_short = len(value) + len(expression) <= _KEPT_TEXT
+    pieces = _kept_template(value, expression) if is_short else _template(value, regex)
+    same = b"".join(pieces) if _is_text(pieces) else None
     out: list[bytes] = []
     size = at = copied = 0
+    is_long = len(data) > SHORT
     while at <= len(data):
-        context.check_deadline()
+        if is_long:
+            context.check_deadline()
         spans = regex.search(data, at)
         if spans is None:
             break
@@ -152,19 +170,28 @@ def regex_replace(context: Context, base: str, expression: str, value: str) -> s
         out.append(data[copied:start])
         # Not for an empty match right after another one.
         if end > copied or start == 0:
-            out.append(_expand(pieces, data, spans))
+            out.append(_expand(pieces, data, spans) if same is None else same)
             size += len(out[-1])
             if size > MAX_TEXT:
                 raise LimitError(f"result is longer than {MAX_TEXT} characters")
         copied = end
-        at = max(next_character(data, at), end)
+        at = end if end > at else next_character(data, at)
     out.append(data[copied:])
     return _text(b"".join(out))
 
 
 @lru_cache(maxsize=_CACHED)
-def _template(value: str) -> list[bytes | str | int]:
-    return _read_template(value)
+def _kept_template(value: str, expression: str) -> list[bytes | int]:
+    return _template(value, pattern(expression))
+
+
+def _template(value: str, compiled: Pattern) -> list[bytes | int]:
+    return _resolved(_read_template(value), compiled)
+
+
+def _is_text(pieces: list[bytes | int]) -> TypeGuard[list[bytes]]:
+    """Whether a template is the same for each match."""
+    return all(type(piece) is bytes for piece in pieces)
 
 
 def _read_template(value: str) -> list[bytes | str | int]:

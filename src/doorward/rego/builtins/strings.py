@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import repeat
+from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from doorward.rego.builtins.registry import builtin, operand_error
@@ -384,10 +385,10 @@ def _quick(pieces: list[tuple[str, str]], values: list[Value]) -> str | None:
                 return None
             out.append(str(value))
         elif kind is Number or kind is float:
-            number = _argument(value)
-            if type(number) is not float or verb[0] != ".":
+            # Zero may have a sign that OPA drops, and what is not finite is text to it.
+            if verb[0] != "." or not value or not isfinite(value):  # type: ignore[arg-type]
                 return None
-            out.append(format(number, verb))
+            out.append(float.__format__(value, verb))  # type: ignore[arg-type] # a float by now
         elif verb == "v" or verb == "s":
             out.append(to_rego(value))
         else:

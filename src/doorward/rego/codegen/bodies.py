@@ -21,6 +21,7 @@ from doorward.rego.codegen.lookups import loop_over
 from doorward.rego.codegen.operand import Operand
 from doorward.rego.codegen.patterns import loop_target, match, match_target
 from doorward.rego.codegen.reading_ahead import BodyReads
+from doorward.rego.codegen.references import members_of_rules
 from doorward.rego.codegen.state import FunctionState
 from doorward.rego.codegen.terms import is_known, term
 from doorward.rego.runtime.mocks import BuiltinMock
@@ -150,16 +151,25 @@ def _some_in(state: FunctionState, node: SomeIn) -> None:
     if is_folder(state.plan.root, node.domain):
         _some_in_folder(state, node)
         return
-    domain = term(state, node.domain)
     if node.key is None or (isinstance(node.key, Var) and node.key.is_wildcard):
+        domain = _walked(state, node.domain)
         value = loop_target(state, node.value, domain.of)
         loop_over(state, value, domain)
     else:
+        domain = term(state, node.domain)
         key, value = loop_target(state, node.key), loop_target(state, node.value)
         target = ast.Tuple(elts=[key, value], ctx=ast.Store())
         state.loop(target, method("items", domain.code))
         match_target(state, node.key, key)
     match_target(state, node.value, value)
+
+
+def _walked(state: FunctionState, domain: Term) -> Operand:
+    """A collection of which only the values are walked."""
+    node, rest = state.plan.rule_of(domain) if isinstance(domain, Ref) else (None, ())
+    if node is None or rest or state.plan.alias(node) is not None:
+        return term(state, domain)
+    return members_of_rules(state, node)
 
 
 def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
@@ -174,16 +184,19 @@ def _some_in_folder(state: FunctionState, node: SomeIn) -> None:
 
 
 def _every(state: FunctionState, node: Every) -> None:
-    domain = state.code.bind_temp(term(state, node.domain).code, holds="domain")
+    has_keys = not (node.key is None or node.key.is_wildcard)
+    collection = term(state, node.domain) if has_keys else _walked(state, node.domain)
+    domain = state.code.bind_temp(collection.code, holds="domain")
     state.code.test(call(runtime("is_collection"), domain))
     holds = state.temps.holding("holds")
     state.code.assign(holds, ast.Constant(value=True))
     outer = state.env.outer | state.multiplicity.outer(node.body)
     with state.env.scope(outer), state.scope():
         value = loop_target(state, node.value)
-        if node.key is None or node.key.is_wildcard:
+        if not has_keys:
             loop_over(state, value, Operand(domain))
         else:
+            assert node.key is not None
             key = loop_target(state, node.key)
             target = ast.Tuple(elts=[key, value], ctx=ast.Store())
             state.loop(target, method("items", domain))

@@ -28,7 +28,7 @@ from doorward.rego.codegen.lazy import Functions, Write
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.codegen.program import Linked, document_tree
 from doorward.rego.codegen.rule_index import RuleIndex, Selection, Subject
-from doorward.rego.codegen.rules import is_set_of_members, one_rule_function, piece_function
+from doorward.rego.codegen.rules import one_rule_function, piece_function
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import (
     freeze,
@@ -66,7 +66,7 @@ class ExactRules:
         self.functions: dict[tuple[int, int, int], Callable[..., Any]] = {}
         self.index: RuleIndex | None = None
         self.is_single = node.is_complete or node.is_function
-        self.is_set = not self.is_single and is_set_of_members(node)
+        self.is_set = not self.is_single and node.is_set_of_members
 
     def __call__(self, ctx: Evaluation, *args: Any) -> Any:
         """The whole answer of the rules, or UNDEFINED."""

@@ -45,6 +45,8 @@ class Plan:
     """What may fail: it is neither left out nor evaluated out of order."""
     slots: dict[int, int] = field(default_factory=dict)
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
+    listed: dict[int, bool] = field(default_factory=dict)
+    """Nodes of sets by identity: whether `listed_sets` lists their members."""
     reads: ReadPaths | None = None
     """What the rules read below `data`, once a `with` asks."""
 

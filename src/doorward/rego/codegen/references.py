@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.codegen.emit.ast_nodes import call, load, method, method_of, runtime, store
+from doorward.rego.codegen.listed_sets import is_listed
 from doorward.rego.codegen.lookups import lookup_in, lookup_path
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
 from doorward.rego.codegen.patterns import is_open, match
@@ -22,7 +23,7 @@ from doorward.rego.codegen.terms import term
 from doorward.rego.syntax.nodes import Ref, Term, Var
 from doorward.rego.values import Key, to_key
 
-__all__ = ["name_of_rules", "ref", "rule_answer", "rule_value"]
+__all__ = ["members_of_rules", "name_of_rules", "ref", "rule_answer", "rule_value"]
 
 
 def ref(state: FunctionState, reference: Ref) -> Operand:
@@ -65,6 +66,8 @@ def _rule_path(state: FunctionState, node: RuleNode, operands: Sequence[Term]) -
     alias = state.plan.alias(node)
     if alias is not None:
         return _document_path(state, "input", (*alias.args, *operands))
+    if operands and isinstance(operands[0], Var) and operands[0].is_wildcard:
+        return lookup_path(state, members_of_rules(state, node), operands)
     if not state.plan.exact or not state.plan.is_keyed(node):
         return lookup_path(state, rule_value(state, node), operands)
     known = list(itertools.takewhile(lambda operand: not is_open(state, operand), operands))
@@ -105,6 +108,23 @@ def rule_value(state: FunctionState, node: RuleNode) -> Operand:
     return Operand(known)
 
 
+def members_of_rules(state: FunctionState, node: RuleNode) -> Operand:
+    """What to walk for the values of the rules at `node`: their answer, or the members of the set
+    that it is as a list in order."""
+    slot = state.plan.slot(node)
+    if state.reads.knows((state.env.evaluation, slot)) or not is_listed(node, state.plan):
+        return rule_value(state, node)
+    key = (state.env.evaluation, ~slot)
+    known = state.reads.recall(key)
+    if known is None:
+        store = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
+        arguments = load(node.name), ast.Constant(value=slot), store
+        members = method_of(load(state.env.evaluation), "listed", *arguments)
+        known = state.code.bind_temp(members, holds=name_of_rules(node))
+        state.reads.remember(key, known)
+    return Operand(known)
+
+
 def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
     """The answer of the rules at `node`, or UNDEFINED."""
     cache = state.of_evaluation("constants" if state.plan.is_constant(node) else "cache")
@@ -114,7 +134,10 @@ def rule_answer(state: FunctionState, node: RuleNode) -> ast.Name:
     state.code.assign(temp, method_of(cache, "get", slot, runtime("MISSING")))
     missing = ast.Compare(left=load(temp), ops=[ast.Is()], comparators=[runtime("MISSING")])
     kept = ast.Subscript(value=cache, slice=slot, ctx=ast.Store())
-    compute = ast.Assign(targets=[store(temp), kept], value=call(load(node.name), evaluation))
+    answer = call(load(node.name), evaluation)
+    if is_listed(node, state.plan):
+        answer = method_of(evaluation, "as_set", load(node.name), slot, cache)
+    compute = ast.Assign(targets=[store(temp), kept], value=answer)
     state.code.add(ast.If(test=missing, body=[compute], orelse=[]))
     return load(temp)
 

@@ -37,6 +37,7 @@ from doorward.rego.codegen.emit.ast_nodes import (
 )
 from doorward.rego.codegen.function import finish, new_function
 from doorward.rego.codegen.index import choose
+from doorward.rego.codegen.listed_sets import is_listed
 from doorward.rego.codegen.lookups import read
 from doorward.rego.codegen.marks import ANSWERED
 from doorward.rego.codegen.operand import NOT_CONSTANT, Operand, constant_value
@@ -57,7 +58,6 @@ __all__ = [
     "choose_definitions",
     "definition_function",
     "definitions_of",
-    "is_set_of_members",
     "one_rule_function",
     "piece_function",
     "rule_function",
@@ -113,7 +113,8 @@ def rule_function(
             _all_definitions(state, rules, own)
         else:
             _chosen_definitions(state, rules, choice)
-        return finish(state, node.name, ("ctx", *rules.args))
+        args = ("ctx", *rules.args, f"*{rules.listed}") if rules.listed else ("ctx", *rules.args)
+        return finish(state, node.name, args)
 
 
 def definition_function(
@@ -182,6 +183,8 @@ class _Rules:
     node: RuleNode
     args: tuple[str, ...] = ()
     """The parameters for the operands of a function."""
+    listed: str = ""
+    """For members that are listed: the parameter that says whether the list is wanted."""
     final: tuple[bool, ...] = ()
     """For each definition, whether its first success is the answer of all."""
 
@@ -201,7 +204,8 @@ class _Rules:
 def _rules_at(state: FunctionState, node: RuleNode, final: tuple[bool, ...] = ()) -> _Rules:
     count = len(node.definitions[0].rule.head.args or ()) if node.is_function else 0
     args = tuple([state.temps.fresh(f"arg{n}") for n in range(count)])
-    return _Rules(node, args, final)
+    listed = state.temps.fresh("as_list") if is_listed(node, state.plan) else ""
+    return _Rules(node, args, listed, final)
 
 
 def _in_order(definition: Definition, plan: Plan) -> Definition:
@@ -253,10 +257,10 @@ def _all_definitions(
     if rules.have_one_answer:
         _single(state, rules, definitions, rules.node.default)
         return
-    out = _collection(state, rules.node)
+    out = _collection(state, rules)
     for definition in definitions:
         is_last = definition is definitions[-1] and not rules.node.children
-        leave = (lambda: _collection_value(rules.node, out)) if is_last else None
+        leave = (lambda: _collection_value(rules, out)) if is_last else None
         _fill(state, rules, definition, out, leave=leave)
     _return_collection(state, rules, out)
 
@@ -306,7 +310,7 @@ def _joined(
 def _chosen_definitions(state: FunctionState, rules: _Rules, choice: Choice) -> None:
     """Only the definitions that the table leaves for the value of `choice.source`."""
     single = rules.have_one_answer
-    out = state.temps.fresh("answer") if single else _collection(state, rules.node)
+    out = state.temps.fresh("answer") if single else _collection(state, rules)
     if single:
         state.code.assign(out, runtime("UNDEFINED"))
     value: ast.expr
@@ -456,10 +460,14 @@ def _return_if_defined(state: FunctionState, answer: str) -> None:
 # Partial rules
 
 
-def _collection(state: FunctionState, node: RuleNode) -> str:
+def _collection(state: FunctionState, rules: _Rules) -> str:
     """A new set or object for the rules of a node to fill."""
     out = state.temps.fresh("out")
-    empty = call(runtime("set")) if is_set_of_members(node) else ast.Dict(keys=[], values=[])
+    empty: ast.expr = ast.Dict(keys=[], values=[])
+    if rules.listed:
+        empty = ast.List(elts=[], ctx=ast.Load())
+    elif rules.node.is_set_of_members:
+        empty = call(runtime("set"))
     state.code.assign(out, empty)
     return out
 
@@ -483,11 +491,15 @@ def _fill(
         answered = state.temps.fresh_shared("answered")
         state.code.assign(answered, ast.Constant(value=False))
     with _rule_scope(state, rule, keys, definition.tail, leave=None if several else leave):
-        if is_set_of_members(rules.node):
+        if rules.node.is_set_of_members:
             assert rule.head.key is not None
-            member = key(state, term(state, rule.head.key))
-            trace(state, rule, holds=True)
-            state.code.run(method_of(load(out), "add", member))
+            member = term(state, rule.head.key)
+            if rules.listed:
+                state.code.run(method_of(load(out), "append", member.code))
+            else:
+                hashed = key(state, member)
+                trace(state, rule, holds=True)
+                state.code.run(method_of(load(out), "add", hashed))
         else:
             _insert(state, definition, out)
         count_item(state)
@@ -503,16 +515,20 @@ def _fill(
 
 def _return_collection(state: FunctionState, rules: _Rules, out: str) -> None:
     node = rules.node
-    if node.children and not is_set_of_members(node):
+    if node.children and not node.is_set_of_members:
         span = state.constants.add(node.definitions[0].rule.span)
         where = state.constants.add(node.path), span
         state.code.run(method("add_children", load(out), *where))
-    state.code.give_back(_collection_value(node, out))
+    state.code.give_back(_collection_value(rules, out))
 
 
-def _collection_value(node: RuleNode, out: str) -> ast.expr:
-    """`out` as the value of the rules at `node`."""
-    if is_set_of_members(node):
+def _collection_value(rules: _Rules, out: str) -> ast.expr:
+    """`out` as the value of the rules, or as the list of its members."""
+    node = rules.node
+    if rules.listed:
+        as_list, as_set = call(runtime("distinct"), load(out)), call(runtime("as_set"), load(out))
+        return ast.IfExp(test=load(rules.listed), body=as_list, orelse=as_set)
+    if node.is_set_of_members:
         return call(runtime("frozenset"), load(out))
     if node.children or any(len(d.tail) > 1 or d.is_set for d in node.definitions):
         return call(runtime("freeze"), load(out))
@@ -595,10 +611,3 @@ def _rule_scope(
         for parameter, arg in late:
             match(state, parameter, Operand(load(arg)))
         yield
-
-
-def is_set_of_members(node: RuleNode) -> bool:
-    """Whether the partial rules at `node` make a set, and no object of sets."""
-    # Checked to be of one kind, so that the first definition speaks for all.
-    first = node.definitions[0]
-    return not node.children and first.is_set and not first.tail

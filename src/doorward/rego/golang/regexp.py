@@ -10,7 +10,7 @@ divided by its size. Offsets are of UTF-8 bytes, since RE2 counts those.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +24,7 @@ __all__ = [
     "MAX_GROUPS",
     "MAX_PATTERN",
     "MAX_WORK",
+    "SHORT",
     "SMALL",
     "Pattern",
     "Spans",
@@ -37,6 +38,8 @@ __all__ = [
 MAX_PATTERN: Final = 1 << 16
 MAX_WORK: Final = 1 << 29
 SMALL: Final = 512
+SHORT: Final = 4096
+"""Bytes of a text that all searches together take no time worth a check of the deadline."""
 MAX_GROUPS: Final = 1000
 """RE2's time for one match grows with the square of the groups."""
 CACHED: Final = 256
@@ -99,14 +102,25 @@ class Pattern:
         spans: Spans = self._match(_ANYWHERE, data, start, len(data))
         return None if spans[0] == _NOWHERE else spans
 
-    def every(self, data: bytes, limit: int) -> Iterator[Spans]:
-        """The matches that Go's `FindAll` finds: none empty right after another; -1 for all."""
+    def every(
+        self, data: bytes, limit: int, check: Callable[[], None] = lambda: None
+    ) -> Iterator[Spans]:
+        """The matches that Go's `FindAll` finds: none empty right after another; -1 for all.
+
+        `check` is called between searches that may take long.
+        """
+        size = len(data)
+        if size > self.max_bytes:
+            raise _too_long(self.max_bytes)
+        match, is_long = self._match, size > SHORT
         at, previous, count = 0, -1, 0
-        while count != limit and at <= len(data):
-            spans = self.search(data, at)
-            if spans is None:
-                return
+        while count != limit and at <= size:
+            if is_long:
+                check()
+            spans: Spans = match(_ANYWHERE, data, at, size)
             start, end = spans[0]
+            if start < 0:
+                return
             if end > at:
                 at = end
             else:

@@ -8,6 +8,7 @@ All else is RE2's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ MAX_TEXTS: Final = 64
 """Texts that a pattern may stand for; of more, RE2 is the better judge."""
 
 _META: Final = frozenset("\\.+*?()|[]{}^$")
+_RUN: Final = re.compile(r"[^\\.+*?()|\[\]{}^$]+(?![*+?{])")
+"""Plain characters; the last of them stays behind where it is repeated."""
 
 
 class _NotLiteralError(Exception):
@@ -94,7 +97,11 @@ class _Reader:
         return prefixes
 
     def item(self) -> list[str]:
-        """A group, or one character."""
+        """A group, one character, or several of which none is repeated."""
+        run = _RUN.match(self.pattern, self.at)
+        if run is not None:
+            self.at = run.end()
+            return [run[0]]
         character = self.peek()
         self.at += 1
         if character == "(":

@@ -26,6 +26,7 @@ from doorward.rego.errors import (
 )
 from doorward.rego.runtime.operations import (
     MISSING,
+    as_set,
     insert_at,
     items,
     lookup,
@@ -481,8 +482,23 @@ class Evaluation(Context):
         answer = store.get(node.slot, MISSING)
         if answer is MISSING:
             assert node.evaluate is not None
-            answer = store[node.slot] = node.evaluate(self)
+            answer = store[node.slot] = self.as_set(node.evaluate, node.slot, store)
         return answer
+
+    def listed(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
+        """The members in order, as a list, of the set that `rules` make; the set itself where that
+        is there already, or what a `with` has put in its place."""
+        answer = store.get(slot, MISSING)
+        if answer is MISSING:
+            answer = store.get(~slot, MISSING)
+            if answer is MISSING:
+                answer = store[~slot] = rules(self, True)
+        return answer
+
+    def as_set(self, rules: Callable[..., Any], slot: int, store: dict[int, Any]) -> Any:
+        """The answer of `rules`, of which the members may have been listed before."""
+        members = store.get(~slot, MISSING)
+        return rules(self) if members is MISSING else as_set(members)
 
     def document(self, node: Document | None, base: Any) -> Any:
         """The whole document at `node`: base data with the rules' answers over it."""

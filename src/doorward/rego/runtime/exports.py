@@ -11,7 +11,7 @@ from typing import Any, Final
 from doorward.rego.errors import CALL_ERRORS
 from doorward.rego.runtime import operations as op
 from doorward.rego.runtime.mocks import FunctionMock, ValueMock
-from doorward.rego.values import UNDEFINED, equal, to_key
+from doorward.rego.values import UNDEFINED, distinct, equal, to_key
 
 __all__ = ["EXPORTS"]
 
@@ -26,11 +26,13 @@ EXPORTS: Final[Mapping[str, Any]] = {
     "rt.NOTHING": op.NOTHING,
     "rt.UNDEFINED": UNDEFINED,
     "rt.ValueMock": ValueMock,
+    "rt.as_set": op.as_set,
     "rt.candidates": op.candidates,
     "rt.collect": op.collect,
     "rt.contains": op.contains,
     "rt.contains_pair": op.contains_pair,
     "rt.dict": dict,
+    "rt.distinct": distinct,
     "rt.equal": equal,
     "rt.freeze": op.freeze,
     "rt.frozenset": frozenset,

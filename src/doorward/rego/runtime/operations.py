@@ -199,6 +199,11 @@ class Candidates(NamedTuple):
     others: tuple[tuple[Any, Span], ...]
 
 
+def as_set(members: Sequence[Any]) -> frozenset[Key]:
+    """A list of members, which may be equal, as the set."""
+    return frozenset(map(to_key, members))
+
+
 def candidates(table: Candidates, value: Any) -> tuple[tuple[Any, Span], ...]:
     """The definitions that can apply when what they test has this value, or none."""
     if value is UNDEFINED:

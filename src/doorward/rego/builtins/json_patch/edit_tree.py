@@ -63,7 +63,8 @@ class EditTree:
 
     def insert(self, path: Path, value: Value) -> None:
         """Put `value` at `path`: into an array before what is there, elsewhere in its place."""
-        if len(path) + self._sizes.of(value)[1] > MAX_DEPTH:
+        depth = self._sizes.of(value)[1] if isinstance(value, _CONTAINERS) else 0
+        if len(path) + depth > MAX_DEPTH:
             raise LimitError(f"result is nested more than {MAX_DEPTH} deep")
         if path:
             self._opened(path[:-1], "insert").insert(path[-1], value)
@@ -105,12 +106,13 @@ class _Sizes:
     """Items and depth of values; what is shared is gone through once."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._known: dict[int, tuple[Value, tuple[int, int]]] = {}
-        self._checks = context.checked_iter(repeat(None), 256)
 
     def of(self, value: Value) -> tuple[int, int]:
         """How many items `value` holds, itself included, and how deep it nests."""
         waiting = [value]
+        checks = self._context.checked_iter(repeat(None), 256)
         while waiting:
             container = waiting[-1]
             unknown = [part for part in _parts(container) if not self._is_known(part)]
@@ -119,7 +121,7 @@ class _Sizes:
                 continue
             waiting.pop()
             if isinstance(container, _CONTAINERS):
-                next(self._checks)
+                next(checks)
                 # The value is kept beside its size, so that its identity stays its own.
                 self._known[id(container)] = container, self._sum(container)
         return self._size(value)
@@ -157,11 +159,13 @@ class _Node:
     is the value that it stands for, where that is known.
     """
 
-    __slots__ = ("fresh", "gone", "original", "parts")
+    __slots__ = ("fresh", "gone", "has_nodes", "original", "parts")
 
     def __init__(self, value: Value) -> None:
         self.original = value
         self.parts: Any = None
+        self.has_nodes = False
+        """Whether a part may be a node: something below was opened."""
         self.gone: dict[Key, str] = {}
         self.fresh: tuple[Value] | None = (value,)
 
@@ -175,9 +179,11 @@ class _Node:
         if self.parts is None:
             return self.original
         parts = self.parts.copy()
-        for position, part in enumerate(parts) if isinstance(parts, list) else self.parts.items():
-            if type(part) is _Node:
-                parts[position] = part.rendered()
+        if self.has_nodes:
+            items = enumerate(parts) if isinstance(parts, list) else self.parts.items()
+            for position, part in items:
+                if type(part) is _Node:
+                    parts[position] = part.rendered()
         return frozenset(map(to_key, parts.values())) if self._is_set() else parts
 
     def _is_set(self) -> bool:
@@ -213,6 +219,7 @@ class _Node:
             self._unfold()
             key = _index(step, len(self.parts)) if type(self.parts) is list else to_key(step)
             self.parts[key] = node
+            self.has_nodes = True
         return node
 
     def _refuse(self, step: Value, key: Any) -> NoReturn:
@@ -234,7 +241,12 @@ class _Node:
     def insert(self, step: Value, value: Value) -> None:
         """Put `value` under `step`."""
         self._unfold()
-        if isinstance(self.parts, list):
+        if type(self.original) is dict:
+            key = to_key(step)
+            if self.gone:
+                self.gone.pop(key, None)
+            self.parts[key] = value
+        elif isinstance(self.parts, list):
             index = _index(step, len(self.parts))
             if not 0 <= index <= len(self.parts):
                 raise BuiltinError("index for array insertion out of bounds")
@@ -252,6 +264,7 @@ class _Node:
     def delete(self, step: Value) -> None:
         """Take away what stands under `step`."""
         self._unfold()
+        key = to_key(step)
         if isinstance(self.parts, list):
             index = _index(step, len(self.parts))
             if not 0 <= index < len(self.parts):
@@ -259,12 +272,12 @@ class _Node:
             del self.parts[index]
         elif self.parts is None:
             raise BuiltinError(f"expected composite type, found {_scalar(self.original)}")
-        elif to_key(step) not in self.parts:
+        elif key not in self.parts:
             raise BuiltinError(f"cannot delete child key {to_rego(step)} that does not exist")
         else:
-            part = self.parts.pop(to_key(step))
-            is_composite = isinstance(part, (_Node, *_CONTAINERS))
-            self.gone[to_key(step)] = "composite" if is_composite else "scalar"
+            part = self.parts.pop(key)
+            is_composite = isinstance(part, _COMPOSITES)
+            self.gone[key] = "composite" if is_composite else "scalar"
 
 
 def _scalar(value: Value) -> str:
@@ -285,3 +298,6 @@ def _index(step: Value, length: int) -> int:
     if isinstance(step, Number):
         raise BuiltinError("invalid number type for indexing")
     raise BuiltinError("invalid type for indexing")
+
+
+_COMPOSITES: Final = (_Node, *_CONTAINERS)

@@ -22,16 +22,13 @@ def apply_patch(tree: EditTree, patch: Value) -> None:
             "must be an array of JSON-Patch objects, but at least one element is not an object"
         )
     path = read_path(_attribute(patch, "path"))
-    _OPERATIONS[_operation(patch)](tree, path, patch)
-
-
-def _operation(patch: Object) -> str:
-    operation = _attribute(patch, "op")
-    if not isinstance(operation, str):
-        raise BuiltinError(f"attribute 'op' must be a string but found: {kind_name(operation)}")
-    if operation not in _OPERATIONS:
-        raise BuiltinError(f"unrecognized op: '{operation}'")
-    return operation
+    name = _attribute(patch, "op")
+    if not isinstance(name, str):
+        raise BuiltinError(f"attribute 'op' must be a string but found: {kind_name(name)}")
+    operation = _OPERATIONS.get(name)
+    if operation is None:
+        raise BuiltinError(f"unrecognized op: '{name}'")
+    operation(tree, path, patch)
 
 
 def _attribute(patch: Object, name: str) -> Value:

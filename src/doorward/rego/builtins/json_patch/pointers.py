@@ -7,6 +7,8 @@ of steps. Values are never edited in place.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
 from doorward.rego.builtins.registry.operands import refuse_operand
 from doorward.rego.values import Key, Value, from_key, kind_name, to_key
@@ -14,19 +16,33 @@ from doorward.rego.values import Key, Value, from_key, kind_name, to_key
 __all__ = ["Path", "read_path", "select", "without"]
 
 Path = list[Value]
+"""The steps of a pointer; nobody changes the list."""
+
+SHORT: Final = 128
+"""Characters of a pointer that is kept with its steps."""
 
 
 def read_path(given: Value) -> Path:
     """The steps of a pointer."""
     if isinstance(given, str):
-        if not given:
-            return []
-        steps = given.lstrip("/").split("/")
-        return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+        return _kept_steps(given) if len(given) <= SHORT else _steps(given)
     if isinstance(given, list):
         return given
     wanted = "one of {set, array} containing string paths or array of path segments"
     refuse_operand(2, wanted, kind_name(given))
+
+
+def _steps(pointer: str) -> Path:
+    if not pointer:
+        return []
+    steps = pointer.lstrip("/").split("/")
+    if "~" not in pointer:
+        return [*steps]
+    return [step.replace("~1", "/").replace("~0", "~") for step in steps]
+
+
+_kept_steps: Final = lru_cache(maxsize=512)(_steps)
+"""The same pointers of a policy are read again and again."""
 
 
 def select(value: Value, paths: Iterable[Value]) -> Value:

@@ -112,11 +112,13 @@ def is_undefined_test(test: ast.expr) -> bool:
 
 
 def make_function(name: str, args: Sequence[str]) -> ast.FunctionDef:
-    """An empty function definition."""
+    """An empty function definition; the last of `args` may be `*rest`."""
+    every = [ast.arg(arg=arg.lstrip("*"), annotation=None, type_comment=None) for arg in args]
+    rest = every.pop() if args and args[-1].startswith("*") else None
     arguments = ast.arguments(
         posonlyargs=[],
-        args=[ast.arg(arg=arg, annotation=None, type_comment=None) for arg in args],
-        vararg=None,
+        args=every,
+        vararg=rest,
         kwonlyargs=[],
         kw_defaults=[],
         kwarg=None,
