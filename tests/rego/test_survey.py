@@ -48,6 +48,17 @@ def test_what_relies_on_something_lost_is_not_wrong(text: str) -> None:
     assert broken
 
 
+def test_a_misspelled_rule_begins_a_statement() -> None:
+    text = "package a\n\np if {\n\tx && y\n}\n\nb iff z\n\nq := v\n"
+    assert errors(text) == [
+        "a4: unexpected and token",
+        *["a7: var cannot be used for rule name"] * 3,
+        "a9: var v is unsafe",
+    ]
+    body = "package a\n\np if {\nx )\ny in z\ny with z as 1\n}\n\nq := v\n"
+    assert [error for error in errors(body) if error[:2] != "a4"] == ["a9: var v is unsafe"]
+
+
 def test_files_are_checked_together() -> None:
     broken = "package lib\n\nf(x) := )\n\ng(x) := x\n"
     user = "package b\n\np := data.lib.f(1)\n\nq := data.lib.g(1, 2, 3)\n\nr := data.lib.h(1)\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from doorward.pdp.loader import Loaded
 from doorward.testing import Coverage, Suite, run
 from doorward.testing.coverage import lines_of
@@ -44,7 +46,9 @@ def test_rows_are_those_on_which_rules_and_expressions_begin() -> None:
 
 
 def test_a_rule_that_failed_covers_what_it_asked_but_not_its_head() -> None:
-    assert covered('not data.p.allow with input as {"http": {"method": "POST"}}') == {3, 6, 12}
+    assert covered('not data.p.allow with input as {"http": {"method": "POST"}}') == {3, 6}
+    assert covered('not data.p.allow with input as {"admin": true, "banned": 1}') == {6, 12, 13}
+
 
 
 def test_a_rule_that_held_covers_its_head() -> None:
@@ -59,6 +63,6 @@ def test_the_report_joins_rows_that_follow_each_other() -> None:
         {"start": {"row": 6}, "end": {"row": 6}},
         {"start": {"row": 11}, "end": {"row": 13}},
     ]
-    assert document["files"]["p.rego"]["not_covered_lines"] == 5
-    assert document["coverage"] == 50
-    assert coverage.percent(suite.trees) == 50
+    assert document["files"]["p.rego"]["not_covered_lines"] == 4
+    assert document["coverage"] == pytest.approx(500 / 9)
+    assert coverage.percent(suite.trees) == document["coverage"]

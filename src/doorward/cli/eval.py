@@ -334,6 +334,7 @@ def _engine(request: _Request, timers: Timers, *, traced: bool) -> Engine:
         schemas=schemas.read_schemas(request.schema),
         environment=Environment(tokens=VerifiedTokens(), on_print=_print),
         traced=traced,
+        indexed=request.coverage,
         timers=timers,
     )
     with gc_paused():

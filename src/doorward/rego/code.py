@@ -95,7 +95,7 @@ def generate_code(
         limited=limited and (options.max_items or 0) < ALWAYS_COUNTED,
         graph=program.graph,
     )
-    if program.graph.circular and not whole:
+    if (program.graph.circular or (options.traced and options.indexed)) and not whole:
         from doorward.rego.codegen.exact import link_exactly  # few programs need it
 
         plan = replace(plan, exact=True, limited=limited, marks=None)

@@ -103,7 +103,9 @@ class Policies:
         self.program = program
         self.code = generate_code(program, options)
         self._variants: dict[frozenset[str], Code] = {}
-        self._traced: Policies | None = self if options.traced else None
+        self._traced: dict[bool, Policies] = {}
+        if options.traced:
+            self._traced[options.indexed] = self
         self._rule_tree: RuleNode | None = None
         self._lowered: Lowered | None = None
         self._labels: dict[int, dict[str, Any]] = {}
@@ -169,13 +171,16 @@ class Policies:
         """
         return Engine(data=data, policies=self, is_parsed=is_parsed)
 
-    def traced(self) -> Policies:
-        """The same policies with code that reports to tracers; nothing is checked again."""
+    def traced(self, *, indexed: bool = False) -> Policies:
+        """The same policies with code that reports to tracers; nothing is checked again.
+
+        `indexed`: rules that OPA's index leaves out are not asked.
+        """
         with self._lock:
-            if self._traced is None:
-                options = replace(self.options, traced=True)
-                self._traced = Policies(self.modules, options, self.program)
-            return self._traced
+            if indexed not in self._traced:
+                options = replace(self.options, traced=True, indexed=indexed)
+                self._traced[indexed] = Policies(self.modules, options, self.program)
+            return self._traced[indexed]
 
     def code_for(self, mocked: frozenset[str]) -> Code:
         """The code in which calls of `mocked` are open to replacement."""

@@ -36,8 +36,9 @@ class Options:
     `capabilities`: what policies and queries may use of all that exists. `schemas`: those that
     METADATA can name, and under () that of all input; types are checked against them when
     compiling, never when evaluating. `marked`: code notes which definitions answered and where
-    others failed, for `Query.marked_answer`; not together with `traced`. `timers`: where
-    compiling and preparing note how long they took.
+    others failed, for `Query.marked_answer`; not together with `traced`. `indexed`: traced code
+    asks only the rules that OPA's index leaves, as coverage counts them. `timers`: where compiling
+    and preparing note how long they took.
     """
 
     v0: bool = False
@@ -48,6 +49,7 @@ class Options:
     max_errors: int = 10
     traced: bool = False
     marked: bool = False
+    indexed: bool = False
     max_items: int | None = None
     capabilities: Capabilities | None = None
     schemas: Schemas | None = None
@@ -86,6 +88,7 @@ class OptionArguments(TypedDict, total=False):
     max_errors: int
     traced: bool
     marked: bool
+    indexed: bool
     max_items: int | None
     capabilities: Capabilities | None
     schemas: Schemas | None

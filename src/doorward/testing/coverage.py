@@ -1,6 +1,7 @@
 """Which lines of policies were reached: heads of rules that held, expressions that were asked.
 
-The report is the document that `opa test --coverage` prints.
+The report is the document that `opa test --coverage` prints. What is asked is what OPA would ask:
+the policies are traced and `indexed`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from doorward.rego import Evaluation
 from doorward.rego.golang import indent, object_text
-from doorward.rego.tools import Call, Expr, Module, Rule, SomeDecl, walk
+from doorward.rego.tools import Call, Expr, Module, Node, Rule, SomeDecl, SomeIn, walk
 from doorward.testing.finding import TELL_CASE
 
 __all__ = ["Coverage", "lines_of"]
@@ -43,7 +44,7 @@ class Coverage:
         """The document as JSON, indented as OPA indents it."""
         files: dict[str, str] = {}
         for name, tree in sorted(trees.items()):
-            rows = lines_of(tree)
+            rows = self._lines(name, tree)
             if rows:
                 files[name] = self._file(name, rows)
         covered, missed = self._count(trees)
@@ -71,10 +72,15 @@ class Coverage:
             fields["coverage"] = _number(100 * len(covered) / len(rows))
         return object_text(fields)
 
+    def _lines(self, name: str, tree: Module) -> set[int]:
+        """The rows that count. As in OPA, a `some … in` counts where it was reached."""
+        always = set(_rows(tree, (SomeDecl, SomeIn)))
+        return always | {row for row in lines_of(tree) if (name, row) in self.hits}
+
     def _count(self, trees: Mapping[str, Module]) -> tuple[int, int]:
         covered = total = 0
         for name, tree in trees.items():
-            rows = lines_of(tree)
+            rows = self._lines(name, tree)
             total += len(rows)
             covered += sum((name, row) in self.hits for row in rows)
         return covered, total - covered
@@ -82,13 +88,13 @@ class Coverage:
 
 def lines_of(tree: Module) -> set[int]:
     """The rows on which a rule or an expression of a policy begins."""
-    return {
-        node.span.row
-        for rule in tree.rules
-        for node in walk(rule)
-        if isinstance(node, Rule)
-        or (isinstance(node, Expr) and not isinstance(node.term, SomeDecl))
-    }
+    return set(_rows(tree, SomeDecl))
+
+
+def _rows(tree: Module, but: type[Node] | tuple[type[Node], ...]) -> Iterator[int]:
+    for node in (node for rule in tree.rules for node in walk(rule)):
+        if isinstance(node, Rule) or (isinstance(node, Expr) and not isinstance(node.term, but)):
+            yield node.span.row
 
 
 def _is_case(node: Rule | Expr) -> bool:

@@ -62,8 +62,11 @@ def run_parallel(
         yield from run(suite, tests, timeout=timeout, tracer=coverage)
         return
     # Compiled here once, and not in every copy.
-    traces = coverage is not None or any(test.is_table for test in tests)
-    _ = suite.query, suite.traced_query if traces else None
+    if coverage is not None:
+        _ = suite.covered_query
+    else:
+        traces = any(test.is_table for test in tests)
+        _ = suite.query, suite.traced_query if traces else None
     _jobs.append(_Job(suite, tests, timeout, coverage is not None))
     try:
         copies = multiprocessing.get_context("fork")

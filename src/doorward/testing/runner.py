@@ -132,6 +132,13 @@ class Suite:
         """The same, traced."""
         return self.traced.prepare("true")
 
+    @cached_property
+    def covered_query(self) -> Query:
+        """The same, reporting what OPA would evaluate."""
+        with gc_paused():
+            policies = self.engine.policies.traced(indexed=True)
+        return policies.bind(self.engine.data).prepare("true")
+
     def matching(self, pattern: str) -> list[Test]:
         """The tests whose full name a regular expression finds; BuiltinError if it is none."""
         match = REGISTRY["regex.match"].call
@@ -170,8 +177,10 @@ def run_one(
     if test.is_skipped:
         return Result(test)
     # Under a debugger or coverage.py too nothing may be read ahead of its line; nor before a case.
-    is_watched = test.is_table or tracer is not None or sys.gettrace() is not None
+    is_watched = test.is_table or sys.gettrace() is not None
     query = suite.traced_query if is_watched else suite.query
+    if tracer is not None:
+        query = suite.covered_query
     suite.forget()
     started = time.perf_counter_ns()
     answer: Any = UNDEFINED

@@ -11,7 +11,8 @@ error, and where errors of built-ins are errors of the evaluation, this code has
 - a lookup in an object that rules make key by key asks for that key alone.
 
 Functions are compiled when they are first called: most programs never need one. A program in which
-a document reads itself at another key (`p.a := p.b` beside `p[x] := 1`) has no other code.
+a document reads itself at another key (`p.a := p.b` beside `p[x] := 1`) has no other code. Traced,
+it reports what OPA would evaluate, which is what coverage counts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.evaluation_order import rule_in_steps
 from doorward.rego.analysis.tree import Definition, RuleNode
 from doorward.rego.codegen.constants import bind
@@ -117,9 +119,7 @@ class ExactRules:
 
     def _in_steps(self, rule: Rule | None) -> Iterator[Rule]:
         while rule is not None:
-            # Traced code reports the expressions that the author wrote.
-            traced = self.code.plan.traced
-            yield rule if traced else rule_in_steps(rule, self.code.plan.callees.arity)
+            yield rule_in_steps(rule, self.code.plan.callees.arity)
             rule = rule.else_rule
 
     def _own_chains(self, selection: Selection) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -180,6 +180,9 @@ class ExactRules:
 
     def _definition(self, number: int, n: int) -> Definition:
         rule, own = self.chains[number][n], self.own[number]
+        if self.code.plan.traced:
+            # Traced code reports the expressions that the author wrote.
+            rule = list(branches(own.rule))[n]
         operands = rule.head.ref.args
         return Definition(rule, operands[len(operands) - len(own.tail) :], own.module)
 

@@ -24,7 +24,9 @@ _CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
 # one, as `else` and the conditions of a body that is not indented.
 _STATEMENT: Final = re.compile(
     rf"(?:package|import|default)\b|(?!{_CONDITION.pattern})"
-    r"\w+(?:\.\w+|\[[^\]\n]*\])*(?:\([^)\n]*\))?\s*(?::=|=(?!=)|if\b|contains\b|\{)"
+    r"\w++(?:\.\w++|\[[^\]\n]*\])*+(?:\([^)\n]*\))?+"
+    # Two words in a row are a head and a misspelled `if`.
+    r"(?:\s*(?::=|=(?!=)|if\b|contains\b|\{)|[ \t]+(?!(?:in|with|and|or|as)\b)[A-Za-z_])"
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
