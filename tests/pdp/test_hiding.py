@@ -126,6 +126,12 @@ def test_a_result_that_is_a_token_is_masked() -> None:
 
 TEXTS = [
     (f"Bearer {TOKEN}", f"Bearer {MASKED}"),
+    ("sent Bearer 3f9a77c0d1e2 to it", f"sent Bearer {MASKED} to it"),
+    ("basic YW5uOmh1bnRlcjI=", f"basic {MASKED}"),
+    (
+        "at https://ann:hunter2@db.test/x, http://b:c@d",
+        f"at https://{MASKED}@db.test/x, http://{MASKED}@d",
+    ),
     (f"/login?user=ann&token={SECRET}&x=1", f"/login?user=ann&token={MASKED}&x=1"),
     (f"password={SECRET}", f"password={MASKED}"),
     (f"user=ann&pass%77ord={SECRET}", f"user=ann&pass%77ord={MASKED}"),
@@ -143,6 +149,19 @@ def test_what_a_text_holds_is_masked(text: str, shown: str | None) -> None:
     assert event["masked"] == ["/input/x", "/input/list/1"]
     if shown is not None:
         assert event["input"] == {"x": shown, "list": ["a", shown]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "basic authentication is the bearer authorization of old",
+        "https://db.test:443/ann@b:c@d https://ann@db.test",
+        "mail ann:bob@db.test",
+        "Bearer",
+    ],
+)
+def test_what_only_looks_alike_is_shown(text: str) -> None:
+    assert hidden({"input": {"x": text}})["input"] == {"x": text}
 
 
 def test_the_input_of_envoy_holds_none_of_a_login() -> None:

@@ -50,7 +50,6 @@ def test_a_rule_that_failed_covers_what_it_asked_but_not_its_head() -> None:
     assert covered('not data.p.allow with input as {"admin": true, "banned": 1}') == {6, 12, 13}
 
 
-
 def test_a_rule_that_held_covers_its_head() -> None:
     assert covered('data.p.allow with input as {"admin": true}') == {6, 11, 12, 13}
     assert covered("data.p.limit == 1") == {16}

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         MASKED,
         has_credential_names,
         hide_looks,
+        may_look,
         names_all_below,
         names_credential,
     )
@@ -109,7 +110,7 @@ else:
             "collector": "gc_paused",
             "conversion": "from_python",
             "credentials": (
-                "MASKED has_credential_names hide_looks names_all_below names_credential"
+                "MASKED has_credential_names hide_looks may_look names_all_below names_credential"
             ),
             "engine": "Engine Policies Query compile parse_term within",
             "errors": (
@@ -207,6 +208,7 @@ __all__ = [
     "has_credential_names",
     "hide_looks",
     "kind_name",
+    "may_look",
     "names_all_below",
     "names_credential",
     "number_text",

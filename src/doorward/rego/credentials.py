@@ -2,8 +2,8 @@
 
 A name says it by its words (`password`, `api_key`, `X-Auth-Token`). Under some names a document of
 any shape is secret (`secrets`); under others only texts, numbers and lists are: `token` may hold
-claims that everybody may see. A text says it by its form: a signed token, a private key. This is a
-net, not a proof.
+claims that everybody may see. A text says it by its form: a signed token, a private key, what
+follows `Bearer` or `Basic`, a URL with a user and a password. This is a net, not a proof.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MASKED", "has_credential_names", "hide_looks", "names_all_below", "names_credential"]
+__all__ = [
+    "MASKED",
+    "has_credential_names",
+    "hide_looks",
+    "may_look",
+    "names_all_below",
+    "names_credential",
+]
 
 MASKED: Final = "[masked]"
 
@@ -31,6 +38,9 @@ _NAMES_OF_ALL_BELOW: Final = re.compile(
 _LOOKS: Final = re.compile(
     r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*"
+    # A word of small letters alone is prose: `basic authentication`.
+    r"|(?:(?<=[Bb]earer )|(?<=[Bb]asic ))(?=[a-z]*+[A-Z0-9+/=])[A-Za-z0-9+/._~-]{8,}+={0,2}"
+    r"|(?<=://)[^\s/?#@:\"']*+:[^\s/?#@\"']++(?=@)"
 )
 _MEMBER: Final = re.compile(r'"([^"\\]{1,64})\\?"\s*:')
 
@@ -48,6 +58,17 @@ def names_all_below(name: str) -> bool:
 def hide_looks(text: str) -> str:
     """`text` with the parts masked that look like credentials; `text` itself if none does."""
     return _LOOKS.sub(MASKED, text) if _LOOKS.search(text) else text
+
+
+def may_look(text: str) -> bool:
+    """Whether `hide_looks` may find something: a look at `text` that costs next to nothing."""
+    return (
+        "eyJ" in text
+        or "-----BEGIN" in text
+        or "earer " in text
+        or "asic " in text
+        or ("@" in text and "://" in text)
+    )
 
 
 def has_credential_names(text: str) -> bool:
