@@ -79,12 +79,25 @@ def clients() -> str:
     return "\n".join(
         [
             "## Clients\n",
-            "Clients of others run unchanged in the tests: `opa-python-client`, `fastapi-opa`.\n",
+            "Clients of others run unchanged in the tests: `opa-python-client` and `fastapi-opa` of"
+            " PyPI, `@open-policy-agent/opa` of npm.\n",
             "| operation of `opa-python-client` | |\n|---|---|",
             *[f"| `{name}` | works |" for name in names["OPERATIONS"]],
             *[f"| `{name}` | later: {reason} |" for name, reason in reasons],
+            "\n| operation of `@open-policy-agent/opa` | |\n|---|---|",
+            *[f"| `{name}` | works |" for name in ("executePolicy", *operations_of_npm())],
         ]
     )
+
+
+def operations_of_npm() -> list[str]:
+    tree = ast.parse((ROOT / "tests/clients/test_opa_npm.py").read_text())
+    (table,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "OPERATIONS"
+    ]
+    return list(map(ast.literal_eval, keys_of(table)))
 
 
 def keys_of(table: ast.expr | None) -> list[ast.expr]:
