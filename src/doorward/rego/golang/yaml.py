@@ -164,28 +164,28 @@ def _float_key(key: float) -> str:
 def _scalar(node: Node) -> object:
     """A string, bool, int, float or None."""
     text: str = node.value
-    if SURROGATES.search(text):  # the reader lets none through that is not an escape
-        raise _bad_escape()
+    if not text.isascii() and SURROGATES.search(text):
+        raise _bad_escape()  # the reader lets none through that is not an escape
     tag = node.tag
+    if tag == "":
+        return _resolve(text) if node.plain else text
     if tag == "!!binary":
         try:
             return from_bytes(binascii.a2b_base64(text, strict_mode=True))
         except (binascii.Error, ValueError):
             raise BuiltinError("yaml: !!binary value contains invalid base64 data") from None
-    if tag == "!!str" or (tag == "" and not node.plain):
-        return text
     if tag not in _TAGS:
         return text
-    resolved = _resolve(text, timestamps=tag in ("", "!!timestamp"))
+    resolved = _resolve(text, timestamps=tag == "!!timestamp")
     implied = _tag_of(text, resolved)
     if tag == "!!float" and implied == "!!int":
         return float(resolved)  # type: ignore[arg-type] # an integer
-    if tag not in ("", implied):
+    if tag != implied:
         raise BuiltinError(f"yaml: cannot decode {implied} `{text}` as a {tag}")
     return resolved
 
 
-_TAGS: Final = frozenset({"", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
+_TAGS: Final = frozenset({"!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 
 
 def _tag_of(text: str, resolved: object) -> str:

@@ -174,11 +174,17 @@ class _Composer:
             return None
         if start.version not in (None, (1, 1)):
             raise YamlError("yaml: found incompatible YAML document")
+        get_event = self.loader.get_event
+        scalar: Any = yaml.ScalarEvent
         while True:
-            event = self.loader.get_event()
-            if isinstance(event, yaml.DocumentEndEvent):
+            event = get_event()
+            if type(event) is scalar and event.anchor is None and not event.tag:
+                # What most events are.
+                line = event.start_mark.line + 1
+                self._put(Node("scalar", "", event.value, line, not event.style))
+            elif isinstance(event, yaml.DocumentEndEvent):
                 return self.root
-            if isinstance(event, yaml.CollectionEndEvent):
+            elif isinstance(event, yaml.CollectionEndEvent):
                 self._close()
             else:
                 self._add(event, yaml)
