@@ -65,17 +65,17 @@ def format_source(
 
 def format_module(module: Module, *, target: Target = "v1", drop_v0_imports: bool = False) -> str:
     """The formatted text of a module that was read from a text."""
-    layout = _Layout(target, drop_v0_imports)
-    text = layout.text(module, {})
-    if layout.holds(module, text, {}):
+    formatter = _Formatter(target, drop_v0_imports)
+    text = formatter.text(module, {})
+    if formatter.holds(module, text, {}):
         assert text is not None, "what holds was written"
         return text
     styles = {
-        number: layout.style(part)
+        number: formatter.style(part)
         for number, part in enumerate(_parts(module))
-        if part.comments or not layout.holds(part, layout.text(part, {}), {})
+        if part.comments or not formatter.holds(part, formatter.text(part, {}), {})
     }
-    text = layout.text(module, styles)
+    text = formatter.text(module, styles)
     assert text is not None, "a style that holds for its rule can be written"
     return text
 
@@ -88,15 +88,15 @@ def format_tree(tree: Module | Body, *, target: Target = "v1") -> str:
     if not tree:
         return ""
     writer = ModuleWriter(Module(Package(()), (), ()), target, {})
-    writer.body(tuple([rewrite(expr, _without_span) for expr in tree]))
-    return writer.text()
+    writer.terms.body(tuple([rewrite(expr, _without_span) for expr in tree]))
+    return writer.layout.text()
 
 
 def _without_span(node: Node) -> Node:
     return node if node.span is NOWHERE else replace(node, span=NOWHERE)
 
 
-class _Layout:
+class _Formatter:
     """What a module becomes for one target, and whether it may."""
 
     def __init__(self, target: Target, drop_v0_imports: bool) -> None:

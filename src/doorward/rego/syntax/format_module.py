@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from doorward.rego.source import Source, Span
 from doorward.rego.syntax.format_terms import MEMBERS, TermWriter, scalar_text
 from doorward.rego.syntax.keywords import KEYWORDS, V1_KEYWORDS
-from doorward.rego.syntax.layout import UnexpectedComment, closing_row, last_row
+from doorward.rego.syntax.layout import Layout, UnexpectedComment, closing_row, last_row
 from doorward.rego.syntax.nodes import (
     And,
     Call,
@@ -50,12 +50,12 @@ _OWN_KEYWORDS: Final = frozenset({"and", "not", "or"})
 """Keywords that stay imports in v1."""
 
 
-class ModuleWriter(TermWriter):
-    """Packages, imports and rules."""
+class ModuleWriter:
+    """Packages, imports and rules; `terms` writes what is in them, on the same layout."""
 
     def __init__(self, module: Module, target: Target, styles: Mapping[int, Style]) -> None:
         trimmed = (replace(c, text=c.text.rstrip()) for c in module.comments)
-        super().__init__(trimmed)
+        self.layout = Layout(trimmed)
         self.source = module
         self.styles = styles
         """The styles of rules that are not plain, by their place among the rules."""
@@ -65,7 +65,8 @@ class ModuleWriter(TermWriter):
         self.contains = self.v1 or everything or "contains" in names
         self.ifs = self.v1 or everything or "if" in names
         self.ref_heads = any(_needs_ref_heads(rule.head) for rule in module.rules)
-        self.keywords = KEYWORDS | V1_KEYWORDS if self.v1 else KEYWORDS | names
+        keywords = KEYWORDS | V1_KEYWORDS if self.v1 else KEYWORDS | names
+        self.terms = TermWriter(self.layout, keywords)
         self.count = 0
         """Rules written so far."""
 
@@ -81,19 +82,18 @@ class ModuleWriter(TermWriter):
             else:
                 self.rules([o for o in others[:count] if isinstance(o, Rule)])
             del others[:count]
-        for comment in self.comments:
-            self.write_line(f"#{comment.text}")
-        return self.text()
+        for comment in self.layout.comments:
+            self.layout.write_line(f"#{comment.text}")
+        return self.layout.text()
 
     def package(self, package: Package) -> None:
-        self.pass_row(package.span.row)
-        self.start_line()
+        self.layout.pass_row(package.span.row)
+        self.layout.start_line()
         terms = package.terms or tuple(Scalar(name) for name in package.path)
-        self.write("package ")
-        waiting, self.comments = self.comments, ()
-        self.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
-        self.comments = waiting
-        self.blank_line()
+        self.layout.write("package ")
+        with self.layout.without_comments():
+            self.terms.ref(Ref(Var(package.path[0], terms[0].span), terms[1:]))
+        self.layout.blank_line()
 
     # Imports
 
@@ -101,43 +101,43 @@ class ModuleWriter(TermWriter):
         inside = {
             id(imported): [
                 c
-                for c in self.comments
+                for c in self.layout.comments
                 if imported.span.row <= c.span.row <= last_row(imported.span)
             ]
             for imported in imports
         }
         taken = {id(comment) for comments in inside.values() for comment in comments}
-        self.comments = tuple(c for c in self.comments if id(c) not in taken)
+        self.layout.comments = tuple(c for c in self.layout.comments if id(c) not in taken)
         for group in _groups(imports):
-            self.pass_row(group[0].span.row)
+            self.layout.pass_row(group[0].span.row)
             for imported in sorted(group, key=_import_rank):
                 comments = inside[id(imported)]
                 for comment in comments[:-1]:
-                    self.write_line(f"#{comment.text}")
-                self.start_line()
+                    self.layout.write_line(f"#{comment.text}")
+                self.layout.start_line()
                 self.imported(imported)
                 for comment in comments[-1:]:
-                    self.write(f" #{comment.text}")
-                self.end_line()
-            self.blank_line()
+                    self.layout.write(f" #{comment.text}")
+                self.layout.end_line()
+            self.layout.blank_line()
 
     def imported(self, item: Import) -> None:
-        self.write("import ")
+        self.layout.write("import ")
         path = item.path if isinstance(item.path, Ref) else Ref(item.path, ())
-        keywords = self.keywords
+        keywords = self.terms.keywords
         if _future(item):
-            self.keywords = frozenset()
-        self.ref(path)
-        self.keywords = keywords
+            self.terms.keywords = frozenset()
+        self.terms.ref(path)
+        self.terms.keywords = keywords
         if item.alias is not None:
-            self.write(f" as {item.alias}")
+            self.layout.write(f" as {item.alias}")
 
     # Rules
 
     def rules(self, rules: Sequence[Rule]) -> None:
         for index, rule in enumerate(rules):
             with suppress(UnexpectedComment):
-                self.pass_row(rule.span.row)
+                self.layout.pass_row(rule.span.row)
             self.styled_rule(rule, self.styles.get(self.count, "plain"))
             self.count += 1
             if index + 1 < len(rules):
@@ -145,10 +145,10 @@ class ModuleWriter(TermWriter):
                 adjacent = following.span.row == rule.span.row + 1
                 if adjacent and self.is_one_line(rule) and self.is_one_line(following):
                     continue
-            self.blank_line()
+            self.layout.blank_line()
 
     def styled_rule(self, rule: Rule, style: Style) -> None:
-        self.spreads = style == "spread"
+        self.layout.spreads = style == "spread"
         if style == "kept":
             self.kept_rule(rule)
         elif style == "hoisted":
@@ -158,26 +158,25 @@ class ModuleWriter(TermWriter):
 
     def kept_rule(self, rule: Rule) -> None:
         """The rule as it was written, with the comments inside it."""
-        self.start_line()
-        self.write(rule.span.text)
+        self.layout.start_line()
+        self.layout.write(rule.span.text)
         end = last_row(rule.span)
-        self.comments = tuple(c for c in self.comments if c.span.row >= end)
-        if self.beside is not None and self.beside.span.row < end:
-            self.beside = None
+        self.layout.comments = tuple(c for c in self.layout.comments if c.span.row >= end)
+        if self.layout.beside is not None and self.layout.beside.span.row < end:
+            self.layout.beside = None
         with suppress(UnexpectedComment):
-            self.pass_row(end)
-        self.end_line()
+            self.layout.pass_row(end)
+        self.layout.end_line()
 
     def hoisted_rule(self, rule: Rule) -> None:
         """The rule below all of its comments."""
-        inside = self.take_comments(rule.span)
-        above = inside if self.beside is None else [self.beside, *inside]
-        waiting = self.comments
-        self.comments, self.beside = (), None
-        for comment in above:
-            self.write_line(f"#{comment.text}")
-        self.rule(rule)
-        self.comments = waiting
+        inside = self.layout.take_comments(rule.span)
+        above = inside if self.layout.beside is None else [self.layout.beside, *inside]
+        self.layout.beside = None
+        with self.layout.without_comments():
+            for comment in above:
+                self.layout.write_line(f"#{comment.text}")
+            self.rule(rule)
 
     def is_one_line(self, rule: Rule) -> bool:
         if len(rule.body) > 1 or rule.default or rule.else_rule is not None:
@@ -189,18 +188,18 @@ class ModuleWriter(TermWriter):
 
     def rule(self, rule: Rule, *, is_else: bool = False) -> None:
         if not is_else:
-            self.start_line()
+            self.layout.start_line()
         if rule.default:
-            self.write("default ")
+            self.layout.write("default ")
         constant = (not rule.body or rule.body == _TRUE_BODY) and rule.else_rule is None
-        self.keep_final_comment = constant
+        self.layout.keep_final_comment = constant
         spoiled = not self.head(rule, is_constant=constant, is_else=is_else)
         if constant:
-            self.end_line()
+            self.layout.end_line()
             return
-        self.keep_final_comment = True
+        self.layout.keep_final_comment = True
         if self.uses_if(rule.head):
-            self.write(" if")
+            self.layout.write(" if")
             if self.fits_on_line(rule):
                 self.one_line_body(rule)
                 return
@@ -214,28 +213,28 @@ class ModuleWriter(TermWriter):
         return expr.span.row == _head_row(rule) and not isinstance(expr.term, Set)
 
     def one_line_body(self, rule: Rule) -> None:
-        self.write(" ")
-        self.expr_or_as_is(rule.body[0])
-        self.end_line()
+        self.layout.write(" ")
+        self.terms.expr_or_as_is(rule.body[0])
+        self.layout.end_line()
         if rule.else_rule is not None:
             self.else_rule(rule, rule.else_rule)
 
     def block(self, rule: Rule, *, spoiled: bool, is_else: bool) -> None:
-        if spoiled and self.comments:
-            self.write(" { ")
+        if spoiled and self.layout.comments:
+            self.layout.write(" { ")
         else:
-            self.write(" {")
-            self.end_line()
-        self.level += 1
-        self.body(rule.body)
+            self.layout.write(" {")
+            self.layout.end_line()
+        self.layout.level += 1
+        self.terms.body(rule.body)
         skip = "()" if rule.head.args and not is_else else ""
         if not skip and head_key(rule) is not None:
             skip = "[]"
         with suppress(UnexpectedComment):
-            self.pass_row(closing_row(rule.span, "{}", skip))
-        self.level -= 1
-        self.start_line()
-        self.write("}")
+            self.layout.pass_row(closing_row(rule.span, "{}", skip))
+        self.layout.level -= 1
+        self.layout.start_line()
+        self.layout.write("}")
         if rule.else_rule is not None:
             self.else_rule(rule, rule.else_rule)
 
@@ -244,16 +243,16 @@ class ModuleWriter(TermWriter):
         lines = rule.span.text.split("\n")
         distance = row - rule.span.row
         own_line = not 0 < distance < len(lines) or lines[distance].strip().startswith("else")
-        comment_above = bool(self.comments) and self.comments[0].span.row < row
-        comment_above = comment_above or self.beside is not None
+        comment_above = bool(self.layout.comments) and self.layout.comments[0].span.row < row
+        comment_above = comment_above or self.layout.beside is not None
         if not comment_above and not own_line:
-            self.write(" ")
+            self.layout.write(" ")
         else:
-            self.blank_line()
-            self.start_line()
-        self.pass_row(row)
+            self.layout.blank_line()
+            self.layout.start_line()
+        self.layout.pass_row(row)
         if comment_above and own_line:
-            self.start_line()
+            self.layout.start_line()
         self.rule(following, is_else=True)
 
     # Heads
@@ -262,14 +261,14 @@ class ModuleWriter(TermWriter):
         """Write the head; False if its key or value had to be written as it is."""
         head = rule.head
         if is_else:
-            self.write("else")
+            self.layout.write("else")
         elif not self.name(head):
             return True
         if head.args and not is_else:
-            self.write("(")
+            self.layout.write("(")
             close = closing_row(head.span, "()")
-            self.items(head.args, head.span, close, self.argument)
-            self.write(")")
+            self.terms.items(head.args, head.span, close, self.terms.argument)
+            self.layout.write(")")
         try:
             if head.key is not None:
                 self.key(head.key)
@@ -282,22 +281,22 @@ class ModuleWriter(TermWriter):
     def name(self, head: Head) -> bool:
         """Write the name; False if the whole head had to be written as it is."""
         if self.ref_heads or len(head.ref.args) != 1:
-            self.ref(head.ref)
+            self.terms.ref(head.ref)
             return True
         (key,) = head.ref.args
-        if self.comments and key.span.row == self.comments[0].span.row:
-            self.write_as_is(head.span, self.mark())
+        if self.layout.comments and key.span.row == self.layout.comments[0].span.row:
+            self.layout.write_as_is(head.span, self.layout.mark())
             return False
-        self.write(head.ref.head.name if isinstance(head.ref.head, Var) else "")
-        self.write(f"[{self.term_text(key)}]")
+        self.layout.write(head.ref.head.name if isinstance(head.ref.head, Var) else "")
+        self.layout.write(f"[{self.terms.term_text(key)}]")
         return True
 
     def key(self, key: Term) -> None:
-        self.write(" contains " if self.contains else "[")
+        self.layout.write(" contains " if self.contains else "[")
         try:
-            self.term(key)
+            self.terms.term(key)
         finally:
-            self.write("" if self.contains else "]")
+            self.layout.write("" if self.contains else "]")
 
     def value(self, rule: Rule, *, is_constant: bool, is_else: bool) -> None:
         head = rule.head
@@ -310,16 +309,16 @@ class ModuleWriter(TermWriter):
             value = Scalar(True, head.span)
         elif value == Scalar(True) and not (has_key or is_constant or rule.default):
             return
-        self.write(" := " if head.assign or self.v1 else " = ")
-        if is_else and not self.spreads:
+        self.layout.write(" := " if head.assign or self.v1 else " = ")
+        if is_else and not self.layout.spreads:
             # As in OPA, the value stands where its `else` does.
-            self.pass_row(head.span.row)
+            self.layout.pass_row(head.span.row)
             if not isinstance(value, Scalar):
                 value = replace(value, span=head.span)
             else:
-                self.write(scalar_text(value))
+                self.layout.write(scalar_text(value))
                 return
-        self.term(value)
+        self.terms.term(value)
 
 
 def _head_row(rule: Rule) -> int:

@@ -69,48 +69,50 @@ MEMBERS: Final = {"internal.member_2": 2, "internal.member_3": 3}
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-class TermWriter(Layout):
-    """The parts of rules."""
+class TermWriter:
+    """The parts of rules, written on a layout; names among `keywords` are quoted in references."""
 
-    keywords: frozenset[str]
-    _lead: int = -1
-    """Where an expression begins whose first `-` would continue the line above."""
+    def __init__(self, layout: Layout, keywords: frozenset[str]) -> None:
+        self.layout = layout
+        self.keywords = keywords
+        self._lead = -1
+        """Where an expression begins whose first `-` would continue the line above."""
 
     # Bodies
 
     def body(self, body: Body) -> None:
-        self.pass_row(body[0].span.row)
+        self.layout.pass_row(body[0].span.row)
         last: Expr | None = None
         for expr in body:
             if last is not None and expr.span.row > last_row(last.span) + 1:
-                self.blank_line()
-            self.start_line()
+                self.layout.blank_line()
+            self.layout.start_line()
             self.expr_or_as_is(expr, below=last is not None)
-            self.end_line()
+            self.layout.end_line()
             last = expr
 
     def expr_or_as_is(self, expr: Expr, *, below: bool = False) -> None:
         with suppress(UnexpectedComment):
-            self.pass_row(expr.span.row)
-        self.start_line_unless_inline()
-        mark = self.mark()
+            self.layout.pass_row(expr.span.row)
+        self.layout.start_line_unless_inline()
+        mark = self.layout.mark()
         self._lead = mark.length if below else -1
         try:
             self.expr(expr)
         except UnexpectedComment:
-            self.write_as_is(expr.span, mark)
+            self.layout.write_as_is(expr.span, mark)
 
     def expr(self, expr: Expr) -> None:
-        self.pass_row(expr.span.row)
-        self.start_line_unless_inline()
+        self.layout.pass_row(expr.span.row)
+        self.layout.start_line_unless_inline()
         if expr.negated:
-            self.write("not ")
+            self.layout.write("not ")
         match expr.term:
             case SomeDecl() as some:
                 self.some(some)
             case SomeIn() as some:
-                self.pass_row(some.span.row)
-                self.write("some ")
+                self.layout.pass_row(some.span.row)
+                self.layout.write("some ")
                 keys = () if some.key is None else (some.key,)
                 self.member((*keys, some.value, some.domain))
             case Every() as every:
@@ -126,67 +128,67 @@ class TermWriter(Layout):
         self.withs(expr)
 
     def withs(self, expr: Expr) -> None:
-        level = self.level
+        level = self.layout.level
         row = expr.withs[0].span.row if expr.withs else 0
         for index, with_ in enumerate(expr.withs):
             below = index > 0 and with_.span.row > row
             if below:
-                self.level = level + 1
-                self.end_line()
-                self.start_line()
+                self.layout.level = level + 1
+                self.layout.end_line()
+                self.layout.start_line()
             row = with_.span.row
             self.with_(with_, below=below)
-        self.level = level
+        self.layout.level = level
 
     def with_(self, modifier: With, *, below: bool) -> None:
-        self.pass_row(modifier.span.row)
-        self.write("with " if below else " with ")
+        self.layout.pass_row(modifier.span.row)
+        self.layout.write("with " if below else " with ")
         self.term(modifier.target)
-        self.write(" as ")
+        self.layout.write(" as ")
         with suppress(UnexpectedComment):
             self.term(modifier.value)
 
     def some(self, some: SomeDecl) -> None:
-        self.pass_row(some.span.row)
-        self.write("some ")
+        self.layout.pass_row(some.span.row)
+        self.layout.write("some ")
         row = some.span.row
         for index, name in enumerate(some.symbols):
             if name.span.row > row:
-                self.end_line()
-                self.start_line()
-                self.write("\t")
+                self.layout.end_line()
+                self.layout.start_line()
+                self.layout.write("\t")
                 row = name.span.row
             elif index:
-                self.write(" ")
+                self.layout.write(" ")
             self.term(name)
             if index < len(some.symbols) - 1:
-                self.write(",")
+                self.layout.write(",")
 
     def every(self, every: Every, span: Span) -> None:
-        self.pass_row(span.row)
-        self.write("every ")
+        self.layout.pass_row(span.row)
+        self.layout.write("every ")
         if every.key is not None:
             self.term(every.key)
-            self.write(", ")
+            self.layout.write(", ")
         self.term(every.value)
-        self.write(" in ")
+        self.layout.write(" in ")
         self.term(every.domain)
-        self.write(" {")
-        close = closing_row(span, "{}") if self.spreads else -1
+        self.layout.write(" {")
+        close = closing_row(span, "{}") if self.layout.spreads else -1
         self.inner_body(every.body, span.row, close)
         if len(every.body) == 1 and every.body[0].span.row == every.span.row:
-            self.write(" ")
-        self.write("}")
+            self.layout.write(" ")
+        self.layout.write("}")
 
     def negation(self, not_: Not, span: Span) -> None:
-        self.pass_row(span.row)
-        self.write("not ")
+        self.layout.pass_row(span.row)
+        self.layout.write("not ")
         self.operand(not_.body, span, braces=not_.braces)
 
     def logical(self, operation: And | Or, span: Span) -> None:
         for index, body in enumerate((operation.left, operation.right)):
             if index:
-                self.write(" and " if isinstance(operation, And) else " or ")
+                self.layout.write(" and " if isinstance(operation, And) else " or ")
             (first, *rest) = body
             loose = isinstance(operation, And) and isinstance(first.term, Or)
             assigns = isinstance(first.term, Call) and first.term.name in ("assign", "eq")
@@ -197,80 +199,80 @@ class TermWriter(Layout):
     def operand(self, body: Body, span: Span, *, braces: bool) -> None:
         """What `not`, `and` and `or` take: a body in braces, or one expression."""
         if braces:
-            self.write("{")
+            self.layout.write("{")
             self.inner_body(body, span.row, closing_row(span, "{}"))
             if body[-1].span.row == span.row:
-                self.write(" ")
-            self.write("}")
+                self.layout.write(" ")
+            self.layout.write("}")
             return
         parens = _begins_with_brace(body[0].term)
         if parens:
-            self.write("(")
+            self.layout.write("(")
         self.expr(body[0])
         if parens:
-            self.write(")")
+            self.layout.write(")")
 
     # Terms
 
     def term(self, term: Term) -> None:
         """The term, or its text as it was if a comment in it has no place."""
-        mark = self.mark()
+        mark = self.layout.mark()
         try:
             self.term_in(term, parens=False)
         except UnexpectedComment:
-            self.write_as_is(term.span, mark)
+            self.layout.write_as_is(term.span, mark)
             raise
 
     def term_text(self, term: Term) -> str:
         """A term on one line, without regard to comments."""
-        writer = TermWriter(())
-        writer.keywords = self.keywords
-        writer.inline = True
-        writer.term(term)
-        return "".join(writer._out)
+        line = Layout(())
+        line.inline = True
+        start = line.mark()
+        TermWriter(line, self.keywords).term(term)
+        return line.written(start)
 
     def term_in(self, term: Term, *, parens: bool) -> None:
-        self.pass_row(term.span.row)
-        self.start_line_unless_inline()
+        self.layout.pass_row(term.span.row)
+        self.layout.start_line_unless_inline()
         match term:
             case Scalar():
                 text = scalar_text(term)
-                self.parenthesized(text[0] == "-" and self.leads(), lambda: self.write(text))
+                self.parenthesized(text[0] == "-" and self.leads(), lambda: self.layout.write(text))
             case Var():
-                self.write("_" if term.is_wildcard else term.name)
+                self.layout.write("_" if term.is_wildcard else term.name)
             case Ref():
                 self.ref(term)
             case Call():
                 self.call(term, parens=parens)
             case Array(items=items):
-                self.write("[")
+                self.layout.write("[")
                 self.items(items, term.span, closing_row(term.span, "[]"), self.member_term)
-                self.write("]")
+                self.layout.write("]")
             case Set(items=()):
-                self.write("set()")
-                self.pass_row(closing_row(term.span, "()"))
+                self.layout.write("set()")
+                self.layout.pass_row(closing_row(term.span, "()"))
             case Set(items=items):
-                self.write("{")
+                self.layout.write("{")
                 members = distinct(items)
                 self.items(members, term.span, closing_row(term.span, "{}"), self.member_term)
-                self.write("}")
+                self.layout.write("}")
             case Object(items=pairs):
-                self.write("{")
+                self.layout.write("{")
                 self.items(last_pairs(pairs), term.span, closing_row(term.span, "{}"), self.pair)
-                self.write("}")
+                self.layout.write("}")
             case ArrayComprehension():
-                self.write("[")
+                self.layout.write("[")
                 self.comprehension("[]", term.term, term.body, term.span)
-                self.write("]")
+                self.layout.write("]")
             case SetComprehension():
-                self.write("{")
+                self.layout.write("{")
                 self.comprehension("{}", term.term, term.body, term.span)
-                self.write("}")
+                self.layout.write("}")
             case ObjectComprehension():
                 self.object_comprehension(term)
             case _:
                 self.template(term)
-        self.start_line_unless_inline()
+        self.layout.start_line_unless_inline()
 
     def ref(self, ref: Ref) -> None:
         in_parens = isinstance(ref.head, Call) and _in_parens(ref.head)
@@ -278,17 +280,19 @@ class TermWriter(Layout):
         for arg in ref.args:
             match arg:
                 case Scalar(value=str() as name):
-                    self.write(f"[{_quote(name)}]" if self.needs_quotes(arg, name) else f".{name}")
+                    self.layout.write(
+                        f"[{_quote(name)}]" if self.needs_quotes(arg, name) else f".{name}"
+                    )
                 case Var():
-                    self.write(f"[{'_' if arg.is_wildcard else arg.name}]")
+                    self.layout.write(f"[{'_' if arg.is_wildcard else arg.name}]")
                 case _:
-                    self.write("[")
+                    self.layout.write("[")
                     try:
                         self.term(arg)
                     except UnexpectedComment:
                         # The bracket must not become part of the comment.
-                        self.write("\n")
-                    self.write("]")
+                        self.layout.write("\n")
+                    self.layout.write("]")
 
     def needs_quotes(self, term: Scalar, name: str) -> bool:
         if not _PLAIN_NAME.fullmatch(name):
@@ -309,14 +313,14 @@ class TermWriter(Layout):
             left, right = call.args
             assigns = call.name in ("assign", "eq")
             self.operand_term(left, parens=not assigns and _is_looser(left, call.name))
-            self.write(f" {sign} ")
+            self.layout.write(f" {sign} ")
             self.operand_term(right, parens=not assigns and _is_looser(right, call.name, 1))
         elif len(call.args) == 3:
             left, right, result = call.args
             self.term(result)
-            self.write(" = ")
+            self.layout.write(" = ")
             self.term(left)
-            self.write(f" {sign} ")
+            self.layout.write(f" {sign} ")
             self.term(right)
         else:
             self.plain_call(call)
@@ -325,11 +329,11 @@ class TermWriter(Layout):
         if not parens:
             self.term(term)
             return
-        mark = self.mark()
+        mark = self.layout.mark()
         try:
             self.term_in(term, parens=True)
         except UnexpectedComment:
-            self.write_as_is(term.span, mark)
+            self.layout.write_as_is(term.span, mark)
             raise
 
     def call(self, call: Call, *, parens: bool) -> None:
@@ -349,37 +353,37 @@ class TermWriter(Layout):
 
         def write() -> None:
             self.term_in(left, parens=True)
-            self.write(f" {sign} ")
+            self.layout.write(f" {sign} ")
             self.term_in(right, parens=True)
 
         self.parenthesized(parens, write)
 
     def leads(self) -> bool:
         """Whether what is written next begins an expression below another."""
-        return self._lead == self.mark().length
+        return self._lead == self.layout.mark().length
 
     def negative(self, term: Term) -> None:
-        self.write("-")
+        self.layout.write("-")
         self.term_in(term, parens=True)
 
     def parenthesized(self, parens: bool, write: Callable[[], None]) -> None:
-        self.write("(" if parens else "")
+        self.layout.write("(" if parens else "")
         write()
-        self.write(")" if parens else "")
+        self.layout.write(")" if parens else "")
 
     def plain_call(self, call: Call) -> None:
         self.ref(call.operator)
-        self.write("(")
-        close = closing_row(call.span, "()") if self.spreads else -1
+        self.layout.write("(")
+        close = closing_row(call.span, "()") if self.layout.spreads else -1
         self.items(call.args, call.operator.span, close, self.argument)
-        self.write(")")
+        self.layout.write(")")
 
     def member(self, operands: Sequence[Term]) -> None:
         *keys, domain = operands
         for index, key in enumerate(keys):
-            self.write(", " if index else "")
+            self.layout.write(", " if index else "")
             self.term_in(key, parens=True)
-        self.write(" in ")
+        self.layout.write(" in ")
         self.term_in(domain, parens=True)
 
     # Lists
@@ -387,32 +391,38 @@ class TermWriter(Layout):
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
         """Items in the lines that they stood in; one line if they began in one."""
         lines = _lines(items, span.row)
-        if len(lines) < 2 and not (self.spreads and self.has_between(items, span.row, close)):
+        if len(lines) < 2 and not (
+            self.layout.spreads and self.has_between(items, span.row, close)
+        ):
             for line in lines:
                 self.line(line, write)
-            if self.spreads and self.beside is None:
-                self.pass_row(close)
+            if self.layout.spreads and self.layout.beside is None:
+                self.layout.pass_row(close)
             return
         # A comment beside the bracket stays there if the first item comes below it.
-        self.open_lines(delay=not (self.spreads and (not items or _row(items[0]) > span.row)))
+        self.layout.open_lines(
+            delay=not (self.layout.spreads and (not items or _row(items[0]) > span.row))
+        )
         for line in lines:
-            self.start_line()
+            self.layout.start_line()
             self.line(line, write)
-            self.write(",")
-            self.end_line()
-        self.pass_row(close)
-        self.level -= 1
-        self.start_line()
+            self.layout.write(",")
+            self.layout.end_line()
+        self.layout.pass_row(close)
+        self.layout.level -= 1
+        self.layout.start_line()
 
     def has_between(self, items: Sequence[object], first: int, close: int) -> bool:
         """Whether a comment waits between two brackets and in no row of an item."""
         own = {row for item in items for row in _rows(item)}
-        return any(first <= c.span.row < close and c.span.row not in own for c in self.comments)
+        return any(
+            first <= c.span.row < close and c.span.row not in own for c in self.layout.comments
+        )
 
     def line(self, items: Sequence[T], write: Callable[[T], None]) -> None:
         for index, item in enumerate(items):
             if index:
-                self.write(", ")
+                self.layout.write(", ")
             write(item)
 
     def member_term(self, term: Term) -> None:
@@ -424,64 +434,64 @@ class TermWriter(Layout):
 
     def pair(self, pair: tuple[Term, Term]) -> None:
         self.member_term(pair[0])
-        self.write(": ")
+        self.layout.write(": ")
         self.member_term(pair[1])
 
     # Comprehensions
 
     def object_comprehension(self, term: ObjectComprehension) -> None:
-        self.write("{")
+        self.layout.write("{")
         self.member_term(term.key)
-        self.write(": ")
+        self.layout.write(": ")
         self.comprehension_head(term.value)
         self.inner_body(term.body, term.key.span.row, closing_row(term.span, "{}"))
-        self.write("}")
+        self.layout.write("}")
 
     def comprehension(self, pair: str, head: Term, body: Body, span: Span) -> None:
         if head.span.row > span.row:
-            self.end_line()
-            self.start_line()
+            self.layout.end_line()
+            self.layout.start_line()
         self.comprehension_head(head)
         self.inner_body(body, head.span.row, closing_row(span, pair))
 
     def comprehension_head(self, head: Term) -> None:
         parens = isinstance(head, Call) and (_is_union(head) or _in_parens(head))
         self.term_in(head, parens=parens)
-        self.write(" |")
+        self.layout.write(" |")
 
     def inner_body(self, body: Body, row: int, close: int) -> None:
         """A body inside an expression: on the line if it began and stayed there."""
         if body[0].span.row > row or len(_lines(body, row)) > 1:
-            self.end_line()
-            self.level += 1
+            self.layout.end_line()
+            self.layout.level += 1
             self.body(body)
-            self.pass_row(close)
-            self.level -= 1
-            self.start_line()
+            self.layout.pass_row(close)
+            self.layout.level -= 1
+            self.layout.start_line()
             return
-        self.write(" ")
+        self.layout.write(" ")
         for index, expr in enumerate(body):
             if index:
-                self.write("; ")
+                self.layout.write("; ")
             self.expr(expr)
-        self.pass_row(close)
+        self.layout.pass_row(close)
 
     # Template strings
 
     def template(self, term: TemplateString) -> None:
         quote = "`" if term.multi_line else '"'
-        self.write(f"${quote}")
+        self.layout.write(f"${quote}")
         for part in term.parts:
             if isinstance(part, str):
                 text = part if term.multi_line else _quote(part)[1:-1]
-                self.write(text.replace("{", "\\{"))
+                self.layout.write(text.replace("{", "\\{"))
             else:
-                self.write("{")
-                self.level += 1
+                self.layout.write("{")
+                self.layout.level += 1
                 self.expr(part)
-                self.level -= 1
-                self.write("}")
-        self.write(quote)
+                self.layout.level -= 1
+                self.layout.write("}")
+        self.layout.write(quote)
 
 
 def _lines(items: Sequence[T], row: int) -> list[list[T]]:

@@ -7,7 +7,8 @@ where there will be no line, `UnexpectedComment` says that the text is better le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from doorward.records import record
 from doorward.rego.source import Span
@@ -150,6 +151,14 @@ class Layout:
             (taken if inside else left).append(comment)
         self.comments = tuple(left)
         return taken
+
+    @contextmanager
+    def without_comments(self) -> Iterator[None]:
+        """What is written inside takes none of the waiting comments."""
+        waiting, self.comments = self.comments, ()
+        yield
+        # Not in a `finally`: after an `UnexpectedComment` this layout is not written on any more.
+        self.comments = waiting
 
     def write_as_is(self, span: Span, mark: Mark) -> None:
         """Go back to `mark` and write the text as it was, with the comments inside it."""
