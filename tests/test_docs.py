@@ -10,7 +10,10 @@ from textwrap import dedent
 
 import pytest
 from tests.names import docstrings, known_names, quoted_names
+from tests.test_house_rules import EDGES
 
+from doorward.docker.request.call import AuthzRequest
+from doorward.docker.request.input import to_input
 from doorward.rego import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,3 +94,35 @@ def test_names_and_paths_on_a_page_exist(page: Path, names: set[str]) -> None:
     linked = [page.parent / to for to in re.findall(r"\]\(([\w./-]+)\)", text)]
     missing = [str(each) for each in [*(ROOT / q for q in quoted), *linked] if not each.exists()]
     assert not missing
+
+
+def test_the_map_names_every_room_once() -> None:
+    text = (ROOT / "docs/internals.md").read_text().partition("## The rooms")[2]
+    rooms = re.findall(r"^\| `([\w/]+)`", text.partition("\n## ")[0], re.MULTILINE)
+    home = ROOT / "src/doorward"
+    packages = {str(path.parent.relative_to(home)) for path in home.rglob("*.py")} - {"."}
+    shallow = {name for name in packages if name.count("/") == name.startswith("rego/")}
+    assert len(rooms) == len(set(rooms))
+    assert shallow <= set(rooms) <= packages
+
+
+def test_every_edge_is_on_the_page() -> None:
+    text = (ROOT / "docs/internals.md").read_text().partition("## Guarded edges")[2]
+    listed = re.findall(r"`([\w/.]+)`", text.partition("## Boundaries")[0])
+    missing = [edge for edge in EDGES if not any(edge.startswith(name) for name in listed)]
+    # The `PDP` is named by its methods there.
+    assert missing == ["pdp/pdp.py"]
+
+
+def test_the_list_of_pages_has_all_pages() -> None:
+    listed = re.findall(r"^\| \[([\w.-]+)\]", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(
+        {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    )
+
+
+def test_the_page_of_docker_shows_every_field_of_the_input() -> None:
+    text = (ROOT / "docs/docker.md").read_text().partition("## The input")[2]
+    rows = re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE)
+    shown = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert to_input(AuthzRequest("GET", "/v1.41/info")).keys() <= shown
