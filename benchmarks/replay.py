@@ -3,7 +3,7 @@
     python benchmarks/replay.py [EVENTS ...]        # default: 20000 and 200000 events
 
 The log is that of the people policy: a hundred tokens, all three methods, written as `doorward run`
-writes it, with the tokens in it. It is made anew in a temporary folder for each length.
+writes it, with the tokens in it. It is rebuilt in a temporary folder for each length.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def _fills_in_variable(node: Node) -> bool:
 
 
 def _outside(node: Node) -> Iterator[Node]:
-    """What stands in a rule or comprehension, but for the comprehensions in it."""
+    """What is in a rule or comprehension, but for the comprehensions in it."""
     if isinstance(node, (Rule, Expr, *_COMPREHENSIONS)):
         waiting = list(children(node))
         while waiting:

@@ -1,7 +1,7 @@
 """Random programs of the whole language, with the data and inputs that they read.
 
 A program is text from the start: what shrinks it cuts text. Names, keys and constants come from
-small pools, chosen anew for each program, so that one rule reads what another one writes, and so
+small pools, chosen again for each program, so that one rule reads what another one writes, and so
 that keys are often what other keys look like when they are joined (`a.b` beside `a` and `b`).
 Rules only read rules before them: programs are rarely recursive.
 """

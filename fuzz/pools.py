@@ -34,7 +34,7 @@ ODD_KEYS: Final = (
     "ctx", "get", "items", "rt", "default", "true", "null", "import", "self", "a.b.c", "a|b",
 )  # fmt: skip
 JOINS: Final = (".", "-", "/", '"]["', '"].', "_", " ", ",", "#")
-"""What stands between two keys that are to look like another one."""
+"""What is between two keys that are to look like another one."""
 NAMES: Final = ("p", "q", "r", "s", "t", "u")
 ODD_NAMES: Final = (
     "__debug__", "lambda", "None", "ctx", "class", "str", "len", "rt", "out", "__class__", "arg0",

@@ -5,7 +5,7 @@ a reader of multipart bodies sees otherwise.
 
 Requests are made of the examples of the tests, of which bytes, headers and bodies are changed, and
 go through the whole check in both modes. An exception, a call that takes too long, an answer that
-is no CheckResponse or has no status, and a disagreement each end the run and print the request.
+is not a CheckResponse or has no status, and a disagreement each end the run and print the request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs made smaller as long as they show the same difference.
 
-Nothing is known here of how a program was made: modules are parsed, and what stands between two
+Nothing is known here of how a program was made: modules are parsed, and what is between two
 places of the text is cut or replaced by a part of itself.
 """
 

@@ -6,7 +6,7 @@
 
 The programs are the policies of this repository and those of the recorded data of `../shared`
 (`DOORWARD_SHARED`), each with its query. A refactoring of code generation keeps the digests; a
-change that renames what stands in generated code keeps them under its table of renames.
+change that renames what is in generated code keeps them under its table of renames.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     scripts/get-corpora [--from REPOSITORY|FILE] [--to FILE]
 
 A file is one that this script wrote before: it is checked and copied. The suite belongs to OPA and
-is no part of this repository. Only its folder is fetched. A case keeps OPA's keys and gets the
+is not part of this repository. Only its folder is fetched. A case keeps OPA's keys and gets the
 folder and the file that it comes from.
 """
 

@@ -65,7 +65,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def quoted_names(text: str) -> Iterator[str]:
-    """What stands in backticks and is written as a name of code: dotted, snake or camel case."""
+    """What is in backticks and is written as a name of code: dotted, snake or camel case."""
     for quoted in _QUOTED.findall(text):
         telling = "_" in quoted.strip("_") or re.search(r"[a-z][A-Z]", quoted)
         if telling and _NAME.fullmatch(quoted):

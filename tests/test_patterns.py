@@ -5,7 +5,7 @@ stops every other. So every pattern of the sources is in patterns.toml, and is a
 ways: with texts that `patterns.attacks` derives from the pattern, and with the slowest that is
 known, written there. A new pattern without an entry fails.
 
-An entry has `worst` (what stands before, what is repeated, what stands behind), or says why it
+An entry has `worst` (what precedes, what is repeated, what follows), or says why it
 needs none: `own` (nobody's request is the text) or `why`. `by` names the methods of a pattern that
 is called by way of another name, `in` the variable that holds what a function compiles.
 """

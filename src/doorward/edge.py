@@ -3,7 +3,7 @@
 Code names the exceptions that it expects. What comes besides (a defect of ours, a built-in of a
 user, memory that ran out) is caught at a few edges, which `tests/test_house_rules.py` lists: one
 around each decision, each request, each round of a thread. An edge catches `FAULTS`, reports to its
-`Edge`, and goes on with what is safe: a denial, the old snapshot, the next round.
+`Edge`, and continues with what is safe: a denial, the old snapshot, the next round.
 
     _EDGE = Edge("decide", "evaluation failed")
     try:

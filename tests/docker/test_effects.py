@@ -87,7 +87,7 @@ def view_of(method: str, route: str, body: Any) -> dict[str, Any]:
 
 
 def loose_at(type_: Type, path: Path_) -> bool:
-    """Whether the input takes what stands at `path`, or around it, as it is."""
+    """Whether the input takes what is at `path`, or around it, as it is."""
     while isinstance(type_, Array | Map):
         type_ = type_.item
     if isinstance(type_, Struct) and path and path[0] in type_.fields:

@@ -44,7 +44,7 @@ def _moved(real, unit):
 
 time.time, time.time_ns = _moved(time.time, 1), _moved(time.time_ns, 10**9)
 """
-"""The clock of the decision point, moved by what stands in a file."""
+"""The clock of the decision point, moved by what is in a file."""
 
 
 class Drilled(Stack):

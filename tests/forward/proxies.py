@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass
 class Setup:
-    """A proxy, what stands behind it, and what it asks."""
+    """A proxy, what is behind it, and what it asks."""
 
     port: int
     application: Application

@@ -26,7 +26,7 @@ NORMALISED = frozenset(
         "GET //people",
     }
 )
-"""Envoy normalises these paths; strict mode refuses what a proxy hands on as it was sent."""
+"""Envoy normalises these paths; strict mode refuses what a proxy passes on as it was sent."""
 ITSELF = frozenset({"CONNECT", "OPTIONS *"})
 """What proxies answer themselves, whatever they ask of a policy."""
 UNDERSCORE = "a header with an underscore"
@@ -77,7 +77,7 @@ def test_the_matrix_gets_what_it_gets_through_envoy(setup: Setup) -> None:
             opened.add(row.name)
     assert opened <= ITSELF
     if setup.name == "envoy":
-        # It hands on a chunked body whole, and a body as long as may be could go on; that a query
+        # It passes on a chunked body whole, and a body as long as may be could go on; that a query
         # is empty is lost.
         assert more == {"chunked", "POST /people?"}
         assert {row.name for row in fewer} == {"exactly the limit"}

@@ -149,7 +149,7 @@ def test_calls_are_decided_on_with_their_arguments() -> None:
         assert call(mcp, "add", a=10) == "error: too large"
         assert call(mcp, "other") == "error: the policy does not allow it"
         assert "Unknown tool: 'missing'" in call(mcp, "missing")
-        # What only looks like a number is no smaller than 10, and the tool never sees it.
+        # What only looks like a number is not smaller than 10, and the tool never sees it.
         assert call(mcp, "add", a="1").startswith("error")
         assert call(server(point, user=lambda: None), "add", a=1).startswith("error")
 

@@ -1,6 +1,6 @@
 """Which rules OPA does not evaluate at all, since a comparison of theirs cannot hold.
 
-No answer depends on it, but which errors show does: what stands before the comparison in the body
+No answer depends on it, but which errors show does: what precedes the comparison in the body
 of such a rule is not looked at either. OPA 1.20 keeps the rules in a trie: a level for each path
 below `input` or base data, or parameter, that rules compare, the most frequent one first. A lookup
 walks down every branch that fits the values, which also gives the order of the rules.
@@ -37,7 +37,7 @@ __all__ = ["left_in", "say_the_same"]
 
 EQUATIONS: Final = ("eq", "assign", "equal")
 WAYS: Final = 32
-"""With more ways to reach a rule, what stands in `or` is not looked at."""
+"""With more ways to reach a rule, what is in `or` is not looked at."""
 _ANY: Final = Var("any")
 _UNTESTED: Final = object()
 

@@ -210,7 +210,7 @@ class Ordering:
         return given | {n for arg in term.args[arity:] for n in variables(arg, keys=False)}
 
     def _referenced(self, term: Term, known: Names) -> Names:
-        """What stands in brackets of references whose document is known."""
+        """What is in brackets of references whose document is known."""
         given: set[str] = set()
         waiting: list[Node] = [term]
         while waiting:

@@ -187,7 +187,7 @@ class Scope:
                 return None
             case SomeIn(key=key, value=value, domain=domain):
                 over = self.term(domain)
-                # What the domain reads is not declared anew.
+                # What the domain reads is not declared again.
                 read = {node.name for node in walk(domain) if isinstance(node, Var)}
                 self.declare(key, value, but=read)
                 position = self.fresh.variable() if key is None else self.term(key)

@@ -246,7 +246,7 @@ STREAM: Final = (
     ),
     Bypass(
         name="not HTTP at all", statuses=(400,), parts=(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",),
-        why="what is no HTTP reaches nobody",
+        why="what is not HTTP reaches nobody",
     ),
 )  # fmt: skip
 
@@ -285,8 +285,8 @@ TARGETS: Final = (
     _target("/people#/admin", "a fragment is nothing to send"),
     _target("/admin#/people", "a fragment is nothing to send"),
     _target("/people%00", "an encoded NUL ends the path for some"),
-    _target(b"/people\x00", "a NUL is no part of a request"),
-    _target(b"/people\xff", "bytes that are no ASCII are not path"),
+    _target(b"/people\x00", "a NUL is not part of a request"),
+    _target(b"/people\xff", "bytes outside ASCII are not a path"),
     _target(b"/people\tx", "a tab does not end a target"),
     _target("people", "a path begins with a slash"),
     _target("*", "no path, and only OPTIONS may ask for it"),

@@ -148,7 +148,7 @@ class Pod(Stack):
         ]
 
     def _write_envoy_yaml(self) -> Path:
-        # How long a decision may take is no matter here: a busy machine must not make a denial.
+        # How long a decision takes does not matter here: a busy machine must not make a denial.
         options = Bootstrap(
             listen="[::]:8000", admin="127.0.0.1:8001", pdp=("127.0.0.1:9191",),
             timeout=PATIENCE, upstream_timeout=PATIENCE,

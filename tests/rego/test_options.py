@@ -13,7 +13,7 @@ from doorward.rego.options import OptionArguments
 
 def test_the_keyword_arguments_are_the_fields() -> None:
     assert [field.name for field in fields(Options)] == list(OptionArguments.__annotations__)
-    # What stands under TYPE_CHECKING there.
+    # What is under TYPE_CHECKING there.
     names = {"Capabilities": Capabilities, "Schemas": Schemas, "Timers": Timers}
     hints = [get_type_hints(kind, localns=names) for kind in (OptionArguments, Options)]
     assert hints[0] == hints[1]

@@ -115,7 +115,7 @@ def test_plain_requests_of_the_recorded_rows_are_answered_alike() -> None:
             content = (step.get("body") or "").encode() if body is None else body
             printable = all(0x20 < ord(each) < 0x7F for each in step["path"])
             request = step["method"], step["path"], content, step.get("headers") or {}
-            # To the parser the others are no request line.
+            # To the parser the others are not a request line.
             if printable and step["method"] in METHODS and both(server.app, *request):
                 plain.add(row["id"])
             else:

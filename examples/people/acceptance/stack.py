@@ -72,7 +72,7 @@ class Stack:
         self._launch_envoy()
 
     def stop(self) -> None:
-        """End every part: what stands in front first, by force what does not end by itself."""
+        """End every part: what is in front first, by force what does not end by itself."""
         for name in ("envoy", "doorward", "people"):
             self._end(name, signal.SIGTERM)
 

@@ -58,7 +58,7 @@ def create_app(store: PeopleStore, access_log: TextIO | None = None) -> ASGIApp:
         },
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False  # /people/ is no other name of /people
+    app.router.redirect_slashes = False  # /people/ is not another name of /people
     return AccessLog(app, access_log or sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file for each subcommand, each brought in only when it is asked for."""
+"""The command line: one file for each subcommand, each imported only when it is called."""
 
 from __future__ import annotations
 

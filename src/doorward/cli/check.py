@@ -93,7 +93,7 @@ def command(
 
     Errors are reported on standard error, each with its code, its place and the line of the source.
     As in OPA, the first statement that cannot be parsed hides the rest of its file, and types are
-    checked when everything else is right; --all-errors goes on.
+    checked when everything else is right; --all-errors continues.
     """
     if not paths:
         raise click.UsageError("specify at least one file")

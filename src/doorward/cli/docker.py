@@ -245,7 +245,7 @@ def policies(folder: Path) -> int:
 @command.command("status")
 @_where
 def status(**given: Any) -> int:
-    """Say whether the plugin is in force, and what decides.
+    """Say whether the plugin is active, and what decides.
 
     The exit code is 0 where requests to the daemon reach the plugin; 1 where the daemon answers
     them without it, or does not run; 2 where everyone is locked out.

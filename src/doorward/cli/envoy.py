@@ -1,4 +1,4 @@
-"""`doorward envoy`: what stands around the proxy."""
+"""`doorward envoy`: what is around the proxy."""
 
 from __future__ import annotations
 

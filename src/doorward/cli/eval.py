@@ -54,7 +54,7 @@ _FORMATS: Final = ("json", "values", "bindings", "pretty", "source", "raw", "dis
 
 @record(frozen=True)
 class _Request:
-    """What one call asked for."""
+    """What one call requested."""
 
     query: str
     sources: Sources
@@ -79,7 +79,7 @@ class _Request:
 
 @record(frozen=True)
 class _Answer:
-    """What came of it; the rest where it was asked for."""
+    """What came of it; the rest where it was requested."""
 
     results: list[Solution] = field(default_factory=list)
     error: RegoError | LoadError | None = None

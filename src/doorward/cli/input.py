@@ -61,7 +61,7 @@ def from_envoy(
 def from_docker(file: str, number: int | None, mask_env: bool) -> int:
     """The inputs of the requests in FILE: an AuthZReq, a recording of calls, or an audit log.
 
-    Of several requests each input stands on a line of its own.
+    Of several requests each input is on a line of its own.
     """
     try:
         documents = docker_inputs(file, mask_env=mask_env)

@@ -70,7 +70,7 @@ def mutate(
         try:
             other = Suite(changed, v0=v0, registry=registry)
         except CompileError:
-            tested.refused += 1  # nobody could put it into force
+            tested.refused += 1  # nobody could activate it
             continue
         tested.tested += 1
         if all(result.outcome in ("PASS", "SKIPPED") for result in run(other, timeout=_DEADLINE)):

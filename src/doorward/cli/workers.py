@@ -159,7 +159,7 @@ class WorkerGroup:
         self._supervisor.begin(work)
 
     def _reload(self) -> Snapshot:
-        """Read everything again, and put it into force in every worker, or in none."""
+        """Read everything again, and activate it in every worker, or in none."""
         before = self._loaded, self._snapshot
         self._loaded, self._snapshot = self._read(self._snapshot)
         try:

@@ -81,7 +81,7 @@ def _request(input: Any) -> str:
         (_at(input, "Method"), _at(input, "Path")),
     ):
         if isinstance(method, str):
-            # What stands after the path may be a token.
+            # What is after the path may be a token.
             shown = path.partition("?")[0] if isinstance(path, str) else ""
             return f"{method} {shown}".strip()
     return ""

@@ -2,7 +2,7 @@
 
 `server` takes a call of the daemon, `request` makes the input of its bytes, `decider` decides,
 `reply` says so, `audit` writes it down, and `plugin` is that path as one. `service` runs it,
-`watch` keeps it running, `install` puts it into force. What is here knows the daemon's plugin
+`watch` keeps it running, `install` activates it. What is here knows the daemon's plugin
 protocol and its engine API, and decides nothing: that is for the decision point, in this process or
 behind a URL. The other adapters are not known here.
 """

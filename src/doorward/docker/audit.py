@@ -60,11 +60,11 @@ class AuditLog:
             raise AuditLogError(f"{self._path}: {(error.strerror or 'failed').lower()}") from None
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now: the old one was moved away."""
+        """Continue in the file that has the name now: the old one was moved away."""
         try:
             fd = self._open()
         except AuditLogError as error:
-            _log.error("Audit log cannot be opened anew", extra={"error": str(error)})
+            _log.error("Audit log cannot be reopened", extra={"error": str(error)})
             return
         with self._lock:
             os.close(self._fd)

@@ -152,7 +152,7 @@ class Plugin:
         return self._begin_decision(body, "request")
 
     def _response(self, body: bytes) -> Response | Waiting:
-        # Whatever was asked for has happened: a denial would only hide the answer.
+        # Whatever was requested has happened: a denial would only hide the answer.
         if not self._options.authorize_responses:
             return Response(200, ALLOWED)
         return self._begin_decision(body, "response")

@@ -1,7 +1,7 @@
 """A decision becomes the daemon's reply, and a reason one clean line.
 
 The daemon reads `Allow` and `Msg` of a reply with status 200 and nothing else of it; a text goes to
-the client's terminal as it stands.
+the client's terminal as it is.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class Service:
         return True
 
     def _become_watchdog(self) -> None:
-        """Replace this process by a watchdog on the same socket, which starts the plugin anew."""
+        """Replace this process by a watchdog on the same socket, which restarts the plugin."""
         _log.error("The watchdog has ended: this process takes its place")
         self._server.drain()
         self._decider.close()

@@ -1,6 +1,6 @@
 """Request headers by which a client could pass for another, or ask for another request.
 
-A proxy or a middleware takes them away before anybody reads them, unless what stands in front of it
+A proxy or a middleware takes them away before anybody reads them, unless what is in front of it
 sets them itself.
 """
 

@@ -44,7 +44,7 @@ class HttpRequest(NamedTuple):
     protocol: str = "HTTP/1.1"
     body: bytes = b""
     is_cut: bool = False
-    """Whether the body goes on behind what is here."""
+    """Whether the body continues behind what is here."""
     source: Address | None = None
     destination: Address | None = None
     """Who connected, and to what; None where the server does not say."""

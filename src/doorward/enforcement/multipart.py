@@ -163,7 +163,7 @@ class _Reader:
             expecting = True
 
     def _skip_preamble(self) -> None:
-        """Go on to the first line that may be a boundary: there can be as many lines as bytes."""
+        """Skip to the first line that may be a boundary: there can be as many lines as bytes."""
         if self.body.startswith(self.dash):
             return
         end = self.body.find(b"\n" + self.dash) + 1 or len(self.body)

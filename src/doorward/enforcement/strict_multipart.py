@@ -46,7 +46,7 @@ def check_multipart(boundary: str, body: bytes) -> list[StrictPart]:
         _refuse("multipart body without a boundary")
     if not _BOUNDARY.fullmatch(boundary):
         _refuse("boundary of unusual characters")
-    # Some readers take a boundary wherever it stands: it must stand nowhere but between parts.
+    # Some readers take a boundary wherever it stands: it must be nowhere but between parts.
     before, *pieces = body.split(b"--" + boundary.encode())
     if before:
         _refuse("text in front of the first part")

@@ -58,7 +58,7 @@ def is_always(conditions: Conditions) -> bool:
 
 
 def tables(conditions: Iterable[Iterable[Comparison]]) -> list[str]:
-    """The names of the tables that are asked for, sorted."""
+    """The names of the tables that are requested, sorted."""
     fields = [each.field for body in conditions for each in body]
     fields += [e.value for body in conditions for e in body if isinstance(e.value, Field)]
     return sorted({field.table for field in fields})

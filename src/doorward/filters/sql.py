@@ -1,7 +1,7 @@
 """Predicates as SQL with bound parameters, for PostgreSQL, MySQL, SQLite and SQL Server.
 
 Texts are compared by their code points whatever the collation of a column is. `=` with the
-collation stands beside the exact test, so that indexes are used: equal texts are equal in each.
+collation is beside the exact test, so that indexes are used: equal texts are equal in each.
 """
 
 from __future__ import annotations

@@ -2,6 +2,6 @@
 
     proxy's question -> `request` -> HttpRequest -> `enforcement.check` -> Verdict -> proxy's answer
 
-One endpoint for each proxy, since each says in another way what the client asked for; `kit` writes
+One endpoint for each proxy, since each says in another way what the client requested; `kit` writes
 the configuration of each.
 """

@@ -123,7 +123,7 @@ class ForwardAuth:
 
 
 def _code(name: str, status: int) -> int:
-    """The code of a denial: none of success, and one that the proxy hands on."""
+    """The code of a denial: none of success, and one that the proxy passes on."""
     only = PROXIES[name].only if name else ()
     if 200 <= status < 300 or (only and status not in only):
         return 403

@@ -164,7 +164,7 @@ def _traefik(site: Site) -> dict[str, str]:
     removed = {name: "" for name in site.stripped}
     auth: dict[str, Any] = {
         "address": f"http://{site.pdp}/auth/traefik",
-        # The five headers are deleted, in any spelling, and set anew.
+        # The five headers are deleted, in any spelling, and set again.
         "trustForwardHeader": False,
         "forwardBody": True,
         "maxBodySize": site.max_body,

@@ -1,6 +1,6 @@
 """A proxy's question becomes the client's request.
 
-What the client asked for stands in headers that only the proxy may set. Each of them must be there
+What the client requested is in headers that only the proxy may set. Each of them must be there
 once; those of other proxies, and any other header by which a client could pass for another or ask
 for something else, must not be there at all. Nothing is guessed and nothing has a default.
 Pure.
@@ -32,7 +32,7 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Proxy(NamedTuple):
-    """How a proxy says what the client asked for; empty names: by the line of its question."""
+    """How a proxy says what the client requested; empty names: by the line of its question."""
 
     method: str = ""
     target: str = ""
@@ -41,7 +41,7 @@ class Proxy(NamedTuple):
     """Whether it says in `LENGTH` and `CODING` what the client said of a body that it keeps; where
     it does not, these headers are the client's own."""
     only: tuple[int, ...] = ()
-    """Codes of denials that it hands on; any other becomes 403. Empty: all."""
+    """Codes of denials that it passes on; any other becomes 403. Empty: all."""
 
 
 _FORWARDED: Final = Proxy("x-forwarded-method", "x-forwarded-uri", "x-forwarded-host", tells=True)

@@ -41,7 +41,7 @@ class _Gone(Exception):
 
 
 class Authorization:
-    """Asks the decision point about each request, and hands on what it allows.
+    """Asks the decision point about each request, and passes on what it allows.
 
     `doorward_decides` tells `doorward.testing` that every route behind it is decided on.
     """

@@ -86,7 +86,7 @@ setting_changed.connect(_forget_point)
 
 
 class PolicyMiddleware:
-    """Decides on each request with the sidecar's input, before all that stands behind it.
+    """Decides on each request with the sidecar's input, before all that follows it.
 
     The `Verdict` is in `request.doorward`.
     """

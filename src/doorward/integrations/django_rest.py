@@ -37,7 +37,7 @@ class PolicyPermission(BasePermission):
 class PolicyFilter(BaseFilterBackend):
     """For the filter backends of a view: the rows that the policy lets the user have.
 
-    The permission is that of `PolicyPermission`. Actions of one's own must call `filter_queryset`.
+    The permission is that of `PolicyPermission`. Custom actions must call `filter_queryset`.
     """
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:

@@ -119,7 +119,7 @@ def filtered(
     """A dependency that gives the rows that the document at `path` lets through, as an expression
     for `select(…).where(…)` (extra `sqlalchemy`).
 
-    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that stand below `input`
+    `tables`: what `doorward.filters.sqlalchemy.where` takes, by the names that are below `input`
     in the policy; `input` makes the rest of it. What cannot be a filter raises FilterError or
     RegoError, and no rows are selected.
     """

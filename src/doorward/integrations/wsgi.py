@@ -33,10 +33,10 @@ TARGETS: Final = ("RAW_URI", "REQUEST_URI")
 
 
 class Authorization:
-    """Asks the decision point about each request, and hands on what it allows.
+    """Asks the decision point about each request, and passes on what it allows.
 
-    `derive_target`: where the server does not hand on the request target, the policy sees the path
-    that the application sees, encoded anew; strict mode refuses such requests otherwise.
+    `derive_target`: where the server does not pass on the request target, the policy sees the path
+    that the application sees, encoded again; strict mode refuses such requests otherwise.
     """
 
     doorward_decides = True

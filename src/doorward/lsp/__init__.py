@@ -1,4 +1,4 @@
-"""Policies in an editor: what is wrong and how to fix it, what a name means, how it goes on.
+"""Policies in an editor: what is wrong, how to fix it, what a name means, what can be typed next.
 
 `language` answers from texts alone; `server` carries the answers over the Language Server Protocol.
 """

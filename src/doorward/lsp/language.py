@@ -1,7 +1,7 @@
 """Questions of an editor, answered from the texts of policies. No protocol, no file is known here.
 
 Places are offsets in characters, as in `Span`. Of a text that is being typed everything is read but
-the statement that is broken; what stands in that one is answered from its text.
+the statement that is broken; what is in that one is answered from its text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WORDS: Final = KEYWORDS | V1_KEYWORDS
 
 
 class Completion(NamedTuple):
-    """One way to go on: `kind` is builtin, keyword, rule, document, field or variable."""
+    """A completion: `kind` is builtin, keyword, rule, document, field or variable."""
 
     text: str
     kind: str
@@ -139,7 +139,7 @@ class Policies:
         return f"```rego\n{heads}\n```\n{_comment(rules[0])}".rstrip()
 
     def definition(self, file: str, offset: int) -> list[Span]:
-        """Where what stands at a place is defined."""
+        """Where what is at a place is defined."""
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -155,7 +155,7 @@ class Policies:
         return []
 
     def references(self, file: str, offset: int, *, definitions: bool = True) -> list[Span]:
-        """Every place that names what stands at a place."""
+        """Every place that names what is at a place."""
         at = self.symbol_at(file, offset)
         if at is None:
             return []
@@ -173,7 +173,7 @@ class Policies:
         return Span(at[1].source, start, end, at[1].row, at[1].col)
 
     def renamed(self, file: str, offset: int, name: str) -> dict[str, list[Fix]]:
-        """What changes in each file when what stands at a place is called `name`. RenameError."""
+        """What changes in each file when what is at a place is called `name`. RenameError."""
         at = self.symbol_at(file, offset)
         if at is None or not self._may_rename(at[0]):
             raise RenameError("there is nothing here that can be renamed")
@@ -209,10 +209,10 @@ class Policies:
             if any(text_of(o.span) == name for o in self._names(file) if _stands_alone(o)):
                 raise RenameError(f"`{name}` names something else in {file}")
 
-    # Ways to go on
+    # Completions
 
     def completions(self, file: str, offset: int) -> list[Completion]:
-        """What can stand at a place, by what of it is written already."""
+        """What can be at a place, by what of it is written already."""
         text = self.texts.get(file, "")
         before = _BEFORE.search(text[:offset])
         written = before[0] if before is not None else ""
@@ -385,7 +385,7 @@ class Policies:
                 yield symbol.path
 
     def _written_paths(self, file: str, offset: int) -> Iterator[tuple[str, ...]]:
-        """Those in the text of a file, of which some may stand in a broken statement."""
+        """Those in the text of a file, of which some may be in a broken statement."""
         for match in _DOTTED.finditer(self.texts.get(file, "")):
             first, *rest = match[0].split(".")
             if first == "input" and match.end() != offset:

@@ -77,7 +77,7 @@ class _Names:
             import_name(item): item for item in module.imports if _path_of(item)[0] in ROOTS
         }
         self.locals: dict[int, str] = {}
-        """The variables by where they stand, under names that no other variable has."""
+        """The variables by where they are, under names that no other variable has."""
         self.declared: set[int] = set()
         self._find_locals()
 

@@ -6,7 +6,7 @@ as a whole: half of one is a policy that nobody wrote.
 
 Delta bundles change the data of the bundle before them: only one that is downloaded can be one.
 WebAssembly is not run: what was compiled to it is left out, with a note. Signatures are verified
-when asked for; a bundle whose signatures nobody looked at says so in a note.
+on request; a bundle whose signatures nobody looked at says so in a note.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a verified token said, for the decision log, which must not hold the token.
 
-An event lists the paths of what was taken out of its input. Where a token stood there that
+An event lists the paths of what was taken out of its input. Where a token was there that
 `io.jwt.decode_verify` accepted, its header and its claims are logged under a digest of the token,
 so that the decision can be made again (`doorward.replay`) without anything that opens a door. The
 key is named by a digest that is slow to compute: a shared secret cannot be guessed from the log.
@@ -26,7 +26,7 @@ _SALT: Final = b"doorward custom.claims"
 def claims_of(event: Mapping[str, Any], input: Any, environment: Environment) -> dict[str, Any]:
     """The tokens that were taken out of `event`, by their digest; `input` is the one decided by.
 
-    Each has the `path` and the `scheme` (`Bearer`) that it stood at and after, its `header` and
+    Each has the `path` and the `scheme` (`Bearer`) that it was at and after, its `header` and
     `payload`, and the name of the `key`.
     """
     claims: dict[str, Any] = {}

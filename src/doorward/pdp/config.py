@@ -1,7 +1,7 @@
 """The configuration file: YAML with OPA's keys becomes one frozen `Config`.
 
 A key that nobody reads is a warning that names it; a value of the wrong type is an error that names
-file and line. What a plugin's block means is for the plugin: it gets the block as it stands.
+file and line. What a plugin's block means is for the plugin: it gets the block as it is.
 How the file is read, and what `${VAR}` does in it, is `yaml_block`'s.
 """
 

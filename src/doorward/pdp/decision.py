@@ -39,7 +39,7 @@ class Decision(NamedTuple):
     """Which policies and data decided."""
     eval_ns: int = 0
     query: str | None = None
-    """The query, where no path was asked for."""
+    """The query, where no path was requested."""
     batch_decision_id: str = ""
     """The id of the batch that it is one of."""
     builtins: dict[str, dict[Key, Value]] | None = None

@@ -53,7 +53,7 @@ class PathNotFoundError(StorageError):
 
 
 class WriteConflictError(StorageError):
-    """What stands on the way is not an object."""
+    """What is on the way is not an object."""
 
     code = "storage_write_conflict_error"
 
@@ -89,7 +89,7 @@ class Edit:
         """The containers made here, by identity; that keeps identities from being used again."""
 
     def read(self, path: Path) -> Value | Undefined:
-        """What stands at `path`, or UNDEFINED. PathNotFoundError for what is not an index."""
+        """What is at `path`, or UNDEFINED. PathNotFoundError for what is not an index."""
         here: Any = self.document
         for name in path:
             if isinstance(here, dict):

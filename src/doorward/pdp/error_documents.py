@@ -44,7 +44,7 @@ def _details(diagnostic: Diagnostic, *, sort_keys: bool) -> str:
 
 
 def _line_details(text: bytes, span: Span, *, sort_keys: bool) -> str:
-    """The line at fault and the byte in it; at an end or a space what stands before it."""
+    """The line at fault and the byte in it; at an end or a space what precedes it."""
     if not text:
         return ""
     offset = len(span.source.text[: span.start].encode(errors="replace"))

@@ -1,7 +1,7 @@
-"""Built-ins of one's own by the name of their registry: `MODULE:NAME` becomes a `Registry`.
+"""Custom built-ins by the name of their registry: `MODULE:NAME` becomes a `Registry`.
 
 A module is looked up where Python looks for installed packages (`PYTHONPATH` included), then in
-`folders`; never in the working directory because somebody happens to stand there. `FILE.py:NAME`
+`folders`; never in the working directory because somebody happens to be there. `FILE.py:NAME`
 names a file, which may import what lies beside it.
 
 `project_extensions` finds what the `[tool.doorward]` of a pyproject.toml names. That runs the

@@ -1,4 +1,4 @@
-"""What is up: the state of each part that serves, and whether the policies in force are the newest.
+"""What is up: the state of each part that serves, and whether the active policies are the newest.
 
 States and their names are OPA's plugin states. Threads say by themselves that they are alive
 (`parts`). Who asks, and how the answer looks on a wire, is not known here.
@@ -19,7 +19,7 @@ __all__ = ["POLICIES", "Health", "State"]
 POLICIES: Final = "policies"
 """The name under which policies are down that are older than they may be."""
 PATIENCE: Final = 300.0
-"""Seconds that older policies may stay in force while reloads fail."""
+"""Seconds that older policies may stay active while reloads fail."""
 
 
 class State(Enum):
@@ -96,13 +96,13 @@ class Health:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether reloads have failed for so long that what is in force may be long withdrawn."""
+        """Whether reloads have failed for so long that what is active may be long withdrawn."""
         since = self._failing_since
         return since is not None and monotonic() - since > self._patience
 
     @property
     def failing_for(self) -> float:
-        """Seconds since the newest policies could not be read; 0 when they are in force."""
+        """Seconds since the newest policies could not be read; 0 when they are active."""
         since = self._failing_since
         return 0.0 if since is None else monotonic() - since
 

@@ -82,7 +82,7 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tells(name: str, answers: Mapping[str, Value]) -> bool:
-    """Whether operands of a built-in hold a credential, which stand in the names of its answers."""
+    """Whether operands of a built-in hold a credential, which are in the names of its answers."""
     return name.startswith(_TELLING) or any(
         _without_credentials(operands, is_encoded=False) != operands for operands in answers
     )

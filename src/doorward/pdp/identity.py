@@ -6,7 +6,7 @@ A policy verifies a token with what was fetched last:
 
     io.jwt.decode_verify(token, {"cert": data.identity.main.jwks, "iss": data.identity.main.issuer})
 
-No decision waits for an issuer. While one does not answer, the keys that are known stay in force,
+No decision waits for an issuer. While one does not answer, the keys that are known stay active,
 so that tokens of known keys pass and others do not: an outage opens nothing and denies nothing. A
 denied request with a token of an unknown key makes the next fetch come sooner, at most one in
 `MISS_QUIET` seconds.
@@ -33,7 +33,7 @@ from doorward.rego import Key, Value
 __all__ = ["Identity", "IdentityError", "read_keys"]
 
 ROOT: Final = "identity"
-"""Where the keys stand below `data`."""
+"""Where the keys are below `data`."""
 WITHIN: Final = 10.0
 """Seconds that one document of an issuer may take."""
 MAX_BYTES: Final = 1 << 20
@@ -97,7 +97,7 @@ class Identity:
                 keys.miss()
 
     def close(self) -> None:
-        """End the threads; what was fetched stays in force."""
+        """End the threads; what was fetched stays active."""
         for keys in self._keys.values():
             keys.close()
 

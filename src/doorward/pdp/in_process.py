@@ -1,4 +1,4 @@
-"""Decisions in a program of one's own: policies from files, watched, logged and explained.
+"""Decisions inside a Python program: policies from files, watched, logged and explained.
 
     point = from_folder("policies", data={"secrets": {"jwt": secret}})
     decision = await point.decide("shop/allow", {"user": user})
@@ -135,13 +135,13 @@ class DecisionPoint:
         assert isinstance(given, dict)  # a dict becomes an object
         self._given = given
         self.health = Health()
-        """Whether the watch is at work, and the policies in force are those of the files."""
+        """Whether the watch is at work, and the active policies are those of the files."""
         settings = settings or Settings(environment=Environment(tokens=VerifiedTokens()))
         loaded = self._load()
         snapshot = build(loaded, settings)
         self.pdp = PDP(snapshot, _decision_log(log, log_options, self.health))
         self.store = Store(self.pdp, loaded, settings)
-        """Changes data and policies while decisions go on."""
+        """Changes data and policies while decisions continue."""
         self._identity: Identity | None = None
         self._watcher: Watcher | None = None
         self._histories: dict[PathKey, History] = {}
@@ -206,7 +206,7 @@ class DecisionPoint:
         """`decide_now` from a coroutine of asyncio.
 
         A usual policy is decided at once, which takes microseconds. While those at `path` take more
-        than a millisecond on average, they are decided in a thread, so that the loop goes on.
+        than a millisecond on average, they are decided in a thread, so that the loop continues.
         """
         history = self._histories.get(path) or self._history(path)
         if not history.is_slow:
@@ -258,7 +258,7 @@ class DecisionPoint:
     def explain(
         self, path: PathKey, input: object = UNDEFINED, *, now_ns: int | None = None
     ) -> Explanation:
-        """Why the document at `path` is what it is for `input`, by the policies in force.
+        """Why the document at `path` is what it is for `input`, by the active policies.
 
         The policies are asked once more, and traced. Credentials of the input are masked.
         InputError where the input stands for no Rego values.
@@ -270,7 +270,7 @@ class DecisionPoint:
     def watch(self, *, interval: float = INTERVAL) -> DecisionPoint:
         """Read the files again whenever they change, looking every `interval` seconds.
 
-        What cannot be used leaves what is in force, and `health` and the log of this process say
+        What cannot be used leaves what is active, and `health` and the log of this process say
         so. Returns the decision point itself.
         """
         if not self._sources:
@@ -291,7 +291,7 @@ class DecisionPoint:
         """Fetch the keys of issuers now and then, into `data.identity` by their names.
 
         Returns the decision point itself when all answered. LoadError where one did not in `within`
-        seconds; its keys are fetched on, so that the caller may go on as well.
+        seconds; its keys are fetched on, so that the caller may continue as well.
         """
         if self._identity is not None:
             raise ValueError("the issuers are chosen already")

@@ -30,7 +30,7 @@ _BUCKETS = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 0.01, 0.1, 1.0)
 
 
 class _Faults(Collector):
-    """What the edges count, read when it is asked for."""
+    """What the edges count, read when it is requested."""
 
     def collect(self) -> Iterable[CounterMetricFamily]:
         family = CounterMetricFamily(

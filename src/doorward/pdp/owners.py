@@ -1,6 +1,6 @@
 """Who owns which part of `data`: bundles own their roots, and nobody else may write there.
 
-Neither below a root nor above one: what stands above holds it.
+Neither below a root nor above one: what is above holds it.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class PDP:
     ) -> Decision:
         """The document at `path` for `input`; `strict`: errors of built-ins are errors.
 
-        `snapshot`: what to decide by, where that is not the one in force.
+        `snapshot`: what to decide by, where that is not the active one.
         `is_parsed`: the input was JSON, so that nothing in it has to be looked for that no policy
         could match; without, that makes a decision with an error.
         """
@@ -311,7 +311,7 @@ def _only_value(query: Query, input: Value | Undefined, notes: Notes | None) -> 
     if not query.variables:
         result: Value | Undefined = query.value_of(evaluation)
         return result
-    # As in OPA, `false` is not a solution where variables are asked for.
+    # As in OPA, `false` is not a solution where variables are requested.
     values = [row[-1] for row in query.rows_of(evaluation) if row[-1] is not False]
     if len(values) > 1:
         raise DecisionError("multiple evaluation results")

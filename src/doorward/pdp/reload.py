@@ -6,8 +6,8 @@ to look is what the kernel says where it can (`file_events`); elsewhere it is ev
 system calls for a sidecar's handful of files.
 
 A change is read when two polls in a row find the same, so that a half-written file is not read.
-Files that go on changing are read all the same, and once more when they rest: a policy that was
-withdrawn must not stay in force because its neighbours are busy. What could not be read is tried
+Files that keep changing are read all the same, and once more when they rest: a policy that was
+withdrawn must not stay active because its neighbours are busy. What could not be read is tried
 again, since the fault may have been the moment's.
 """
 
@@ -38,7 +38,7 @@ SETTLE: Final = 0.1
 MOMENT: Final = 0.01
 """Seconds between a change that the kernel tells of and the poll."""
 PATIENCE: Final = 0.75
-"""Seconds after which a change is read although the files go on changing."""
+"""Seconds after which a change is read although the files keep changing."""
 SELDOM: Final = 10.0
 """Seconds between two polls where the kernel tells of changes: it may have missed one."""
 LOOKING: Final = 0.1

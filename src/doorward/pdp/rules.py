@@ -17,7 +17,7 @@ from doorward.rego import Engine, Mark
 __all__ = ["add_rules", "rule_documents"]
 
 MAX_RULES: Final = 64
-"""Definitions in one event; how many more there are stands in `custom.rules_left_out`."""
+"""Definitions in one event; how many more there are is in `custom.rules_left_out`."""
 
 
 def add_rules(event: dict[str, Any], engine: Engine, marks: Sequence[Mark]) -> None:

@@ -178,7 +178,7 @@ class Snapshot:
     ) -> Snapshot:
         """The same policies with other data, which was parsed: nothing is compiled again.
 
-        `bundles`: their revisions, where they changed. CompileError where a rule stands in a place
+        `bundles`: their revisions, where they changed. CompileError where a rule is in a place
         that the data fills.
         """
         engine = self.engine.with_data(data, is_parsed=True)
@@ -382,7 +382,7 @@ def build(
     """Compile what was loaded. CompileError carries everything that is wrong with it.
 
     `revision`: what it is known by, if not by its contents. `is_parsed`: its data came from files,
-    and is not looked through for what no policy could match. `before`: the snapshot in force, of
+    and is not looked through for what no policy could match. `before`: the active snapshot, of
     which the modules that did not change are taken.
     """
     settings = settings or Settings()

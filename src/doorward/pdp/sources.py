@@ -1,7 +1,7 @@
 """Everything that policies and data come from, read together: files, folders and bundles.
 
 Bundles may not get in each other's way, and nothing may define what something else defines. This
-knows what was asked for, so that it can be read again and watched.
+knows what was requested, so that it can be read again and watched.
 """
 
 from __future__ import annotations

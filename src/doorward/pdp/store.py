@@ -1,6 +1,6 @@
 """The policies and data in force, and every way in which they change.
 
-A change makes the next snapshot and puts it into force as a whole, so a decision sees all of it or
+A change makes the next snapshot and activates it as a whole, so a decision sees all of it or
 nothing. Data changes copy their path only. Policies are compiled outside of the lock that changes
 of data take, one change at a time, and bound to the data of the moment.
 
@@ -73,7 +73,7 @@ class Store:
         prepare: Callable[[Snapshot], object] = lambda _snapshot: None,
     ) -> None:
         """`pdp` decides by the snapshot of `loaded`. `prepare` is called with each snapshot whose
-        policies are new, before it is in force."""
+        policies are new, before it is active."""
         self._pdp = pdp
         self._settings = settings or Settings()
         self._prepare = prepare
@@ -156,7 +156,7 @@ class Store:
     # Policies
 
     def put_policy(self, name: str, text: str, *, timers: Timers | None = None) -> bool:
-        """Put a policy into force; False where it is that already. CompileError carries all that is
+        """Activate a policy; False where it is that already. CompileError carries all that is
         wrong with it, and what it would do to the others."""
         timers = timers or Timers()
         with self._locked(self._compiling):
@@ -226,7 +226,7 @@ class Store:
 
         What clients wrote below their roots is gone. Besides what every change may raise: LoadError
         and ManifestError where bundles and files define the same or may, and for a delta bundle
-        StorageError, and ManifestError where it does not fit the one in force.
+        StorageError, and ManifestError where it does not fit the active one.
         """
         timers = timers or Timers()
         with self._locked(self._compiling):
@@ -243,7 +243,7 @@ class Store:
             return self._replace(self._files, left)
 
     def _changed(self, name: str, bundle: Bundle) -> Bundle:
-        """The bundle as it is to be in force: a delta bundle with what it changes."""
+        """The bundle as it is to be active: a delta bundle with what it changes."""
         if bundle.changes is None:
             return bundle
         from doorward.pdp.bundle import changed

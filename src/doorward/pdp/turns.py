@@ -1,7 +1,7 @@
 """While a snapshot is built, evaluations take turns, so that the build gets its share of the time.
 
 Python runs one thread at a time. Where ten threads evaluate, a build gets an eleventh of the time,
-and a withdrawn policy stays in force ten times longer than necessary. Threads that evaluate gain
+and a withdrawn policy stays active ten times longer than necessary. Threads that evaluate gain
 nothing from running side by side: during a build one of them runs and the others wait for it, and
 the build gets up to half of the time.
 

@@ -1,7 +1,7 @@
 """A checked program to code that can run: the functions of all files in one namespace.
 
 A program has several such codes where queries replace functions: each call of one must then ask
-which is in force, which nobody else shall pay for.
+which is active, which nobody else shall pay for.
 
 The functions of a code are generated when they are first called (`codegen.lazy`), but for those who
 read the whole of it: `emit`, and traced code, whose reports say what was not reached.

@@ -1,6 +1,6 @@
 """Python data becomes Rego values, where that has one meaning; the rest is refused by position.
 
-    is a value as it stands -> itself          has one meaning -> converted          else InputError
+    is a value as it is -> itself          has one meaning -> converted          else InputError
 
 JSON that was parsed consists of values and is only looked through. A tuple or a date is not one: a
 policy would ask for an array or a text and silently find neither, and `not forbidden` would hold.
@@ -56,7 +56,7 @@ def from_python(value: object, name: str = "value", *, copy: bool = False) -> Va
 
 
 def is_value(value: object) -> bool:
-    """Whether `value` is a Rego value as it stands: parsed JSON, or what `from_python` returned."""
+    """Whether `value` is a Rego value as it is: parsed JSON, or what `from_python` returned."""
     level: list[Any] = [(value,)]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -183,7 +183,7 @@ def _from_decimal(value: Any, position: _Position) -> int | Number:
 def _from_datetime(value: Any, position: _Position) -> str:
     offset = value.utcoffset()
     if offset is None:
-        _refuse(position, "is a time without a zone, which is no one moment")
+        _refuse(position, "is a time without a zone, which is not one moment")
     if offset.microseconds or offset.seconds % 60:
         from datetime import UTC
 

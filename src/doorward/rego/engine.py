@@ -2,7 +2,7 @@
 
 Policies are compiled once (`compile` gives `Policies`) and bound to data (`Policies.bind` gives an
 `Engine`); a `Query` is one question put to an engine. None of them changes. Other data gives
-another engine on the same policies; other policies are compiled anew.
+another engine on the same policies; other policies are compiled again.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Policies:
 
     @property
     def rule_tree(self) -> RuleNode:
-        """The rules where they stand below `data`."""
+        """The rules where they are below `data`."""
         if self._rule_tree is None:
             self._rule_tree = insert_rules(self.program.modules)
         return self._rule_tree
@@ -259,7 +259,7 @@ class Engine:
         return self.policies.modules
 
     def check_data(self) -> None:
-        """CompileError where a rule stands in a place that `data` fills.
+        """CompileError where a rule is in a place that `data` fills.
 
         In an evaluation the rule wins, and hides the data; who loads policies and data together
         refuses that.
@@ -288,7 +288,7 @@ class Engine:
         """A question that can be put many times.
 
         `deadline`: seconds that one evaluation may take. `package` and `imports` are what the
-        query sees as if it stood in a module. CompileError if it cannot be compiled.
+        query sees as if it were in a module. CompileError if it cannot be compiled.
         """
         return Query(
             self,
@@ -366,7 +366,7 @@ class Engine:
         return residual
 
     def has_rules(self, path: Iterable[str | int]) -> bool:
-        """Whether rules stand at a path below `data`, on the way to it, or below it.
+        """Whether rules are at a path below `data`, on the way to it, or below it.
 
         A number beside the names of rules counts: to the compiler that is an error of types.
         """
@@ -608,7 +608,7 @@ class Query:
         It is not looked through before, which takes longer than many policies.
         """
         if self._is_plain and now_ns is None:
-            # `evaluation`, written out: this stands before every decision.
+            # `evaluation`, written out: this precedes every decision.
             engine = self.engine
             state = Evaluation(input, engine.data, self._answers, self._root, engine.environment)
             if self.deadline is not None:

@@ -70,7 +70,7 @@ class Details:
 
 @record(frozen=True)
 class Fix:
-    """What a hint says, done: `text` in the source in place of what stands between two offsets."""
+    """What a hint says, done: `text` in the source in place of what is between two offsets."""
 
     start: int
     end: int
@@ -230,7 +230,7 @@ class OperandError(BuiltinError):
 class EvaluationAborted(Exception):
     """Raised by a built-in's body to end the evaluation, strict or not; its text is the whole text.
 
-    No `BuiltinError`, so that nobody on the way can take it for one and go on.
+    No `BuiltinError`, so that nobody on the way can take it for one and continue.
     """
 
     code: str = BUILTIN_ERROR

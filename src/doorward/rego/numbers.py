@@ -381,7 +381,7 @@ def is_integer(mantissa: int, exponent: int) -> bool:
 
 
 def whole_part(mantissa: int, exponent: int) -> int:
-    """The integer part of a form: what stands behind the point is cut off."""
+    """The integer part of a form: what follows the point is cut off."""
     if exponent >= 0:
         return mantissa << exponent
     whole = abs(mantissa) >> -exponent

@@ -1,4 +1,4 @@
-"""The types that one's own built-ins are declared with: `types.array(types.string)`."""
+"""The types that custom built-ins are declared with: `types.array(types.string)`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     null     None          number   int, Number (or float)     array   list
     boolean  True, False   string   str                        object  dict     set  frozenset
 
-JSON that was parsed by Python is a value as it stands: no conversion on the way into a decision.
+JSON that was parsed by Python is a value as it is: no conversion on the way into a decision.
 Two things Python would get wrong are kept right here. First, `True == 1` in Python: `equal` and
 `compare` know that a boolean is not a number. Second, dict keys and set members must be hashable:
 they are held in *key form*, which is the value itself for null, strings and numbers, and a
@@ -572,7 +572,7 @@ def to_rego(value: Value) -> str:
 
 
 def operand_text(value: Value) -> str:
-    """How a reference goes on with `value`: `.a`, `["b c"]`, `[0]`. Two values never read alike."""
+    """What `value` adds to a reference: `.a`, `["b c"]`, `[0]`. Two values never read alike."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return f".{value}"
     return f"[{to_rego(value)}]"

@@ -1,7 +1,7 @@
 """Why an answer changed: the definition or the condition that made the difference.
 
 With both versions at hand it is what held in one and not in the other; a definition is the same if
-its rule and its text are, whatever row it stands on. Against a recorded answer there is only the
+its rule and its text are, whatever row it is on. Against a recorded answer there is only the
 new version: the definition that allowed, or the conditions that refused.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Cause", "cause_of"]
 
 
 class Cause(NamedTuple):
-    """`rule`: its name and where it stands; `text`: what is different about it."""
+    """`rule`: its name and where it is; `text`: what is different about it."""
 
     rule: str
     text: str

@@ -22,7 +22,7 @@ class Event(NamedTuple):
 
     decision_id: str
     path: str
-    """The document that was asked for; "" where `query` was."""
+    """The document that was requested; "" where `query` was."""
     query: str
     input: Value | Undefined
     result: Value | Undefined

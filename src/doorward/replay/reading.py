@@ -29,7 +29,7 @@ class ReplayError(Exception):
 
 
 class Chunk(NamedTuple):
-    """Lines of a file: where they stand, or what they are where the file is compressed."""
+    """Lines of a file: where they are, or what they are where the file is compressed."""
 
     file: str
     start: int

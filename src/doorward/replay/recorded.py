@@ -1,7 +1,7 @@
 """Built-ins that ask the world answer in a replay what the log recorded, and nothing else.
 
 The time is the recorded time of the decision. What `http.send`, `rand.intn` and the like answered
-stands in `nd_builtin_cache`; where it does not, the evaluation ends, and the event counts as not
+is in `nd_builtin_cache`; where it does not, the evaluation ends, and the event counts as not
 replayable: an answer of today would be a guess.
 
 A token that the log does not hold is replaced by one with the claims that it does hold

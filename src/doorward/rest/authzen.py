@@ -262,7 +262,7 @@ def input_of(
 
 
 def put(input: dict[Key, Value], path: tuple[str, ...], value: Value) -> None:
-    """Put an entity where it stands in the input."""
+    """Put an entity where it is in the input."""
     for name in path[:-1]:
         inner = input.setdefault(name, {})
         assert isinstance(inner, dict)  # the configuration refuses paths below one another

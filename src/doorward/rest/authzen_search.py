@@ -2,7 +2,7 @@
 
 Candidates come from a document that the configuration names; the policy decides each of them, so
 that a result is what an evaluation permits. A page ends where its limit or the time of a search is
-reached, and its token says where to go on, for the same request only.
+reached, and its token says where to continue, for the same request only.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Search:
         return {name: candidate[name] for name in names}
 
     def record(self, results: list[Value], context: Value | None, size: int) -> None:
-        """One entry of the decision log: what was asked for, and all that was permitted."""
+        """One entry of the decision log: what was requested, and all that was permitted."""
         decision = Decision(
             new_decision_id(),
             self._options.decision,
@@ -159,7 +159,7 @@ class _Search:
 
 
 def _copied(value: Any) -> Any:
-    """Objects anew, so that one candidate is put into them and not into the next input."""
+    """New objects, so that one candidate is put into them and not into the next input."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return value

@@ -23,10 +23,10 @@ def get_health(health: Health, parameters: Parameters) -> Response:
     """GET /health: whether every thread is at work; `?plugins`: whether every part is up,
     and by which revision each of several workers decides.
 
-    `?policies` (not OPA's): whether the newest policies are in force. Without it a reload that
+    `?policies` (not OPA's): whether the newest policies are active. Without it a reload that
     failed is only said, since a probe that failed for it would take down what still works; for
     `?plugins` it counts when reloads have failed for long. `?bundles`: whether each bundle that is
-    fetched has been in force once, and discovery.
+    fetched has been active once, and discovery.
     """
     fields: dict[str, str] = {}
     if health.workers is not None and parameters.flag("plugins"):
@@ -44,7 +44,7 @@ def get_health(health: Health, parameters: Parameters) -> Response:
         return _unhealthy("the last attempt to get a bundle failed: older ones are in force")
     if health.reload_error is None:
         return json_answer(object_text(fields))
-    # What is wrong stands in the log: anybody may ask here.
+    # What is wrong is in the log: anybody may ask here.
     if parameters.flag("policies"):
         return _unhealthy(_NOT_NEWEST)
     return json_answer(object_text({**fields, "warning": marshal(_NOT_NEWEST)}))

@@ -165,7 +165,7 @@ def run(
     timeout: float | None = TIMEOUT,
     tracer: Tracer | None = None,
 ) -> Iterator[Result]:
-    """The results of `tests`, by default all, in the order in which they stand in the files."""
+    """The results of `tests`, by default all, in the order in which they are in the files."""
     for test in suite.tests if tests is None else tests:
         yield run_one(suite, test, timeout=timeout, tracer=tracer)
 
@@ -211,7 +211,7 @@ def run_one(
 def why(suite: Suite, result: Result, *, full: bool = False) -> str:
     """Why a test failed: the conditions that did not hold, and their values. It is run again.
 
-    Nothing is masked: what stands in a test is for everyone to read who can read the test.
+    Nothing is masked: what is in a test is for everyone to read who can read the test.
     """
     name = path_text(result.test.path)
     text = explain(suite.traced, name, deadline=TIMEOUT, mask=Mask()).text(full=full)

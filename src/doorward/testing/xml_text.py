@@ -9,7 +9,7 @@ __all__ = ["attribute", "text"]
 
 
 def text(content: str) -> str:
-    """What stands between two tags."""
+    """What is between two tags."""
     escaped = content.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(map(_printable, escaped))
 

@@ -229,7 +229,7 @@ class Check:
 
     @staticmethod
     def _view(recorder: Recorder) -> dict[str, Any] | None:
-        """The first that is no question of ours."""
+        """The first that is not a question of the plugin."""
         for each in recorder.inputs:
             if each["Method"] != "GET":
                 return each

@@ -177,7 +177,7 @@ class Kind:
 
 
 def _at(value: Any, path: Path_) -> Any:
-    """What stands at a path; the first of the items of an array."""
+    """What is at a path; the first of the items of an array."""
     for name in path:
         while isinstance(value, list) and value:
             value = value[0]

@@ -37,7 +37,7 @@ class Observation:
     """Devices of the host that a process in its control group can open, by trying."""
     oom_score_adj: int
     limits: Mapping[str, float]
-    """Memory, swap with memory, processors and processes, by the control groups; 0 is no limit."""
+    """Memory, swap with memory, processors and processes, by the control groups; 0: no limit."""
 
 
 def observe(pid: int, data_root: str) -> Observation:

@@ -1,4 +1,4 @@
-"""What the kit makes is valid, hardened, and what stands in `deploy/`."""
+"""What the kit makes is valid, hardened, and what is in `deploy/`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pod(description: Description) -> dict[str, Any]:
 def test_the_examples_are_what_the_kit_makes(target: str) -> None:
     folder, description = EXAMPLES[target]
     for name, text in to_files(description, target).items():
-        assert (ROOT / "deploy" / folder / name).read_text() == text, f"make {folder} anew: README"
+        assert (ROOT / "deploy" / folder / name).read_text() == text, f"make {folder} again: README"
 
 
 @pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])

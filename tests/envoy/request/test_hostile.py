@@ -61,7 +61,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "digits": lambda n: post(JSON, "9" * n),
     "a long fraction": lambda n: post(JSON, "0." + "9" * n),
     "escapes": lambda n: post(JSON, '"' + "\\ud83d\\ude00" * n + '\\ud800"'),
-    "what is no JSON": lambda n: post(JSON, '["a",' + "1," * n),
+    "what is not JSON": lambda n: post(JSON, '["a",' + "1," * n),
     "lines in front of the parts": lambda n: post(PARTS, "\n" * n + PART + "\r\n1\r\n--BB--"),
     "parts": lambda n: post(PARTS, f"{PART}\r\n1\r\n" * n + "--BB--"),
     "boundaries that are none": lambda n: post(PARTS, PART + "\r\n" + "\r\n--BBx" * n + "--BB--"),

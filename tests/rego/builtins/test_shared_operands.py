@@ -126,7 +126,7 @@ def operands(types: tuple[Type, ...]) -> Iterator[list[Any]]:
 
 
 NOT_CALLED: Final = frozenset({"assign", "eq"})
-"""Equations, which are no calls; `equal` compares as they do."""
+"""Equations, which are not calls; `equal` compares as they do."""
 NAMES: Final = [
     each.name for each in REGISTRY if each.signature.args and each.name not in NETWORK | NOT_CALLED
 ]

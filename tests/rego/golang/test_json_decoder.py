@@ -1,4 +1,4 @@
-"""Go's words for what is no JSON, and what it takes for JSON where Python does not."""
+"""Go's words for what is not JSON, and what it takes for JSON where Python does not."""
 
 from __future__ import annotations
 

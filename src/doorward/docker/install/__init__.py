@@ -1,4 +1,4 @@
-"""The plugin is put into force on a machine, looked after, and taken out again.
+"""The plugin is activated on a machine, looked after, and taken out again.
 
 `installer` has the order that is safe, `daemon` and `units` are what it changes, `doctor` looks at
 the whole, `certificates` makes users. The running plugin needs nothing of this.

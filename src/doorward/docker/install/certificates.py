@@ -1,4 +1,4 @@
-"""Certificates for a daemon and its users: an authority of one's own, and what it certifies.
+"""Certificates for a daemon and its users: a private authority, and what it certifies.
 
 The daemon takes the common name of a client's certificate for the user. Keys are readable by their
 owner only; nothing that exists is overwritten. Names that two readers could read differently are

@@ -204,7 +204,7 @@ class Systemd:
         ]
 
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
-        """Write the units and start anew what they name; the old ones come back if that fails."""
+        """Write the units and restart what they name; the old ones come back if that fails."""
         old = self._texts()
         instance = secrets.token_hex(16)
         new = {
@@ -283,7 +283,7 @@ class Process:
         ]
 
     def start(self, arguments: Sequence[str], check: Check = no_check) -> None:
-        """Start anew; the process that ran before comes back if that fails."""
+        """Restart; the process that ran before comes back if that fails."""
         old = self._running()
         if old:
             self.stop()

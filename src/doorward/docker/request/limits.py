@@ -152,7 +152,7 @@ def service_resources(task: Mapping[str, Any]) -> Resources:
 
 
 def build_resources(query: Mapping[str, list[str]]) -> Resources:
-    """Of a build, whose options stand in the query."""
+    """Of a build, whose options are in the query."""
 
     def number(name: str) -> int:
         text = query.get(name, ["0"])[0]

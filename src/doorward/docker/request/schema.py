@@ -46,7 +46,7 @@ INTEGER: Final = "integer"
 WORDS: Final = "words"
 """An array of strings that may be given as one string."""
 LOOSE: Final = "loose"
-"""Whatever it is: kept as it stands, after a check that no reader could confuse two of its keys."""
+"""Whatever it is: kept as it is, after a check that no reader could confuse two of its keys."""
 
 
 _CLASS: Final[Mapping[str, type]] = {STRING: str, BOOLEAN: bool, INTEGER: int}
@@ -209,7 +209,7 @@ def _in_range(number: Any) -> bool:
 
 
 def _check_twice(value: Mapping[Any, Any], type_: Struct, folded: list[str], path: str) -> None:
-    """No key was there twice as it stands, so only one that was renamed can meet another."""
+    """No key was there twice as it is, so only one that was renamed can meet another."""
     for name in folded:
         if name in value or folded.count(name) > 1:
             raise AmbiguousRequestError(f"body names the field {_at(path, name)} twice")

@@ -2,7 +2,7 @@
 
 Headers that carry credentials, passwords of registries, tokens and keys of a swarm, the data of
 secrets and configs, build arguments and passwords inside of URLs and driver options become `MASK`.
-Values are never changed in place; the parts that are masked are made anew.
+Values are never changed in place; the parts that are masked are rebuilt.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _change(text: str) -> str:
 
 
 def mask_path(path: str, query: Mapping[str, list[str]]) -> str:
-    """The path as sent; with its query written anew from `query`, where that was masked."""
+    """The path as sent; with its query rewritten from `query`, where that was masked."""
     parts = [f"{quote(k)}={quote(v, safe='*')}" for k, vs in query.items() for v in vs]
     return f"{path.partition('?')[0]}?{'&'.join(parts)}"
 

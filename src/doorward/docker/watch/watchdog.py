@@ -62,7 +62,7 @@ class Watchdog:
         self._inode = os.stat(name).st_ino if unlink and isinstance(name, str) else 0
 
     def run(self) -> int | None:
-        """Serve until SIGTERM or SIGINT; SIGHUP is handed on. `SIGNALS` must be blocked.
+        """Serve until SIGTERM or SIGINT; SIGHUP is passed on. `SIGNALS` must be blocked.
 
         Returns None in a new process, which is to be the plugin: nothing has to be loaded there
         again. In this process, the exit code: of a plugin that ends before it has served, or 0.
@@ -141,7 +141,7 @@ class Watchdog:
             try:
                 listener = bind_unix(self._listener.getsockname())
             except BindError as error:
-                _log.error("The socket cannot be made anew", extra={"error": str(error)})
+                _log.error("The socket cannot be made again", extra={"error": str(error)})
                 return
             self._listener.close()
             self._listener = listener

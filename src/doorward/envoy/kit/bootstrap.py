@@ -1,6 +1,6 @@
 """`Bootstrap` options become a hardened Envoy configuration: a document, and YAML that explains it.
 
-What is set here is what stands between a client and an application that checks nothing itself, so
+What is set here is what is between a client and an application that checks nothing itself, so
 everything that has a default is written out all the same: a reader sees the decision, and a newer
 Envoy cannot change it. This module knows no policy and opens nothing.
 """
@@ -435,7 +435,7 @@ _HEAD: Final = (
     "# Made by `doorward envoy bootstrap`, which has an option for what differs between sidecars.",
 )
 
-# Comments by key, or by parent and key where a key stands in several places.
+# Comments by key, or by parent and key where a key is in several places.
 _WHY: Final[Mapping[str, str]] = {
     "admin": "The administration interface shows and changes everything: this host only.",
     "listeners.per_connection_buffer_limit_bytes": (

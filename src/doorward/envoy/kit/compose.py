@@ -1,7 +1,7 @@
 """A description becomes a Compose project, for Docker or Podman.
 
 One service holds the network namespace that all share, redirects in it and stays: its health is
-that every rule is in force, and the others start when it is well. Only Envoy's port is published.
+that every rule is active, and the others start when it is well. Only Envoy's port is published.
 """
 
 from __future__ import annotations

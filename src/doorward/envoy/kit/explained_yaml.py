@@ -41,7 +41,7 @@ def _explain(value: Any, why: Mapping[str, str], depth: int = 0, parent: str = "
         lines = (
             list(_explain(item, why, depth + 1, parent)) if _is_branch(item) else [_scalar(item)]
         )
-        # A comment over the first key of an item stands over its dash.
+        # A comment over the first key of an item is over its dash.
         while lines[0].lstrip().startswith("#"):
             yield f"{pad}{lines.pop(0).lstrip()}"
         yield f"{pad}- {lines[0].lstrip()}"

@@ -304,7 +304,7 @@ def _to_budget(description: Description) -> Document:
     }
 
 
-# Comments by key, or by parent and key where a key stands in several places.
+# Comments by key, or by parent and key where a key is in several places.
 _WHY: Final[Mapping[str, str]] = {
     "doorward/configuration": (
         "Policies are read again when they change; what Envoy and the decision point read at their "

@@ -13,7 +13,7 @@ Level = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An error opens a way round the policy; a warning leaves out a protection."""
+    """An error opens a bypass of the policy; a warning leaves out a protection."""
 
     level: Level
     reason: str

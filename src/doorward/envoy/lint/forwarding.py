@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[
 
 @dataclass(slots=True)
 class _Directive:
-    """A statement of nginx: its words, its line, and what stands in its block."""
+    """A statement of nginx: its words, its line, and what is in its block."""
 
     words: list[str]
     line: int
@@ -161,7 +161,7 @@ def check_haproxy(file: str, text: str) -> Iterator[Finding]:
 
 
 def check_caddy(file: str, text: str) -> Iterator[Finding]:
-    """Of each `forward_auth`: what stands before it in its block."""
+    """Of each `forward_auth`: what precedes it in its block."""
     taken: set[str] = set()
     for number, words in _lines(text):
         if words[0] == "request_header" and len(words) == 2 and words[1].startswith("-"):

@@ -1,4 +1,4 @@
-"""A command becomes what it printed, or a `RedirectError` that says what stood in the way.
+"""A command becomes what it printed, or a `RedirectError` that says what was in the way.
 
 No shell: programs are found on the PATH (and where administrators' programs live) and get their
 arguments as they are. Every call has a deadline and a minimal environment.
@@ -24,7 +24,7 @@ _REFUSED: Final = re.compile(r"operation not permitted|permission denied|must be
 
 
 class RedirectError(Exception):
-    """The rules could not be read or changed; nothing is known to be in force."""
+    """The rules could not be read or changed; nothing is known to be active."""
 
 
 class MissingCapability(RedirectError):

@@ -48,7 +48,7 @@ def dry_run(options: Redirect, name: str | None = None) -> str:
 
 
 def install(options: Redirect, name: str | None = None) -> str:
-    """Put the rules in force, completing or replacing what is there; says what was done."""
+    """Apply the rules, completing or replacing what is there; says what was done."""
     check_capability()
     chosen, problems = _choose(options, name)
     if problems:
@@ -62,9 +62,9 @@ def install(options: Redirect, name: str | None = None) -> str:
 def stay(
     options: Redirect, name: str | None, *, until: Event, every: float, say: Callable[[str], None]
 ) -> None:
-    """Put the rules in force, and again whenever something of them is missing, until told to end.
+    """Apply the rules, and again whenever something of them is missing, until told to end.
 
-    They stay in force after that. RedirectError when they cannot be put in force.
+    They stay active after that. RedirectError when they cannot be applied.
     """
     said = ""
     while True:
@@ -88,7 +88,7 @@ def _clear_others(chosen: BackEnd) -> None:
 
 
 def verify(options: Redirect, name: str | None = None) -> list[str]:
-    """What is not in force, or passes it untracked, in words. None: all is in force."""
+    """What is not in force, or passes it untracked, in words. None: all is active."""
     check_capability()
     return [*_choose(options, name)[1], *untracked(find_families())]
 
@@ -113,7 +113,7 @@ def remove(name: str | None = None) -> list[str]:
 
 
 def _choose(options: Redirect, name: str | None) -> tuple[BackEnd, list[str]]:
-    """The back end by which the rules are in force; else the first that works, and its faults."""
+    """The back end by which the rules are active; else the first that works, and its faults."""
     usable: list[tuple[BackEnd, list[str]]] = []
     failures: list[RedirectError] = []
     for back_end in _installed(name):

@@ -66,7 +66,7 @@ class Downloader:
         """Whether the server keeps requests waiting, so that the next may follow at once."""
 
     def fetch(self, timers: Timers) -> Download:
-        """What is there now; DownloadError, and nothing remembered, where that is no bundle."""
+        """What is there now; DownloadError, and nothing remembered, where that is not a bundle."""
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)

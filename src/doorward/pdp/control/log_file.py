@@ -14,7 +14,7 @@ __all__ = ["LogFile"]
 class LogFile:
     """Writes lines. When the file is full it becomes `path.1`, and that `path.2`, and so on.
 
-    A file that somebody else moved away or removed is made anew. For one thread.
+    A file that somebody else moved away or removed is made again. For one thread.
     """
 
     def __init__(self, options: FileOptions) -> None:

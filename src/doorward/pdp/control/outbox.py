@@ -2,7 +2,7 @@
 
 Both are bounded; what is oldest goes first, and is counted. On disk, events stand in a journal
 until they are a chunk, and a chunk is a file until it was sent. A process that is killed loses what
-the decision log had not handed on (50 ms); what was sent at that moment may be sent again.
+the decision log had not passed on (50 ms); what was sent at that moment may be sent again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outbox(Protocol):
     """Chunks that wait. Safe in any number of threads."""
 
     def note(self, lines: Iterable[bytes]) -> None:
-        """Keep events that are no chunk yet."""
+        """Keep events that do not fill a chunk yet."""
 
     def put(self, chunks: Iterable[Chunk]) -> int:
         """Keep chunks in place of what was noted; the events that had to go for them."""

@@ -1,9 +1,9 @@
 """Which variables an expression needs before it can run, and which it binds.
 
-Everything rests on three positions a variable can stand in. As a *value* it must be bound. As an
+Everything rests on three positions a variable can be in. As a *value* it must be bound. As an
 *operand* of a reference (`xs[i]`) it is bound by walking the collection. In a *pattern*, a side of
 `=` or `:=` or the output of a call, it is bound by taking the value apart. Variables inside a
-closure (comprehension, `every`) that also stand outside of it are values there.
+closure (comprehension, `every`) that also are outside of it are values there.
 """
 
 from __future__ import annotations

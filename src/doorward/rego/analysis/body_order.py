@@ -4,7 +4,7 @@ Programs are checked before (`opa_diagnostics.unsafe_variables` decides what is 
 what this module finds unsafe besides is an error too, since there is no order to evaluate.
 An expression that needs a variable waits until another has bound it; otherwise the order stays as
 written. What never becomes ready is unsafe. Bodies of closures are ordered with what is bound
-around them at the place where they stand. What is asked before something is negated goes before it
+around them at the place where they are. What is asked before something is negated goes before it
 (`negation.py`).
 """
 

@@ -1,7 +1,7 @@
 """What a query may read: documents of the input and of data (base), and of rules (virtual).
 
 Only names count: a reference counts up to its first variable, and a condition that fails early
-still reads all that stands behind it.
+still reads all that follows it.
 """
 
 from __future__ import annotations

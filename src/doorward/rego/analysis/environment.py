@@ -1,6 +1,6 @@
 """Which type each variable and each reference has: scopes of variables over the tree of rules.
 
-A scope is a body; closures and queries have scopes of their own inside the one they stand in. The
+A scope is a body; closures and queries have scopes of their own inside the one they are in. The
 outermost knows what rules define below `data`, the built-ins, and the type of `input`. What nobody
 defines below `data` is base data, of which nothing is known.
 """
@@ -56,7 +56,7 @@ class TypeNode:
         return tuple(key for key in self.children if not isinstance(from_key(key), tuple))
 
     def put(self, path: Sequence[Key], type_: Kind) -> None:
-        """Set the type at `path`, whatever stood there."""
+        """Set the type at `path`, whatever was there."""
         self._child(path).type = type_
 
     def insert(self, path: Sequence[Key], type_: Kind) -> None:

@@ -128,7 +128,7 @@ class _Steps:
         return tuple([step for expr in body for step in self._expr(expr)])
 
     def result(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without anything to evaluate in it: that stands in `out`."""
+        """`term` without anything to evaluate in it: that is in `out`."""
         lifted = self._lifted(term, out)
         return self._bind(lifted, out) if _is_evaluated(lifted) else lifted
 

@@ -34,7 +34,7 @@ from doorward.rego.syntax.walk import Node, children, walk
 __all__ = ["CallSite", "calls_of", "check_calls", "check_deprecated", "check_values"]
 
 CallSite = tuple[Call, Span, bool]
-"""A call, where errors in it are reported, and whether it stands inside another term."""
+"""A call, where errors in it are reported, and whether it is inside another term."""
 
 
 def calls_of(top: Module | Body) -> Iterator[CallSite]:

@@ -2,8 +2,8 @@
 
 Generated code may leave out, or evaluate in another order, only what cannot fail: else an error
 that OPA reports would be lost. This is the one answer to that question, and errs on the side of
-failing. Errors of built-ins are no failures here: they make an expression undefined, and where they
-are errors of the evaluation, code runs in OPA's order (`codegen/exact.py`). Nor are limits.
+failing. Errors of built-ins and limits are not failures here: such an error makes an expression
+undefined, and where it ends the evaluation, code runs in OPA's order (`codegen/exact.py`).
 
 A rule may fail if two of its answers may differ, if a part of it may fail by itself (a call of what
 is not ours, an object comprehension, a `with`), or if it reads a rule that may fail.

@@ -70,7 +70,7 @@ def _answered(rule: Rule, module: Module, modules: Sequence[Module]) -> Rule:
 
 def labels_at(span: Span, modules: Sequence[Module]) -> dict[str, Any]:
     """The `labels` of the rule at `span`, or of the rule that it is a branch of, and of all that it
-    stands in; of equal names the nearest counts. `modules` are as they were parsed."""
+    is in; of equal names the nearest counts. `modules` are as they were parsed."""
     labels: dict[str, Any] = {}
     rule, module = _rule_around(span, modules)
     for entry in _chain(rule, module, modules):

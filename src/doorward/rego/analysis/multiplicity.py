@@ -2,7 +2,7 @@
 
 A body walks where an operand of a reference is still open when its turn comes, at `some … in` and
 `every`, and at a built-in that is a relation. What does not walk has at most one answer, so that
-code generation may return it where it stands; what walks needs a loop that its first success
+code generation may return it where it is; what walks needs a loop that its first success
 ends, or an answer that is compared with those that come later.
 
 The order in which the parts of an expression are computed decides which variables are open. It is
@@ -74,7 +74,7 @@ class Multiplicity:
     def __init__(self) -> None:
         self._several: set[int] = set()
         self._outer: dict[int, frozenset[str]] = {}
-        """Names that stand outside of closures in a body, by the body."""
+        """Names that are outside of closures in a body, by the body."""
 
     def note(self, node: Rule | Expr | Body) -> None:
         """`node` may have several answers."""
@@ -85,7 +85,7 @@ class Multiplicity:
         return id(node) in self._several
 
     def outer(self, node: Rule | Body, heads: tuple[Term, ...] = ()) -> frozenset[str]:
-        """Variables of a rule or of a closure that stand outside of the closures inside it."""
+        """Variables of a rule or of a closure that are outside of the closures inside it."""
         names = self._outer.get(id(node))
         if names is None:
             if isinstance(node, Rule):
@@ -114,7 +114,7 @@ def multiplicity_of_rules(
 def multiplicity_of_query(
     body: Body, outer: frozenset[str], callees: Callees, *, prints: bool
 ) -> Multiplicity:
-    """The multiplicity of the closures in a query, of which `outer` stand outside of them."""
+    """The multiplicity of the closures in a query, of which `outer` are outside of them."""
     walk = _Walk(callees, prints=prints)
     walk.outer = outer
     walk.body(body)
@@ -228,7 +228,7 @@ def is_folder(root: RuleNode, term: Term) -> bool:
 
 
 def closure_outer(body: Body, heads: tuple[Term, ...]) -> frozenset[str]:
-    """Variables of a closure that stand outside of the closures inside it."""
+    """Variables of a closure that are outside of the closures inside it."""
     names = {v.name for v in body_vars(body, closures=False)}
     for head in heads:
         names.update(v.name for v in term_vars(head, closures=False))

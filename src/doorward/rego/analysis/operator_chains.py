@@ -5,7 +5,7 @@ Python bounds. So the first `LINKS` links of a chain that is longer become the v
 in the same body, then the next, until few are left. All expressions of a body must hold, so it
 makes no difference where a link is undefined; where it does (`print`, template strings), chains
 stay. Nothing else of a tree is changed: a tree without such a chain comes back as itself. Queries,
-whose expressions have values that are asked for, keep their chains, which the parser bounds.
+whose expressions have values that are requested, keep their chains, which the parser bounds.
 """
 
 from __future__ import annotations

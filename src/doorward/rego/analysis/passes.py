@@ -1,4 +1,4 @@
-"""Modules to a checked program: the passes, in order, each with its reason to stand there.
+"""Modules to a checked program: the passes, in order, each with its reason to be there.
 
 A failed pass stops the later ones, which rely on what it promised; its errors are all reported.
 """
@@ -58,7 +58,7 @@ __all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
 class CheckOptions:
     """How to check: `strict` adds OPA's strict-mode errors, `max_errors` limits the report.
 
-    `schemas` are those that METADATA can name; that of the input stands under ().
+    `schemas` are those that METADATA can name; that of the input is under ().
     """
 
     strict: bool = False
@@ -188,7 +188,7 @@ def check_calls(program: Program) -> list[Diagnostic]:
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
-    """Orders the bodies, so the tree is made anew from what it returns."""
+    """Orders the bodies, so the tree is rebuilt from what it returns."""
     arity = program.callees.arity
     errors = check_safety(program.new, program.callees)
     if not errors:
@@ -248,7 +248,7 @@ def check(
     """The program that `modules` make; CompileError with everything that is wrong.
 
     `before`: an earlier program, checked in the same way, of which modules may be here again. Their
-    names are resolved and their bodies in order; what depends on all modules is checked anew. No
+    names are resolved and their bodies in order; what depends on all modules is checked again. No
     module of the two reads METADATA.
     """
     if before is not None:
@@ -270,7 +270,7 @@ def check(
 
 
 def _checked_again(program: Program, before: Program) -> Program | None:
-    """`program`, checked with what is known from `before`; None where all must be checked anew:
+    """`program`, checked with what is known from `before`; None where all must be checked again:
     an error says more then, and the order of bodies depends on what functions there are."""
     program.reuse(before)
     if not program.known:

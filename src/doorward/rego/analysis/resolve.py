@@ -90,7 +90,7 @@ def resolve_query(
     exports: Iterable[str] = (),
     imports: Sequence[Import] = (),
 ) -> tuple[Body, list[Diagnostic]]:
-    """A query's body with its names resolved, as if it stood in `package`."""
+    """A query's body with its names resolved, as if it were in `package`."""
     resolver = Resolver(package, exports, imports)
     scope = Scope(resolver.names)
     resolved = resolver.body(body, scope)

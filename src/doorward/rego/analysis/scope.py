@@ -36,7 +36,7 @@ def source_name(name: str) -> str:
 
 
 def operand_source(value: Value) -> str:
-    """How a reference goes on with `value` in OPA's texts: `.a`, `["b c"]`, and `["if"]`, since a
+    """What `value` adds to a reference in OPA's texts: `.a`, `["b c"]`, and `["if"]`, since a
     keyword is quoted."""
     is_keyword = isinstance(value, str) and value in _KEYWORDS
     return f'["{value}"]' if is_keyword else operand_text(value)

@@ -71,7 +71,7 @@ def arguments_error(
 
 
 def not_a_collection(ref: Ref, position: int, have: Kind) -> Finding:
-    """Nothing can stand behind the first `position + 1` parts of `ref`."""
+    """Nothing can follow the first `position + 1` parts of `ref`."""
     text = ref_text(ref)
     message = f"undefined ref: {text}"
     if isinstance(have, Function):
@@ -85,7 +85,7 @@ def not_a_collection(ref: Ref, position: int, have: Kind) -> Finding:
 def bad_operand(
     ref: Ref, position: int, have: Type | None, want: Type, one_of: Sequence[Key]
 ) -> Finding:
-    """Part `position` of `ref` (its head is 0) can never be a key of what stands before it."""
+    """Part `position` of `ref` (its head is 0) can never be a key of what precedes it."""
     text = ref_text(ref)
     pad = " " * (len(ref_text(Ref(ref.head, ref.args[: position - 1]))) + 1)
     operand = ref.args[position - 1]

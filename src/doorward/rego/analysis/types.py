@@ -182,7 +182,7 @@ def _merge_into_options(rest: tuple[Type, Type], options: AnyOf) -> Type:
 
 
 def keys_of(type_: Kind | None) -> Type:
-    """What can stand in brackets behind a value of this type; UNKNOWN if nothing can."""
+    """What can be in brackets behind a value of this type; UNKNOWN if nothing can."""
     match type_:
         case ArrayType():
             return number
@@ -212,7 +212,7 @@ def values_of(type_: Kind | None) -> Type:
 
 
 def select(type_: Kind | None, key: Value) -> Type:
-    """What stands at the constant `key`; UNKNOWN if nothing can."""
+    """What is at the constant `key`; UNKNOWN if nothing can."""
     match type_:
         case ArrayType(items, rest):
             if type(key) is not int or key < 0:

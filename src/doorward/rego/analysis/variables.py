@@ -1,6 +1,6 @@
 """The variables of terms, expressions and bodies, in the order of the text.
 
-`input` and `data` are documents, never variables. What stands inside a closure (comprehension,
+`input` and `data` are documents, never variables. What is inside a closure (comprehension,
 `every`, `not { … }`, `and`, `or`) counts unless `closures=False` leaves it out. Nothing here knows
 which variables are bound; `bindings` does.
 """

@@ -1,6 +1,6 @@
 """Rules that are safe in the order in which they are written, as one look at each expression tells.
 
-Most bodies read what stands before them: `x := input.xs[i]`, then tests of `x`. For these both
+Most bodies read what precedes them: `x := input.xs[i]`, then tests of `x`. For these both
 questions of safety have the same answer, and neither is asked: OPA's, which variables are unsafe
 (`opa_diagnostics.unsafe_variables`), and ours, which order binds every variable before its use
 (`body_order`). What is not said to be plain here may be so: closures, `with`, patterns, and calls

@@ -70,7 +70,7 @@ def providers_aws_sign_req(request: Object, aws_config: Object, time_ns: AnyNumb
     names = sorted(signed)
     canonical = "\n".join(
         [
-            method,  # as it stands: OPA does not change its case
+            method,  # as it is: OPA does not change its case
             parts.escaped_path,
             parts.raw_query,
             *[f"{name}:{signed[name]}" for name in names],

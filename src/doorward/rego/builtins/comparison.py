@@ -85,7 +85,7 @@ def member_2(x: Value, collection: Value) -> bool:
 
 @builtin("internal.member_3", any_, any_, any_, returns=boolean, infix="in")
 def member_3(key: Value, x: Value, collection: Value) -> bool:
-    """`key, x in collection`: `x` stands under `key`; in a set each member is its own key."""
+    """`key, x in collection`: `x` is under `key`; in a set each member is its own key."""
     if type(collection) is list:
         # A reference does not take 1.0 for the index 1, and neither does this.
         if type(key) is Number and key.text == "-0":

@@ -56,7 +56,7 @@ _KEYS = any_of(_OBJECT, set_(any_), array(any_))
 
 @builtin("object.get", _OBJECT, any_, any_, returns=any_, checked=False)
 def object_get(object_: Value, key: Value, default: Value) -> Value:
-    """What stands under `key`, or at the path where `key` is an array; else `default`."""
+    """What is under `key`, or at the path where `key` is an array; else `default`."""
     if type(object_) is not dict:
         raise operand_error(1, object_, "object")
     if type(key) is str:

@@ -158,7 +158,7 @@ def _replace_all(context: Context, value: str, replacements: dict[str, str]) -> 
 
 
 _QUICK: Final = 1 << 20
-"""Characters of the patterns times those of the text that take no time worth a look."""
+"""Characters of the patterns times those of the text that take no time worth a check."""
 
 
 def _replace_each(context: Context, value: str, replacements: dict[str, str]) -> str:
@@ -354,7 +354,7 @@ def sprintf(context: Context, template: str, values: list[Value]) -> str:
 def _compiled(template: str) -> list[tuple[str, str]] | None:
     """The verbs, each with the text after it; the first has none. None for other verbs than these.
 
-    `%s`, `%v` and `%d` stand under their letter, `%.2f` as Python's format.
+    `%s`, `%v` and `%d` are under their letter, `%.2f` as Python's format.
     """
     if len(template) >= 4096:
         return None

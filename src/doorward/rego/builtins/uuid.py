@@ -12,7 +12,7 @@ from doorward.rego.values import UNDEFINED, Key, Undefined, Value
 
 __all__: list[str] = []
 
-# A text of 38 bytes is taken to stand in braces, whatever the first and the last byte are.
+# A text of 38 bytes is taken to be in braces, whatever the first and the last byte are.
 _UUID: Final = re.compile(
     rb"(?:(?i:urn:uuid:)|(?P<brace>.))?"
     rb"([0-9a-fA-F]{8})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{4})-([0-9a-fA-F]{12})"

@@ -113,7 +113,7 @@ class ExactRules:
         return RuleIndex([*self.chains, *others], self.code.plan.is_virtual, prints=prints)
 
     def _below(self) -> Iterator[RuleNode]:
-        """The places below this one: their rules stand in its index."""
+        """The places below this one: their rules are in its index."""
         for child in self.node.children.values():
             yield from child.walk()
 

@@ -30,7 +30,7 @@ FEWEST: Final = 8
 def choose(definitions: Sequence[Definition], failures: Failures) -> Choice | None:
     """The best table for `definitions`; None where none would help.
 
-    What may fail is asked before what stands behind it is looked at.
+    What may fail is asked before what follows it is looked at.
     """
     if len(definitions) < FEWEST:
         return None

@@ -177,7 +177,7 @@ def _count(collection: Operand) -> Inline | None:
 
 
 def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
-    """Short texts that stand in the policy side by side; long ones may be too long together."""
+    """Short texts that are in the policy side by side; long ones may be too long together."""
     if not isinstance(parts.code, ast.List):
         return None
     names = [part for part in parts.code.elts if type(getattr(part, "value", None)) is not str]
@@ -195,11 +195,11 @@ def _concat(delimiter: Operand, parts: Operand) -> Inline | None:
 
 
 SHORT_TEXT: Final = 1 << 16
-"""Characters of a text that joins another one without a look at the length of both."""
+"""Characters of a text that joins another one without checking the length of both."""
 
 
 def _marshal(value: Operand) -> Inline | None:
-    """Integers that stand in the policy as an array: how it tells whether they are whole."""
+    """Integers that are in the policy as an array: how it tells whether they are whole."""
     parts = value.code.elts if isinstance(value.code, ast.List) else []
     if not 0 < len(parts) <= MAX_INLINE or not all(isinstance(part, ast.Name) for part in parts):
         return None

@@ -2,7 +2,7 @@
 
 Of a thousand rules an evaluation asks a few: the code of the others is never needed. So a rule is a
 stub at first. Its first call generates the code, gives it to the stub (the function stays the same
-object) and goes on in it. What a stub needs for that stands in the default of a parameter which the
+object) and continues in it. What a stub needs for that is in the default of a parameter which the
 generated code does not have, since the globals are those of the whole program.
 
 Generation needs more of Python's stack than a call. Where an evaluation has nested too deeply for

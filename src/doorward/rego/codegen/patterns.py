@@ -116,7 +116,7 @@ def equality(a: Operand, b: Operand) -> ast.expr:
     general = call(runtime("equal"), a.code, b.code)
     if isinstance(a.code, ast.Name) and isinstance(b.code, ast.Name):
         if not (a.is_tree or b.is_tree):
-            # Python goes through collections without a look at the clock.
+            # Python goes through collections without checking the clock.
             return ast.IfExp(test=is_class(a.code, "str"), body=plain, orelse=general)
         # Values that differ for Python differ for Rego; those that do not are compared again,
         # since `1 == True`.

@@ -67,7 +67,7 @@ class Plan:
         return self.traced or self.exact
 
     def is_virtual(self, path: Sequence[Any]) -> bool:
-        """Whether rules stand on the way to a path below `data`, or below it."""
+        """Whether rules are on the way to a path below `data`, or below it."""
         node: RuleNode | None = self.root
         for key in path:
             node = node.children.get(key) if node is not None else None

@@ -2,7 +2,7 @@
 
 OPA leaves out rules that cannot hold since a path below `input` or base data, or an operand of a
 function, has not the value that the rule compares it with. No answer depends on that, but which
-errors are reported does: what stands before the comparison is not evaluated either. So this follows
+errors are reported does: what precedes the comparison is not evaluated either. So this follows
 OPA 1.20 in what it compares and what it does not:
 
 - a reference as an expression, or the side of an equation with a variable: the path is there;
@@ -13,7 +13,7 @@ OPA 1.20 in what it compares and what it does not:
 
 Comparisons of one path with several constants are alternatives, and end what is compared. The
 order is that of a trie whose levels are the paths, the one that most rules compare first: rules
-that do not compare it stand before those that do.
+that do not compare it precede those that do.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Selection:
 class RuleIndex:
     """The index of the rules of one document: chains of a rule and its `else` branches, in steps.
 
-    `is_virtual` tells whether rules stand on the way to a path below `data`, or below it; `prints`
+    `is_virtual` tells whether rules are on the way to a path below `data`, or below it; `prints`
     whether calls of `print` are.
     """
 
@@ -127,7 +127,7 @@ class RuleIndex:
         return levels
 
     def may_overtake(self, chain: int, other: int) -> bool:
-        """Whether a `chain` behind an `other` in the text may stand before it, for some values."""
+        """Whether a `chain` behind an `other` in the text may precede it, for some values."""
         return any(
             _may_be_less(path, than)
             for rule in self._rules[chain]

@@ -98,7 +98,7 @@ def rule_function(
     """What answers for the rules at `node`."""
     definitions = definitions_of(node)
     final = _final(definitions, plan)
-    # What stands in functions of their own is looked through there.
+    # What is in functions of their own is looked through there.
     own = [_in_order(d, plan) for d in definitions] if choice is None else []
     defaults = [d for d in node.definitions if d.rule.default]
     multiplicity = multiplicity_of_rules([*defaults, *own], plan.callees, prints=plan.prints)
@@ -356,7 +356,7 @@ def _fallback(state: FunctionState, default: Definition | None) -> None:
 def _fallback_value(
     state: FunctionState, default: Definition | None
 ) -> Callable[[], ast.expr] | None:
-    """What `_fallback` returns, anew for each place; None where it must be computed."""
+    """What `_fallback` returns, a new node for each use; None where it must be computed."""
     if default is None:
         return lambda: runtime("UNDEFINED")
     rule, value = default.rule, default.rule.head.value
@@ -445,7 +445,7 @@ def _branch(
 
 
 def _may_go_on(state: FunctionState, rules: _Rules, rule: Rule) -> bool:
-    """Whether OPA goes on behind the first of equal answers of `rule`, to what may fail."""
+    """Whether OPA continues behind the first of equal answers of `rule`, to what may fail."""
     if not state.plan.failures.rule(rule):
         return False
     return not has_one_answer([d.rule for d in rules.node.definitions if not d.rule.default])

@@ -266,7 +266,7 @@ class Counters:
 class Writers:
     """The functions by which a module asks for the parts of a term that a later one writes.
 
-    Terms hold references, references hold terms: the modules stand in one order all the same, and
+    Terms hold references, references hold terms: the modules are in one order all the same, and
     the calls that go up go through this table. docs/design.md says why.
     """
 

@@ -70,7 +70,7 @@ def explain(
     The engine need not be traced. `mask` is by default made of the input and the data: what they
     name as a credential is not shown. `package` and `imports`: as for `Engine.prepare`.
     """
-    # Bound anew: what is remembered of earlier evaluations would not be asked again.
+    # Bound again: what is remembered of earlier evaluations would not be asked again.
     engine = engine.policies.traced().bind(engine.data)
     prepared = engine.prepare(
         query,

@@ -34,7 +34,7 @@ class Record:
     mask: Mask
 
     def shown(self, value: Any, label: str = "") -> str:
-        """A value as Rego; `label` is what it stands under."""
+        """A value as Rego; `label` is what it is under."""
         if value is UNDEFINED:
             return "undefined"
         if isinstance(value, Failed):
@@ -42,7 +42,7 @@ class Record:
         return _cut(to_rego(self.mask.value(value, label)))
 
     def expr_text(self, expr: Expr) -> str:
-        """An expression as it stands in the policy, on one line."""
+        """An expression as it is in the policy, on one line."""
         return _one_line(self.mask.text(without_secrets(expr)))
 
     def head_text(self, rule: Rule) -> str:

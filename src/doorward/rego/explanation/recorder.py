@@ -35,7 +35,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Step:
-    """One expression. `failure` is the state of its first failure, `inner` what stands in its
+    """One expression. `failure` is the state of its first failure, `inner` what is in its
     own bodies (of `every`, of comprehensions), `attempts` the rules that it asked."""
 
     expr: Expr

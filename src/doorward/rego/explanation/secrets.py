@@ -1,6 +1,6 @@
 """What an explanation must not show: credentials, wherever their text turns up.
 
-A string is secret because of the name it stands under (`authorization`, `password`, `api_key`) or
+A string is secret because of the name it is under (`authorization`, `password`, `api_key`) or
 because of what it looks like (a signed token, a private key). Once known it is masked everywhere,
 also where a policy has cut it in pieces. This is a net, no proof: explanations of real requests
 are still to be treated as the requests themselves.
@@ -49,7 +49,7 @@ class Mask:
         return self._pattern.sub(MASKED, shown) if self._pattern is not None else shown
 
     def value(self, value: Any, label: str = "") -> Any:
-        """`value` for showing; `label` is the name that it stands under."""
+        """`value` for showing; `label` is the name that it is under."""
         if isinstance(value, str):
             return MASKED if _is_secret_place(label) else self.text(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -97,7 +97,7 @@ def _literals(within: Expr | Term) -> Iterator[Span]:
 
 
 def _secrets(value: Any, *, named: bool = False, below: bool = False) -> Iterator[str]:
-    """The secret strings of a document. `named`: it stands under the name of a secret; `below`:
+    """The secret strings of a document. `named`: it is under the name of a secret; `below`:
     somewhere below a name under which everything is one."""
     if isinstance(value, str):
         if named or below or hide_looks(value) is not value:

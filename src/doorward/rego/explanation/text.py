@@ -118,7 +118,7 @@ def _verdict(step: Step) -> str:
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
-    """Of many definitions those that held or got furthest, as they stand in the policy."""
+    """Of many definitions those that held or got furthest, as they are in the policy."""
     if len(tried) <= MAX_TRIED:
         return tried
     best = sorted(tried, key=lambda each: (not each.succeeded, -len(each.steps)))[:MAX_TRIED]

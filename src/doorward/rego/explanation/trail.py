@@ -3,7 +3,7 @@
     answered: data.authz.allow policy.rego:12, data.authz.is_owner policy.rego:20
     failed:   data.authz.allow policy.rego:13 `input.method == "GET"`
 
-A definition that others asked and that held stands after the one that asked it. Of the definitions
+A definition that others asked and that held follows the one that asked it. Of the definitions
 that did not hold those that got furthest are followed, down to the rules that refused.
 """
 

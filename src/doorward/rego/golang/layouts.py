@@ -180,7 +180,7 @@ def _fraction(element: str, nanosecond: int) -> str:
 
 
 class _BadValueError(Exception):
-    """What stands there is not what the layout says."""
+    """What is there is not what the layout says."""
 
 
 class _RangeError(Exception):
@@ -236,7 +236,7 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @record(frozen=True)
 class _Shape:
-    """Where the elements of a layout stand in a value; `text` has zeros for their digits."""
+    """Where the elements of a layout are in a value; `text` has zeros for their digits."""
 
     text: str
     slices: tuple[slice, ...]

@@ -67,7 +67,7 @@ class _Reader:
         self.at = 0
         self.depth = 0
         self.parted = False
-        """Whether `|` stands outside of all groups, where `^` and `$` belong to one side."""
+        """Whether `|` is outside of all groups, where `^` and `$` belong to one side."""
 
     def peek(self) -> str:
         return self.pattern[self.at : self.at + 1]

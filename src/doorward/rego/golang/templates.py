@@ -197,7 +197,7 @@ class _Run:
         value: Any = _MISSING
         for command in pipeline.commands:
             value = self.command(command, dot, value)
-        # A range sets its variables anew for each item.
+        # A range sets its variables again for each item.
         if len(pipeline.variables) == 1:
             self.set(pipeline.variables, [value], assigns=pipeline.assigns)
         elif pipeline.variables and not pipeline.assigns:

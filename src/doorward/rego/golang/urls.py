@@ -95,7 +95,7 @@ def parse(url: str) -> dict[str, str]:
 
 @record(frozen=True)
 class Location:
-    """What a request needs of a URL: host with port, path as it is sent, query as it stands."""
+    """What a request needs of a URL: host with port, path as it is sent, query as it is."""
 
     host: str
     escaped_path: str
@@ -174,7 +174,7 @@ def _check_authority(authority: str) -> str:
 
 
 def _check_host(host: str) -> str:
-    """The host and port as they stand, escapes undone."""
+    """The host and port as they are, escapes undone."""
     if "[" in host:
         if not host.startswith("["):
             raise BuiltinError("invalid IP-literal")

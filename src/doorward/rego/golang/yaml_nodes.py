@@ -295,7 +295,7 @@ def _loader_class() -> Any:
 
         def fetch_stream_end(self) -> None:
             if self.column:
-                # As if a line break stood there.
+                # As if a line break were there.
                 self.column = 0
                 self.line += 1
             super().fetch_stream_end()

@@ -2,7 +2,7 @@
 
 A reference leads to rules, the body of a rule to expressions, and those to references again:
 `documents`, `functions`, `negation`, `replacing` and `support` come back to the search by this
-protocol only, so that each of them stands below it.
+protocol only, so that each of them is below it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Solutions: TypeAlias = Iterator[None]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An expression that is evaluated: where it stands, and in which bindings."""
+    """An expression that is evaluated: where it is, and in which bindings."""
 
     expr: Expr
     index: int

@@ -1,7 +1,7 @@
 """Programs as the partial evaluator reads them: one call, one equation or one term an expression.
 
 The language without its sugar: names are resolved, `:=` and `==` are `=`, `some` is gone, nested
-calls stand in expressions of their own. Every value that is known is a `Constant`, however large:
+calls are in expressions of their own. Every value that is known is a `Constant`, however large:
 a composite term of constants does not exist, it is a constant itself (`array`, `object_`, `set_`).
 """
 
@@ -282,7 +282,7 @@ def parts(term: Term) -> Iterator[Term]:
 
 
 def map_parts(term: Term, change: Callable[[Term], Term]) -> Term:
-    """`term` with `change` applied to what stands directly inside; not to comprehensions."""
+    """`term` with `change` applied to what is directly inside; not to comprehensions."""
     match term:
         case Ref(items):
             return Ref(tuple([change(item) for item in items]))

@@ -119,7 +119,7 @@ class Reach:
 
 
 def _is_truth(term: Term) -> bool:
-    """Whether a value is asked for only to see that it is not false."""
+    """Whether a value is requested only to see that it is not false."""
     return type(term) is Var and term.name.startswith("$_term_")
 
 
@@ -163,7 +163,7 @@ class _Walk:
         self.site = site
 
     def go(self, pos: int, plugged: list[Term], node: Node | None) -> Solutions:
-        """From `path[pos]` on; `plugged` is what stands before it."""
+        """From `path[pos]` on; `plugged` is what precedes it."""
         if pos == len(self.path):
             return self._end(tuple(plugged), node)
         key = plug(self.path[pos], self.b1)
@@ -245,7 +245,7 @@ def base(search: SearchContext, path: Sequence[Term]) -> Any:
 
 
 class _Virtual:
-    """A reference that leads to rules, at `path[pos]`, or goes on from there."""
+    """A reference that leads to rules, at `path[pos]`, or continues from there."""
 
     def __init__(self, walk: _Walk, node: Node, plugged: Path, pos: int) -> None:
         self.walk = walk
@@ -415,7 +415,7 @@ class _Virtual:
         return value
 
     def _below(self, key: Term) -> Value:
-        """The part of the document that has what stands under `key`."""
+        """The part of the document that has what is under `key`."""
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
             own = self.search.child()

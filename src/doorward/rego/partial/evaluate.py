@@ -248,7 +248,7 @@ _NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _may_be_wrong(expr: Expr) -> bool:
-    """Whether the types of an expression are worth a look."""
+    """Whether the types of an expression are worth a check."""
     if expr.every is not None or (expr.operator is not None and not expr.is_equation):
         return True
     return expr.operator is not None and not any(map(_has_any_type, expr.args))

@@ -115,7 +115,7 @@ def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term])
 
 
 def _bare(expr: Expr) -> Expr:
-    """`expr` without its `with`: what it replaces is in force while it is evaluated."""
+    """`expr` without its `with`: what it replaces is active while it is evaluated."""
     return replace(expr, withs=(), negated=False) if expr.withs else expr
 
 

@@ -2,7 +2,7 @@
 
 No answer depends on it; the order of residual queries does. The index is a trie whose levels are
 the references that bodies equate with scalars, arrays or variables, the most frequent one first.
-A rule without such an equation stands before all others, and at each level come the rules that do
+A rule without such an equation precedes all others, and at each level come the rules that do
 not name its reference, then variables, arrays and scalars.
 """
 

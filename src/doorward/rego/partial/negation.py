@@ -66,7 +66,7 @@ def _residuals(
 
 
 def _saved(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solutions:
-    """Go on with `exprs`, which stand as they are, in the residual."""
+    """Continue with `exprs`, which stand as they are, in the residual."""
     withs = tuple(
         [
             replace(item, value=search.names.plug(item.value, site.bindings))

@@ -31,7 +31,7 @@ class Settings:
     name: str = "partial"
     max_size: int = 1_000_000
     truth: bool = False
-    """Whether a default of false is left out where only the truth of a rule is asked for."""
+    """Whether a default of false is left out where only the truth of a rule is requested."""
 
 
 @dataclass(eq=False, slots=True)
@@ -39,7 +39,7 @@ class Node:
     """A place below `data`.
 
     `own`: the rules whose constant prefix ends here. `rules`: all that make the document here,
-    those further below included where the reference of one goes on with a variable.
+    those further below included where the reference of one continues with a variable.
     """
 
     key: Key = None
@@ -116,7 +116,7 @@ class Program:
         node.rules = in_index_order(rules, self._is_virtual)
 
     def _is_virtual(self, ref: Ref) -> bool:
-        """Whether rules stand at a path below `data`, or on the way to it."""
+        """Whether rules are at a path below `data`, or on the way to it."""
         if ref.parts[0] != DATA:
             return False
         node = self.root

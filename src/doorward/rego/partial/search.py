@@ -1,6 +1,6 @@
 """The search: expressions one after the other, terms made equal, and what is unknown saved.
 
-Every function that can go on in several ways is a generator: it yields once for each way, with the
+Every function with several ways to continue is a generator: it yields once for each way, with the
 state as that way has it, and undoes its changes before the next one.
 """
 
@@ -128,7 +128,7 @@ class Search:
         return self.evaluate(site)
 
     def evaluate(self, site: Site) -> Solutions:
-        """An expression, whatever stands behind its `with`."""
+        """An expression, whatever follows its `with`."""
         expr, bindings = site.expr, site.bindings
         if expr.negated:
             return negation.negated(self, site)
@@ -191,7 +191,7 @@ class Search:
     def save(
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
-        """Go on with `expr` in the residual, under the `with` that stands where it comes from."""
+        """Continue with `expr` in the residual, under the `with` of where it comes from."""
         self._size += 1
         if self._size > self.settings.max_size:
             raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
@@ -216,7 +216,7 @@ class Search:
             self.saved[-1].pop()
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
-        """Go on with `a = b` in the residual; their variables are unknown from here on."""
+        """Continue with `a = b` in the residual; their variables are unknown from here on."""
         count = self.mark_outputs(a, b1) + self.mark_outputs(b, b2)
         try:
             closed = self.names.close(a, b1), self.names.close(b, b2)
@@ -227,7 +227,7 @@ class Search:
     def save_call(
         self, operator: Operator, args: Sequence[Term], arity: int, site: Site
     ) -> Solutions:
-        """Go on with a call in the residual; its result is unknown from here on."""
+        """Continue with a call in the residual; its result is unknown from here on."""
         bindings = site.bindings
         count = self.mark_outputs(args[-1], bindings) if arity == len(args) - 1 else 0
         try:
@@ -487,7 +487,7 @@ def array_items(term: Term) -> Sequence[Term]:
 
 
 def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] | None:
-    """What stands under `key` in `term`; None if nothing does."""
+    """What is under `key` in `term`; None if nothing does."""
     if type(term) is Constant:
         target = lookup(term.value, key.value)
         return None if target is UNDEFINED else (Constant(target), where)
@@ -505,7 +505,7 @@ def member(term: Term, where: Bindings, key: Constant) -> tuple[Term, Bindings] 
 
 
 def members(term: Term, where: Bindings) -> Iterator[tuple[Term, tuple[Term, Bindings]]]:
-    """Keys, and what stands under them."""
+    """Keys, and what is under them."""
     if type(term) is Constant:
         for known, item in iterate(term.value):
             yield Constant(known), (Constant(item), where)

@@ -81,7 +81,7 @@ def plug(term: Term, bindings: Bindings) -> Term:
 class _Plugging:
     """One term whose bound variables are replaced.
 
-    A variable is looked up once, however often it stands there: `x1 = [x0, x0]; x2 = [x1, x1]; …`
+    A variable is looked up once, however often it is there: `x1 = [x0, x0]; x2 = [x1, x1]; …`
     would take as long as its text is.
     """
 
@@ -143,7 +143,7 @@ class Names:
             self._taken.add(name)
 
     def plug(self, term: Term, bindings: Bindings) -> Term:
-        """`term` as it stands in the residual."""
+        """`term` as it is in the residual."""
         if type(term) is Var:
             term, bindings = apply(term, bindings)
             if type(term) is Var:
@@ -186,7 +186,7 @@ class Names:
         return map_expr(expr, change)
 
     def closed_expr(self, expr: Expr, bindings: Bindings) -> Expr:
-        """An expression with `every` as it stands in the residual."""
+        """An expression with `every` as it is in the residual."""
 
         def change(term: Term) -> Term:
             if type(term) is Comprehension:
@@ -247,7 +247,7 @@ class Saved:
     right: Bindings | None
 
     def plug(self, names: Names) -> Expr:
-        """The expression as it stands in the residual."""
+        """The expression as it is in the residual."""
         left, right = self.left, self.right
         if left is None:
             return self.expr
@@ -415,7 +415,7 @@ class Replaced:
         )
 
     def find(self, keys: Sequence[Value]) -> Any:
-        """What stands at a path below `data` because of `with`; UNDEFINED if nothing does."""
+        """What is at a path below `data` because of `with`; UNDEFINED if nothing does."""
         value: Any = self.data
         for key in keys:
             if value is UNDEFINED:

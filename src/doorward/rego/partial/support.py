@@ -93,7 +93,7 @@ def _package_of(path: Path) -> int:
 
 
 def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
-    """A default value without a body, which Rego has not: a closure stands in the value."""
+    """A default value without a body, which Rego has not: a closure is in the value."""
     if len(body) == 1 and body[0].is_equation and body[0].args[0] == value:
         return body[0].args[1], (Expr((TRUE,)),)
     return value, body

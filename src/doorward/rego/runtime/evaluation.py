@@ -1,6 +1,6 @@
 """The state of one evaluation: its input, its data, what it has computed, whom it may ask.
 
-Generated functions take it as `ctx`. A `with` makes another one for the expression it stands on.
+Generated functions take it as `ctx`. A `with` makes another one for the expression it is on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ MAX_ERRORS: Final = 100
 
 @record(frozen=True)
 class Site:
-    """A call in the policy: the built-in's name and where it stands."""
+    """A call in the policy: the built-in's name and where it is."""
 
     name: str
     span: Span

@@ -1,6 +1,6 @@
 """The one list of names that generated code may use besides its own functions and constants.
 
-In generated code they stand behind `rt.`, where no Rego variable can hide them: `rt.lookup`.
+In generated code they are behind `rt.`, where no Rego variable can hide them: `rt.lookup`.
 """
 
 from __future__ import annotations

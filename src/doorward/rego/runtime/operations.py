@@ -1,6 +1,6 @@
 """Operations on values that generated code is made of: lookups, walks, tests, insertions.
 
-Each is as short as it can be, since each stands in the innermost loop of some policy.
+Each is as short as it can be, since each is in the innermost loop of some policy.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def contains_pair(key: Any, item: Any, collection: Any) -> bool:
 
 
 class Candidates(NamedTuple):
-    """Definitions, each a function and where it stands, by the value of what they test."""
+    """Definitions, each a function and where it is, by the value of what they test."""
 
     by_value: dict[Key, tuple[tuple[Any, Span], ...]]
     others: tuple[tuple[Any, Span], ...]

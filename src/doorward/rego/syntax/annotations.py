@@ -1,6 +1,6 @@
 """METADATA comments to `Annotations`: what they may say, and which rule they say it of.
 
-Only the parser calls this, and only when annotations are asked for: a policy whose METADATA is
+Only the parser calls this, and only when annotations are requested: a policy whose METADATA is
 broken still works. The YAML is read in `metadata`.
 """
 

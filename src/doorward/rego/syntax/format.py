@@ -1,6 +1,6 @@
 """A policy in its one canonical layout: `opa fmt`.
 
-Rows decide: what stood on lines of its own stays on lines of its own, everything else is joined.
+Rows decide: what was on lines of its own stays on lines of its own, everything else is joined.
 The layout is OPA's where that means the same, keeps every comment and stays as it is when it is
 formatted again. That is checked; a rule for which it does not hold is written in another style.
 """

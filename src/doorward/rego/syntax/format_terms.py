@@ -389,7 +389,7 @@ class TermWriter:
     # Lists
 
     def items(self, items: Sequence[T], span: Span, close: int, write: Callable[[T], None]) -> None:
-        """Items in the lines that they stood in; one line if they began in one."""
+        """Items in the lines that they were in; one line if they began in one."""
         lines = _lines(items, span.row)
         if len(lines) < 2 and not (
             self.layout.spreads and self.has_between(items, span.row, close)

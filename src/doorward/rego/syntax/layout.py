@@ -103,7 +103,7 @@ class Layout:
         self.end_line()
 
     def open_lines(self, *, delay: bool) -> None:
-        """Go on in indented lines; `delay`: a comment that is waiting ends the first of them."""
+        """Continue in indented lines; `delay`: a comment that is waiting ends the first of them."""
         self.delay = delay
         self.end_line()
         self.level += 1
@@ -112,7 +112,7 @@ class Layout:
 
     def pass_row(self, row: int) -> None:
         """Write the comments above `row`, and keep the one beside it for the end of the line."""
-        if not self.comments or self.comments[0].span.row > row:  # they stand in order
+        if not self.comments or self.comments[0].span.row > row:  # they are in order
             return
         before = tuple(c for c in self.comments if c.span.row < row)
         at = [c for c in self.comments if c.span.row == row]
@@ -197,7 +197,7 @@ def closing_row(span: Span, pair: str, skip: str = "") -> int:
     """The row of the bracket that closes the first one of `pair` in the text; -1 if there is none.
 
     `skip` is another pair to step over first, as the parentheses of a head. As in OPA, only the
-    lines between the brackets count: the row is too small where lines stand before them.
+    lines between the brackets count: the row is too small where lines precede them.
     """
     text = span.text
     start = lines = 0

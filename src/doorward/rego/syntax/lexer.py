@@ -75,7 +75,7 @@ _FORBIDDEN: Final = {
 class Token:
     """One token: its kind, its text without the gap, and what the gap before it held.
 
-    `kind` is the mark itself for operators and brackets. `space` says that blanks stand before it,
+    `kind` is the mark itself for operators and brackets. `space` says that blanks precede it,
     `newline` that a line break does. `faults` are lexical errors; the kind is then `illegal`.
     """
 
@@ -273,7 +273,7 @@ class Lexer:
         return Token(kind, "".join(pieces), start, at, space, newline)
 
     def _check(self, token: Token) -> Token:
-        """A forbidden character spoils the token it is in and the token it stands behind."""
+        """A forbidden character spoils the token it is in and the token it follows."""
         faults = [
             fault
             for c in self.text[token.start + 1 : token.end + 1]

@@ -1,6 +1,6 @@
 """The syntax tree, in the order of the grammar: what the parser makes and every later stage reads.
 
-Nodes are records (nothing changes them) and know where they stand (`span`, left out of
+Nodes are records (nothing changes them) and know where they are (`span`, left out of
 comparisons). Facts about nodes (what a name refers to, which type a term has) never go onto them.
 Sugar stays visible so that the tree can be printed again: infix operators are calls with `infix`
 set, a grouping is a term with `parens`-free shape because calls nest.
@@ -136,7 +136,7 @@ class Array:
 
 @record
 class Object:
-    """Key and value terms in the order written; a key may stand twice."""
+    """Key and value terms in the order written; a key may be twice."""
 
     items: tuple[tuple[Term, Term], ...]
     span: Span = field(default=NOWHERE, compare=False)
@@ -222,7 +222,7 @@ class SomeIn:
     domain: Term
     span: Span = field(default=NOWHERE, compare=False)
     operator: Ref | None = field(default=None, compare=False)
-    """The `in`: internal.member_2 or internal.member_3, where it stands."""
+    """The `in`: internal.member_2 or internal.member_3, where it is."""
 
 
 @record

@@ -1,6 +1,6 @@
 """A module as the JSON that OPA prints for it: `opa parse --format json`, and the policy API's AST.
 
-Keys stand in OPA's order and numbers keep their text. What the tree leaves out because the text
+Keys are in OPA's order and numbers keep their text. What the tree leaves out because the text
 did (values and bodies that are `true`) is written out here, as in OPA.
 """
 

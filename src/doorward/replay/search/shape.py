@@ -63,7 +63,7 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 class Shape:
     """A location in the input. `members` are the names below it, `*` for the items of a collection;
-    `values` what may stand there; `claims` what a token in it says."""
+    `values` what may be there; `claims` what a token in it says."""
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
@@ -426,7 +426,7 @@ class _Reader:
 
 
 def _descend(values: Sequence[Any], args: Sequence[Term]) -> list[Any]:
-    """What stands in `values` at a path; a part that is not known stands for every item."""
+    """What is in `values` at a path; a part that is not known stands for every item."""
     for arg in args:
         if isinstance(arg, Scalar):
             below = [value.get(arg.value) for value in values if isinstance(value, dict)]

@@ -73,7 +73,7 @@ class Http2Error(Exception):
 
 
 class StreamError(Exception):
-    """A stream error: RST_STREAM with `code`; the connection goes on (section 5.4.2)."""
+    """A stream error: RST_STREAM with `code`; the connection continues (section 5.4.2)."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -162,7 +162,7 @@ class Connection:
         self._header_prefix = b""
         self._blocked: dict[int, Stream] = {}
         self._complete: list[tuple[Stream, bytes]] = []
-        """Streams that the client has ended, with the last data. They are handed on once all that
+        """Streams that the client has ended, with the last data. They are passed on once all that
         was received is read: one that is reset in the same bytes is not worth an answer."""
         self._credit = float(self.limits.credit)
         self._credited = self.now

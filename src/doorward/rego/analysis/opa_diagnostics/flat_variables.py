@@ -1,7 +1,7 @@
-"""The variables of flat expressions: which stand in them, and which a walk over them binds.
+"""The variables of flat expressions: which are in them, and which a walk over them binds.
 
 As OPA counts them: the names of functions that `with` puts in force are not variables, and `not …`
-of `future.keywords.not` is a closure only if it has braces. What stands inside a closure counts
+of `future.keywords.not` is a closure only if it has braces. What is inside a closure counts
 only with `closures=True`.
 """
 

@@ -1,7 +1,7 @@
 """Bodies as the type checker reads them: one call, one equation or one term per expression.
 
 A nested call becomes an expression of its own, whose result goes into a generated variable; so do
-references and comprehensions that stand inside other terms. `count(input.xs) + 1` reads
+references and comprehensions that are inside other terms. `count(input.xs) + 1` reads
 
     __local0__ = input.xs; count(__local0__, __local1__); plus(__local1__, 1, __local2__)
 
@@ -228,7 +228,7 @@ class Flattener:
     # Terms
 
     def result(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without anything to evaluate in it: that stands in `out`."""
+        """`term` without anything to evaluate in it: that is in `out`."""
         flat = self.term(term, out)
         if not _is_evaluated(flat):
             return flat
@@ -237,7 +237,7 @@ class Flattener:
         return local
 
     def term(self, term: Term, out: list[Expr]) -> Term:
-        """`term` without calls: those stand in `out`."""
+        """`term` without calls: those are in `out`."""
         match term:
             case Call(operator, args):
                 given = tuple(self.term(arg, out) for arg in args)

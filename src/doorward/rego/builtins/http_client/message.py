@@ -20,7 +20,7 @@ class SendError(Exception):
 
 @record(frozen=True)
 class Source:
-    """Where a PEM text comes from: it stands here, in a file, or in an environment variable."""
+    """Where a PEM text comes from: it is here, in a file, or in an environment variable."""
 
     kind: str
     value: str = field(repr=False)

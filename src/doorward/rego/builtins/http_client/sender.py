@@ -1,7 +1,7 @@
 """The default sender of `http.send`: httpx, in a thread of its own for every request.
 
 The thread is what makes the deadline hold: name look-up and a server that drips its headers
-cannot be interrupted, so the evaluation goes on without them. Bounds: `MAX_PENDING` requests under
+cannot be interrupted, so the evaluation ends without them. Bounds: `MAX_PENDING` requests under
 way, `MAX_BODY` bytes of a body, `MAX_REDIRECTS` hops.
 """
 

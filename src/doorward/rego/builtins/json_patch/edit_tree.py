@@ -53,7 +53,7 @@ class EditTree:
         return self.value_at([])
 
     def value_at(self, path: Path) -> Value:
-        """What stands at `path`."""
+        """What is at `path`."""
         if self._root is None:
             raise BuiltinError("the whole document is removed")
         node = self._root
@@ -72,7 +72,7 @@ class EditTree:
             self._root = _Node(value)
 
     def copy(self, source: Path, path: Path) -> None:
-        """Put what stands at `source` also at `path`."""
+        """Put what is at `source` also at `path`."""
         value = self.value_at(source)
         items, _ = self._sizes.of(value)
         self._copied += items
@@ -82,7 +82,7 @@ class EditTree:
         self.insert(path, value)
 
     def delete(self, path: Path) -> None:
-        """Take away what stands at `path`."""
+        """Take away what is at `path`."""
         if path:
             self._opened(path[:-1], "delete").delete(path[-1])
             return
@@ -262,7 +262,7 @@ class _Node:
             self.parts[to_key(step)] = value
 
     def delete(self, step: Value) -> None:
-        """Take away what stands under `step`."""
+        """Take away what is under `step`."""
         self._unfold()
         key = to_key(step)
         if isinstance(self.parts, list):

@@ -215,7 +215,7 @@ def _words(part: _Part, keyword: str, value: Any) -> None:
 def _reference(part: _Part, keyword: str, value: Any) -> None:
     _words(part, keyword, value)
     known = part.reader.referred.get(value)
-    # What stands beside a reference means nothing; mistakes in it are looked for the second time.
+    # What is beside a reference means nothing; mistakes in it are looked for the second time.
     part.is_referred = known is None
     part.schema.reference = known or part.reader.refer(value, part.draft)
 

@@ -55,7 +55,7 @@ __all__ = [
 KINDS: Final = ("array", "boolean", "integer", "number", "null", "object", "string")
 
 Path: TypeAlias = "tuple[Path, str] | None"
-"""Where a value stands in the document: the path of what holds it, and its name there."""
+"""Where a value is in the document: the path of what holds it, and its name there."""
 
 
 class Schema:

@@ -93,7 +93,7 @@ class _Entry:
 
 
 class Registry:
-    """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds one's own to OPA's.
+    """Built-ins by name, at first those of `bases`: `Registry(REGISTRY)` adds custom ones to OPA's.
 
     A module that `declare_in` named is imported when one of its built-ins is first read; to ask
     whether a name exists imports nothing, to iterate imports all.

@@ -1,7 +1,7 @@
 """Host names become addresses, in bounded time.
 
 The system's resolver cannot be interrupted, so it runs in a thread of its own: the evaluation
-goes on at the deadline, and at most `MAX_PENDING` look-ups can be stuck.
+continues at the deadline, and at most `MAX_PENDING` look-ups can be stuck.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class _Search:
                 yield from self.chains([*chain, parent])
 
     def check(self, index: int, chain: list[int]) -> None:
-        """That a certificate may stand behind `chain` (or be the leaf, if that is empty)."""
+        """That a certificate may follow `chain` (or be the leaf, if that is empty)."""
         self.check_deadline()
         certificate = self.certificates[index]
         if certificate.unhandled:

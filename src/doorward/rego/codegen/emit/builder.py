@@ -85,7 +85,7 @@ class Builder:
         self.leave: Callable[[], ast.expr] | None = None
         """What a test that fails returns, where it is a guard; None where it opens a block."""
         self.tails: list[list[ast.stmt]] = []
-        """Bodies of the inner functions in which the code goes on."""
+        """Bodies of the inner functions in which the code continues."""
 
     # Statements
 
@@ -158,7 +158,7 @@ class Builder:
         self._enter(self.opened.body)
 
     def _joined(self, condition: ast.expr) -> bool:
-        """Add `condition` to the test just opened, if nothing stands behind that one yet."""
+        """Add `condition` to the test just opened, if nothing follows that one yet."""
         opened = self.opened
         if opened is None or len(self.opened_tests) >= MAX_TESTS:
             return False
@@ -230,7 +230,7 @@ class Builder:
     # Inner functions
 
     def ensure_depth(self) -> None:
-        """Go on in a function of its own where the nest is as deep as Python allows."""
+        """Continue in a function of its own where the nest is as deep as Python allows."""
         if self.loops < MAX_LOOPS and self.depth < MAX_DEPTH:
             return
         inner = self.inner_function(self.temps.fresh("rest"))
@@ -241,7 +241,7 @@ class Builder:
         # INVARIANT: it returns MISSING where it falls through; `function` writes that.
         self.tails.append(inner.body)
         self._go_to(inner.body)
-        # Nothing follows in it but that return, so that it need not go on in a third one.
+        # Nothing follows in it but that return, so that it need not continue in a third one.
         self.leave = lambda: runtime("MISSING")
 
     def inner_function(self, name: str, body: list[ast.stmt] | None = None) -> ast.FunctionDef:

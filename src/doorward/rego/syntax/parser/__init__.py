@@ -3,7 +3,7 @@
 `cursor` moves over the tokens and collects errors. `literals`, `references`, `terms`,
 `collections`, `templates`, `quantifiers`, `bodies`, `imports`, `heads`, `rules` and `short_rules`
 read what they are named for; `grammar` puts them together. `statements` reads whole texts,
-`recovery` goes on behind an error, and `texts` are the ways in.
+`recovery` continues behind an error, and `texts` are the ways in.
 """
 
 from doorward.rego.syntax.parser.texts import (

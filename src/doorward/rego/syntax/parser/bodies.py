@@ -1,4 +1,4 @@
-"""Expressions and bodies: what stands between the braces of a rule or a comprehension."""
+"""Expressions and bodies: what is between the braces of a rule or a comprehension."""
 
 from __future__ import annotations
 

@@ -161,12 +161,12 @@ class Cursor:
                 self.error(fault)
 
     def scan_tight(self) -> bool:
-        """Go to the next token; whether no blank stood before it."""
+        """Go to the next token; whether no blank was before it."""
         self.scan()
         return not self.token.space
 
     def scan_blank(self) -> None:
-        """Go to the next token, or to the blank if one stands before it."""
+        """Go to the next token, or to the blank if one precedes it."""
         token = self.token
         self.end = token.end
         following = self.lexer.after(token.end)
@@ -228,7 +228,7 @@ class Cursor:
         self.errors.append(Diagnostic(PARSE_ERROR, message, self.here() if span is None else span))
 
     def illegal(self, note: str = "") -> None:
-        """The current token cannot stand here."""
+        """The current token cannot be here."""
         if self.kind == ILLEGAL:
             self.error("illegal token")
             return
@@ -256,7 +256,7 @@ class Cursor:
         return name
 
     def is_ref_keyword(self, kind: str) -> bool:
-        """Whether the token is a keyword that may stand as a name inside a reference."""
+        """Whether the token is a keyword that may serve as a name inside a reference."""
         return kind in self.ref_keywords or kind in self.keywords
 
     def take_ref_keyword(self) -> bool:

@@ -102,7 +102,7 @@ def _hint_some_in(cursor: Cursor, terms: TermProductions, bodies: BodyProduction
 def hint_every(
     cursor: Cursor, terms: TermProductions, bodies: BodyProductions, state: State
 ) -> None:
-    """Hint at the import if an `every` stands at `state`."""
+    """Hint at the import if an `every` is at `state`."""
     now, errors = cursor.save(), list(cursor.errors)
     bodies.forget()
     with cursor.with_keywords(cursor.keywords | V1_KEYWORDS):

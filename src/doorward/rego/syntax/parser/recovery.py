@@ -20,7 +20,7 @@ MAX_HEAD: Final = 500
 
 _CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
 
-# What begins a statement where it stands at the beginning of a line: elsewhere it may be part of
+# What begins a statement where it is at the beginning of a line: elsewhere it may be part of
 # one, as `else` and the conditions of a body that is not indented.
 _STATEMENT: Final = re.compile(
     rf"(?:package|import|default)\b|(?!{_CONDITION.pattern})"

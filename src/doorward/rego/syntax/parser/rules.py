@@ -123,7 +123,7 @@ class Rules:
                 cursor.error(f"more than {MAX_LINKS} else branches follow each other")
                 raise TooDeep(cursor.errors)
             if not following.wrote_body:
-                break  # always holds: what is behind it begins a statement, which no `else` does
+                break  # always holds: what is after it begins a statement, which no `else` does
         for start, following in zip(starts, draft.elses, strict=True):
             following.span = cursor.since(start)
         return True

@@ -96,7 +96,7 @@ class Statements:
         self._misplaced.append(Diagnostic(PARSE_ERROR, message, span))
 
     def late_errors(self) -> list[Diagnostic]:
-        """Errors of statements that are well-formed, but stand in the wrong place or are not what
+        """Errors of statements that are well-formed, but are in the wrong place or are not what
         v1 demands."""
         errors = list(self._misplaced)
         if self.cursor.dialect.v1:
@@ -131,7 +131,7 @@ def parse_query_text(cursor: Cursor) -> QueryText:
 
 
 def _parse_other(cursor: Cursor, grammar: Grammar) -> str:
-    """What stands where a query was expected, by the name that OPA has for it."""
+    """What there is where a query was expected, by the name that OPA has for it."""
     for parse, name in ((parse_package, "Package"), (parse_import, "Import")):
         state = cursor.save()
         if parse(cursor, grammar.terms) is not None:

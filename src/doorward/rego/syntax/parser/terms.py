@@ -41,7 +41,7 @@ _OPERATORS: Final = {
 _RELATION: Final = 1
 _TIGHTEST: Final = 5
 AFTER_TERM: Final = frozenset({*_OPERATORS, ":=", "=", "in", ".", "[", ","})
-"""What shows that a term goes on."""
+"""What shows that a term continues."""
 _MEMBERSHIP: Final = ANY_KEYWORD | {","}
 """What `in` or its second operand can begin with, or a keyword that is a name here."""
 
@@ -53,7 +53,7 @@ def parse_var(cursor: Cursor) -> Var:
 
 
 def parse_operator(cursor: Cursor, name: str) -> Ref:
-    """Step over an infix operator: the built-in `name`, where it stands."""
+    """Step over an infix operator: the built-in `name`, where it is."""
     span = cursor.here()
     cursor.scan()
     return Ref(Var(name, span), (), span)
