@@ -33,7 +33,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final
 
-__all__ = ["FAULTS", "Edge", "Part", "Parts", "counts", "repeat"]
+__all__ = ["FAULTS", "Edge", "Part", "Parts", "counts", "loop_thread", "repeat"]
 
 FAULTS: Final = (Exception, KeyboardInterrupt, SystemExit)
 """What an edge catches, and hands to `Edge.report` at once."""
@@ -228,3 +228,21 @@ def repeat(
             pause = FIRST_PAUSE
             if part is not None:
                 part.succeeded()
+
+
+def loop_thread(
+    step: Callable[[], bool],
+    edge: Edge,
+    *,
+    name: str,
+    stop: threading.Event,
+    part: Part | None = None,
+) -> threading.Thread:
+    """A thread, not started, that runs `step` in `repeat` and does not keep the process alive."""
+    return threading.Thread(
+        target=repeat,
+        args=(step, edge),
+        kwargs={"stop": stop, "part": part},
+        name=name,
+        daemon=True,
+    )

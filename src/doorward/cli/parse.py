@@ -10,7 +10,7 @@ import click
 
 from doorward.cli.errors import OneOf, documents_text
 from doorward.cli.opa_tree import tree_lines
-from doorward.pdp.loader import Limits, LoadError, io_message, policy_text
+from doorward.pdp.loader import Limits, LoadError, policy_text, read_file
 from doorward.rego import Number, ParseError, Source, Span
 from doorward.rego.golang import indent, object_text, ordered_text
 from doorward.rego.tools import module_to_json, parse_module
@@ -73,14 +73,7 @@ def command(
 
 
 def _source(path: str) -> Source:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise LoadError([io_message("open", path, error)]) from None
-    if len(content) > _MAX_BYTES:
-        raise LoadError([f"{path}: file is larger than {_MAX_BYTES} bytes"])
-    return Source(path, policy_text(path, content))
+    return Source(path, policy_text(path, read_file(path, _MAX_BYTES)))
 
 
 def tree(node: object, *, positions: bool = True, label: str = "", depth: int = 0) -> Iterator[str]:

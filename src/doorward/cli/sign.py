@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from doorward.pdp.bundle import signed_files
-from doorward.pdp.loader import LoadError, io_message
+from doorward.pdp.loader import LoadError, io_message, read_file
 from doorward.pdp.signatures import SignatureError
 from doorward.pdp.signing import sign
 from doorward.rego.golang import JSONError, read_json
@@ -82,27 +82,16 @@ def read_key(given: str) -> str:
     """The key itself, where what is given is a file."""
     if not os.path.isfile(given):
         return given
-    return _read(given).decode(errors="replace")
+    return read_file(given, _MAX_BYTES).decode(errors="replace")
 
 
 def read_claims(path: str | None) -> Mapping[str, Any]:
     if path is None:
         return {}
-    claims = read_json(_read(path))
+    claims = read_json(read_file(path, _MAX_BYTES))
     if not isinstance(claims, dict):
         raise LoadError([f"{path}: claims must be an object"])
     return {str(name): claims[name] for name in sorted(claims, key=str)}
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise LoadError([io_message("open", path, error)]) from None
-    if len(content) > _MAX_BYTES:
-        raise LoadError([f"{path}: file is larger than {_MAX_BYTES} bytes"])
-    return content
 
 
 def _write(path: str, content: bytes) -> None:

@@ -43,7 +43,7 @@ from doorward.docker.watch.notify import (
     watchdog_seconds,
 )
 from doorward.docker.watch.status import CALL, INSTANCE, TRIAL, PluginStatus, to_document
-from doorward.edge import Edge, counts, repeat
+from doorward.edge import Edge, counts, loop_thread
 from doorward.history import History
 
 __all__ = ["SIGNALS", "Service", "ServiceOptions", "bind"]
@@ -178,12 +178,8 @@ class Service:
         self.start()
         interval = watchdog_seconds()
         if interval is not None:
-            threading.Thread(
-                target=repeat,
-                args=(partial(self._beat, interval / _BEATS), _EDGE),
-                kwargs={"stop": self._ended},
-                name="watchdog",
-                daemon=True,
+            loop_thread(
+                partial(self._beat, interval / _BEATS), _EDGE, name="watchdog", stop=self._ended
             ).start()
         while (number := signal.sigwait(SIGNALS)) in (signal.SIGHUP, _ORPHANED):
             if number == signal.SIGHUP:

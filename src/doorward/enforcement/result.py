@@ -105,6 +105,7 @@ def read_verdict(result: Value | Undefined, decision_id: str = "") -> Verdict:
     headers = _checked(read_headers(given, "headers", "response headers"))
     if not allowed:
         body, status = read_body(given), read_http_status(given)
+        # An interim status ends no request: the client would wait for another one.
         if status < 200:
             raise failed("response http status", f"Invalid HTTP status code {status}")
         return Verdict(False, status, headers, body, decision_id=decision_id, result=result)
@@ -184,6 +185,7 @@ def read_http_status(result: dict[Key, Value]) -> int:
     if "http_status" not in result:
         return FORBIDDEN
     status = result["http_status"]
+    # `True` is an `int` in Python, and a boolean in Rego.
     if isinstance(status, bool) or not isinstance(status, (int, float)):
         raise mismatch("response http status", "http_status", "number", status)
     try:

@@ -21,7 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from doorward.edge import Edge, Part, Parts, repeat
+from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.envoy.addresses import AddressError, clear_stale_socket, parse_address
 from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
@@ -211,12 +211,8 @@ class _SilentStreams:
         self._stopped = threading.Event()
         self._wake = threading.Event()
         self.part = Part("silent-streams", within=STUCK_AFTER)
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._cancel_old, _SILENT),
-            kwargs={"stop": self._stopped, "part": self.part},
-            name="silent-streams",
-            daemon=True,
+        self._thread = loop_thread(
+            self._cancel_old, _SILENT, name="silent-streams", stop=self._stopped, part=self.part
         )
 
     def start(self) -> None:

@@ -33,18 +33,7 @@ def noting(registry: Registry) -> Registry:
 
 
 def _noting(builtin: Builtin) -> Builtin:
-    call = _noted(builtin)
-    return Builtin(
-        name=builtin.name,
-        signature=builtin.signature,
-        body=call,
-        call=call,
-        category=builtin.category,
-        pure=False,
-        context=True,
-        relation=builtin.relation,
-        deprecated=builtin.deprecated,
-    )
+    return builtin.answered_by(_noted(builtin), context=True)
 
 
 def _noted(builtin: Builtin) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from doorward.edge import FAULTS, Edge, Part, Parts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
 from doorward.pdp.decision import Decision, error_document
@@ -151,12 +151,8 @@ class DecisionLog:
         self._ended = threading.Event()
         self._parts = parts or Parts()
         self._part = Part("decision-log", within=STUCK_AFTER)
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._step, _EDGE),
-            kwargs={"stop": self._ended, "part": self._part},
-            name="decision-log",
-            daemon=True,
+        self._thread = loop_thread(
+            self._step, _EDGE, name="decision-log", stop=self._ended, part=self._part
         )
         self._thread.start()
         self._part.thread = self._thread

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from doorward.edge import Edge, Part, Parts, repeat
+from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.identity_options import Issuer
 from doorward.pdp.store import Store
 from doorward.rego import Key, Value
@@ -128,12 +128,8 @@ class _Keys:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._part = Part(f"identity-{name}", within=STUCK_AFTER)
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._round, _EDGE),
-            kwargs={"stop": self._stop, "part": self._part},
-            name=self._part.name,
-            daemon=True,
+        self._thread = loop_thread(
+            self._round, _EDGE, name=self._part.name, stop=self._stop, part=self._part
         )
 
     def start(self) -> None:

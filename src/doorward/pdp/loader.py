@@ -36,6 +36,7 @@ __all__ = [
     "note",
     "policy_text",
     "read_document",
+    "read_file",
     "split_prefix",
     "united",
 ]
@@ -251,7 +252,7 @@ def _take(
     timers: Timers,
 ) -> bytes:
     path = entry.path
-    content = _read(path, limits.of(path))
+    content = read_file(path, limits.of(path))
     if path.endswith(".rego") or (
         entry.named and not path.endswith(_DATA) and _POLICY.match(content)
     ):
@@ -268,7 +269,8 @@ def _take(
     return content
 
 
-def _read(path: str, limit: int) -> bytes:
+def read_file(path: str, limit: int) -> bytes:
+    """The content of a file; LoadError where it cannot be read or has more than `limit` bytes."""
     try:
         with open(path, "rb") as file:
             content = file.read(limit + 1)

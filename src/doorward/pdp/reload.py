@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeAlias
 
-from doorward.edge import FAULTS, Edge, Part, repeat
+from doorward.edge import FAULTS, Edge, Part, loop_thread
 from doorward.pdp.file_events import FileEvents, open_events, watched_names
 from doorward.pdp.health import Health
 from doorward.pdp.loader import LoadError
@@ -202,12 +202,8 @@ class Watcher:
         self._retry_pause = FIRST_RETRY
         self._retry_at: float | None = None
         self._part = Part("policy-watch", within=STUCK_AFTER)
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self.run_once, _WATCH),
-            kwargs={"stop": self._stop, "part": self._part},
-            name="policy-watch",
-            daemon=True,
+        self._thread = loop_thread(
+            self.run_once, _WATCH, name="policy-watch", stop=self._stop, part=self._part
         )
 
     def start(self, *, reading: float = 0.0) -> None:

@@ -87,11 +87,11 @@ class Recorded:
         replaced: dict[str, Builtin] = {}
         for each in registry:
             if each.name == _DECODE_VERIFY:
-                replaced[each.name] = _instead_of(each, self._decode_verify(each), context=True)
+                replaced[each.name] = each.answered_by(self._decode_verify(each), context=True)
             elif each.name.startswith(_VERIFY):
-                replaced[each.name] = _instead_of(each, self._verify(each), context=True)
+                replaced[each.name] = each.answered_by(self._verify(each), context=True)
             elif not each.pure and each.name not in _AS_EVER:
-                replaced[each.name] = _instead_of(each, self._answer_of(each.name))
+                replaced[each.name] = each.answered_by(self._answer_of(each.name), context=False)
         kept = {each.name for each in registry} - replaced.keys()
         return registry.restricted(kept, replaced.values())
 
@@ -133,18 +133,6 @@ class Recorded:
             raise self._lacking(f"the answer of {name}")
 
         return answer
-
-
-def _instead_of(builtin: Builtin, call: Callable[..., Any], *, context: bool = False) -> Builtin:
-    return Builtin(
-        name=builtin.name,
-        signature=builtin.signature,
-        body=call,
-        call=call,
-        category=builtin.category,
-        pure=False,
-        context=context,
-    )
 
 
 def _canonical(key: Key) -> str:

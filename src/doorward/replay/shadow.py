@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from doorward.edge import Edge, Part, Parts, repeat
+from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.decision import Decision
 from doorward.pdp.quiet import Quiet
@@ -67,12 +67,8 @@ class Shadow:
         self._quiet = Quiet()
         self._parts = parts or Parts()
         self._part = Part("shadow", within=STUCK_AFTER)
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._round, _EDGE),
-            kwargs={"stop": self._stop, "part": self._part},
-            name="shadow",
-            daemon=True,
+        self._thread = loop_thread(
+            self._round, _EDGE, name="shadow", stop=self._stop, part=self._part
         )
         self._part.thread = self._thread
         self._parts.add(self._part)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from doorward.edge import FAULTS, Edge, Part, Parts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.bundle import Bundle, BundleError, read_download
 from doorward.pdp.control.bundle_options import BundleOptions
 from doorward.pdp.control.bundle_status import BundleStatus
@@ -366,12 +366,8 @@ class _Poller:
     def start(self, parts: Parts) -> None:
         if self._thread is not None or self.options.trigger == "manual":
             return
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._round, _POLL),
-            kwargs={"stop": self._stop, "part": self._part},
-            name=f"bundle-{self.options.name}",
-            daemon=True,
+        self._thread = loop_thread(
+            self._round, _POLL, name=f"bundle-{self.options.name}", stop=self._stop, part=self._part
         )
         self._part.thread = self._thread
         self._parts = parts

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from doorward.edge import FAULTS, Edge, Part, Parts, repeat
+from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.bundle import Bundle, BundleError, read_download
 from doorward.pdp.control.bundle_options import DiscoveryOptions
 from doorward.pdp.control.bundle_status import BundleStatus
@@ -78,12 +78,8 @@ class Discovery:
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._round, _POLL),
-            kwargs={"stop": self._stop, "part": self._part},
-            name="discovery",
-            daemon=True,
+        self._thread = loop_thread(
+            self._round, _POLL, name="discovery", stop=self._stop, part=self._part
         )
         self._part.thread = self._thread
         self._thread.start()

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from doorward.edge import Edge, Part, Parts, repeat
+from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.client import ServiceClient, ServiceError, status_text
 from doorward.pdp.control.status_options import StatusOptions
@@ -75,12 +75,8 @@ class StatusReporter:
         """Begin to report."""
         if self._thread is not None or self._options is None:
             return
-        self._thread = threading.Thread(
-            target=repeat,
-            args=(self._round, _EDGE),
-            kwargs={"stop": self._stop, "part": self._part},
-            name="status",
-            daemon=True,
+        self._thread = loop_thread(
+            self._round, _EDGE, name="status", stop=self._stop, part=self._part
         )
         self._part.thread = self._thread
         self._thread.start()

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from doorward.edge import Edge, Part, Parts, repeat
+from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.control.bundles import backoff, jittered
 from doorward.pdp.control.chunks import Chunk, ChunkEncoder
 from doorward.pdp.control.client import ServiceClient, ServiceError, status_text
@@ -89,12 +89,8 @@ class Uploads:
         for number in range(THREADS):
             target = self._lead if number == 0 else self._help
             part = self._part if number == 0 else None
-            thread = threading.Thread(
-                target=repeat,
-                args=(target, _EDGE),
-                kwargs={"stop": self._stop, "part": part},
-                name=f"decision-log-upload-{number}",
-                daemon=True,
+            thread = loop_thread(
+                target, _EDGE, name=f"decision-log-upload-{number}", stop=self._stop, part=part
             )
             self._threads.append(thread)
             thread.start()

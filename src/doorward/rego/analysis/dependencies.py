@@ -65,6 +65,7 @@ def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[Ru
                 if id(target) not in seen:
                     seen.add(id(target))
                     yield target
+    # A document holds those below it: `data.p` reads `data.p.q`.
     for child in node.children.values():
         for inner in child.walk():
             if inner.definitions and id(inner) not in seen:
@@ -150,6 +151,7 @@ def in_order(root: RuleNode, graph: Dependencies) -> Iterator[RuleNode]:
         if not start.definitions or id(start) in seen:
             continue
         seen.add(id(start))
+        # By a stack of iterators: thousands of rules in a row would end the recursion of Python.
         waiting = [(start, iter(graph.reads.get(id(start), ())))]
         while waiting:
             node, targets = waiting[-1]
@@ -223,6 +225,7 @@ def constant_nodes(root: RuleNode, graph: Dependencies) -> frozenset[int]:
     for reader, targets in graph.reads.items():
         for target in targets:
             readers.setdefault(id(target), []).append(reader)
+    # From those that read the world backwards to their readers: each edge is followed once.
     tainted = set(graph.own)
     waiting = list(tainted)
     while waiting:

@@ -40,6 +40,7 @@ __all__ = [
     "bodies",
     "changed",
     "equation",
+    "inner_terms",
     "is_ground",
     "map_parts",
     "object_",
@@ -313,21 +314,25 @@ def bodies(expr: Expr) -> Iterator[Comprehension | Every]:
             waiting += parts(term)
 
 
-def variables(term: Term) -> Iterator[str]:
-    """Names of the variables in `term`, those of closures and heads of references included."""
-    waiting: list[Term] = [term]
+def inner_terms(terms: Iterable[Term]) -> Iterator[Term]:
+    """`terms` and all terms in them, those of closures included, in no particular order."""
+    waiting = list(terms)
     while waiting:
-        node = waiting.pop()
-        if type(node) is Var:
-            yield node.name
-        elif type(node) is Comprehension:
-            waiting.append(node.term)
-            if node.key is not None:
-                waiting.append(node.key)
-            for expr in node.body:
+        term = waiting.pop()
+        yield term
+        if type(term) is Comprehension:
+            waiting.append(term.term)
+            if term.key is not None:
+                waiting.append(term.key)
+            for expr in term.body:
                 waiting += expr_terms(expr)
         else:
-            waiting += parts(node)
+            waiting += parts(term)
+
+
+def variables(term: Term) -> Iterator[str]:
+    """Names of the variables in `term`, those of closures and heads of references included."""
+    return (each.name for each in inner_terms((term,)) if type(each) is Var)
 
 
 def expr_terms(expr: Expr) -> list[Term]:

@@ -260,6 +260,8 @@ class _Virtual:
         if node.is_function:
             return
         if node.has_else and search.is_unknown(Ref(self.path), walk.b1):
+            # An `else` holds where the rules before it do not, and that is not known: nothing of
+            # it is inlined.
             whole = Ref(self.path)
             yield from search.save_equation(whole, walk.result, walk.b1, walk.b2, walk.site)
         elif node.rules and (node.rules[0].is_set or not node.is_ground):
@@ -286,6 +288,8 @@ class _Virtual:
         needs_support = False
         if default is not None:
             wanted = plug(walk.result, walk.b2)
+            # If another value than the default is wanted, the rules alone decide: the default is
+            # not needed.
             needs_support = type(wanted) is not Constant or default.value == wanted
             if search.settings.truth and default.value == FALSE and _is_truth(wanted):
                 needs_support = False  # undefined and false are the same to what asks
@@ -293,6 +297,7 @@ class _Virtual:
             yield from self._support(self._complete_support)
             return
         for rule in self.node.rules:
+            # Each rule has variables of its own, so that two uses of it never share one.
             own = search.child()
             assert rule.value is not None
             for _ in search.body(rule.body, own, own.number):
@@ -365,11 +370,15 @@ class _Virtual:
             for rule in self.node.rules:
                 own = search.child()
                 for _ in search.body(rule.body, own, own.number):
+                    # The key is not known, so the body goes first: it may bind what the head
+                    # names.
                     for _ in self._head(rule, own):
                         yield from self._answer(rule, own)
         elif unknown:
             for rule in self.node.rules:
                 own = search.child()
+                # The key is known and the body is not: rules with another key are left out at
+                # once.
                 for _ in self._head(rule, own):
                     for _ in search.body(rule.body, own, own.number):
                         yield from self._answer(rule, own)
@@ -385,6 +394,8 @@ class _Virtual:
         if rule.is_set and len(here) > len(head):
             assert rule.key is not None
             head.append(rule.key)
+        # A reference may end inside a document, and a rule may define less than the reference
+        # reads.
         count = min(len(here), len(head))
         return self.search.unify_all(here[:count], head[:count], self.walk.b1, own, self.walk.site)
 

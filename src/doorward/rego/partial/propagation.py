@@ -23,6 +23,7 @@ from doorward.rego.partial.core import (
     changed,
     equation,
     expr_terms,
+    inner_terms,
     is_ground,
     map_parts,
     parts,
@@ -52,6 +53,7 @@ class Propagation:
         sets = _equal_variables(body, self._live)
         if sets is None:
             return body
+        # A constant cannot head a reference (`1.a` is not Rego): such a variable stays.
         heads = set()
         for expr in body:
             for name in _heads(expr):
@@ -67,6 +69,8 @@ class Propagation:
             plugged = _Plug(sets, removed, expr.negated).expr(expr)
             if self._stays(plugged, removed, heads):
                 result.append(plugged)
+        # Who reads the residual knows only the live names: what was merged into another variable,
+        # or put in its place, is written out again.
         for name in sorted(self._live):
             root = sets.find(name)
             if root is None:
@@ -122,6 +126,8 @@ class Propagation:
             left, right = expr.args
             if left == right:
                 if type(left) is Ref:
+                    # `input.a == input.a` still asks whether `input.a` is defined. Under a name
+                    # that nobody reads it stays a candidate for `_with_what_is_asked`.
                     removed[f"__localcp{self._generated}__"] = left
                     self._generated += 1
                 return False
@@ -132,6 +138,7 @@ class Propagation:
                     removed[var.name] = value
                     return False
         elif expr.operator is not None and self._arity(expr.operator) == len(expr.args) - 1:
+            # One argument more than the function has operands: the last one is its result.
             output = expr.args[-1]
             if type(output) is Var and output.name not in self._live | heads:
                 removed[output.name] = Call(expr.operator, expr.args[:-1], expr.location)
@@ -181,6 +188,7 @@ class _EqualVariables:
         one, other = self.make(a), self.make(b)
         if one is other:
             return True
+        # The name that stands for both must be a live one if there is one.
         if one.name not in self._live:
             one, other = other, one
         self._parents[other.name] = one.name
@@ -249,6 +257,7 @@ class _Plug:
             return var
         if type(value) is Ref and var.name in _outputs(value):
             return var
+        # Removed equations may lead in a circle: a variable that is being replaced stays as it is.
         self._open.add(var.name)
         try:
             return self.term(value)
@@ -284,19 +293,7 @@ def _head(ref: Ref) -> str:
 
 def _heads(expr: Expr) -> Iterator[str]:
     """Variables at the head of references, those in closures included."""
-    waiting = expr_terms(expr)
-    while waiting:
-        term = waiting.pop()
-        if type(term) is Ref:
-            yield _head(term)
-        if type(term) is Comprehension:
-            waiting.append(term.term)
-            if term.key is not None:
-                waiting.append(term.key)
-            for inner in term.body:
-                waiting += expr_terms(inner)
-        else:
-            waiting += parts(term)
+    return (_head(each) for each in inner_terms(expr_terms(expr)) if type(each) is Ref)
 
 
 def _is_in(value: Term, body: Iterable[Expr]) -> bool:

@@ -108,6 +108,7 @@ class _Plugging:
             return term
         result = map_parts(term, lambda part: self.plug(part, bindings))
         if type(result) is not Constant:
+            # Parts that are shared count each time: written out as text they are as large as that.
             size = 1 + sum([self._sizes.get(id(part), 1) for part in parts(result)])
             if size > MAX_TERM:
                 raise EvalError(LIMIT_ERROR, "a term of the residual is too large", NOWHERE)
@@ -130,6 +131,7 @@ class Names:
         target = self._names.get(key)
         if target is None:
             target = f"{name}{bindings.number}" if bindings.number else name
+            # `x1` may be a name of the query as well.
             while target in self._taken:
                 target += "_"
             self._names[key] = target

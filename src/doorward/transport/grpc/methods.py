@@ -271,6 +271,7 @@ class _Unary:
 
     def receive(self, stream: Stream, data: bytes, ended: bool) -> None:
         try:
+            # A whole message in one frame, as Envoy sends it: it needs no buffer and no state.
             if ended and stream.state is None and len(data) >= PREFIX.size:
                 flag, length = PREFIX.unpack_from(data)
                 if length + PREFIX.size == len(data) and length <= self._options.max_receive:
@@ -292,6 +293,7 @@ class _Unary:
         assert isinstance(state, _Partial)
         for message in state.messages.feed(data) if data else ():
             if state.message is not None:
+                # A second message would be decided by nobody, so it must not be ignored.
                 raise GrpcError(Status.INTERNAL, "more than one message")
             state.message = message
         if not ended:
@@ -304,9 +306,11 @@ class _Unary:
         if self._runner is None:
             self._finish(stream, call_method(self._method, message))
             return
+        # The message is here in time. From now on the deadline of the evaluation counts.
         stream.deadline = 0.0
 
         def is_wanted() -> bool:
+            # By identity: a reset takes the stream away while its method runs in another thread.
             return stream.connection.streams.get(stream.id) is stream
 
         def finish(answer: bytes | GrpcError) -> None:

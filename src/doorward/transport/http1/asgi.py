@@ -126,6 +126,7 @@ class AsgiCall:
         if self._is_complete or self._is_gone:
             return
         if self._has_begun:
+            # Half of a response was written: to close is the only way to say that it is not whole.
             self._connection.abort()
         else:
             self._connection.respond(self._request, _FAILED)
@@ -133,6 +134,7 @@ class AsgiCall:
     async def _receive(self) -> Message:
         if self._request.expects_continue and not self._is_whole and not self._has_begun:
             self._request.expects_continue = False
+            # Only when the application reads: a request that is refused by its head sends no body.
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while not self._parts and not self._ended and (self._was_told or not self._is_whole):
             self._arrived.clear()
@@ -182,6 +184,7 @@ class AsgiCall:
         if not has_body:
             self._left = 0
         elif self._left is None and self._request.version == "1.0":
+            # HTTP/1.0 has no chunks: the end of the connection is the end of the body.
             self._ends = True
         elif self._left is None:
             self._is_chunked = True
@@ -201,6 +204,7 @@ class AsgiCall:
         elif self._left is None:
             out += body
         elif self._left:
+            # Bytes too many would be read as the next response on this connection.
             if len(body) > self._left:
                 raise RuntimeError("the response is longer than it announced")
             self._left -= len(body)

@@ -59,6 +59,20 @@ class Builtin:
     def doc(self) -> str:
         return inspect.getdoc(self.body) or ""
 
+    def answered_by(self, call: Callable[..., Any], *, context: bool) -> Builtin:
+        """The same declaration with `call` in place of the body, which is taken to be impure."""
+        return Builtin(
+            name=self.name,
+            signature=self.signature,
+            body=call,
+            call=call,
+            category=self.category,
+            pure=False,
+            context=context,
+            relation=self.relation,
+            deprecated=self.deprecated,
+        )
+
 
 _PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _NAME: Final = re.compile(rf"(?!(?:data|input)(?:\.|\Z)){_PART}(?:\.{_PART})*")
