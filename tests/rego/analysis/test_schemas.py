@@ -28,21 +28,28 @@ TYPES: list[tuple[object, str]] = [
     ({}, "any"),
     (True, "any"),
     ({"type": "integer"}, "number"),
-    ({"type": ["string", "null"]}, "any<null, string>"),
+    ({"type": ["null", "object", "string"]}, "string"),
+    ({"type": "null"}, "any"),
+    ({"type": "null", "properties": {"n": {}}}, "object<n: any>"),
     (USER, "object<name: string>"),
     ({"properties": {"n": {"type": "number"}}}, "object<n: number>"),
     ({"type": "object"}, "object[any: any]"),
     ({"type": "array", "items": {"type": "string"}}, "array[string]"),
     ({"type": "array", "items": [{"type": "string"}, {"type": "number"}]}, "array<string, number>"),
     ({"items": {"type": "boolean"}}, "array[boolean]"),
+    ({"type": "array", "items": []}, "array[any]"),
     ({"anyOf": [{"type": "string"}, {"type": "number"}]}, "any<number, string>"),
     ({"allOf": [USER, {"properties": {"n": {}}}]}, "object<n: any, name: string>"),
     ({"$ref": "#/$defs/u", "$defs": {"u": USER}}, "object<name: string>"),
-    ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "string"),
-    ({"allOf": [USER, {"type": "string"}]}, "object<name: string>"),
+    ({"anyOf": [{"type": "string"}], **USER}, "any<string, object<name: string>>"),
+    ({"allOf": [{}]}, "any"),
+    ({"allOf": [{"type": "string"}, {"type": "string", "minLength": 1}]}, "string"),
+    ({"allOf": [{"items": [{}]}, {"items": [{}, {"type": "number"}]}]}, "array<any, number>"),
+    ({"allOf": [USER], "type": "object", "properties": {"n": {}}}, "object<n: any, name: string>"),
+    ({"allOf": [USER], "properties": {"n": {}}}, "object<name: string>"),
+    ({"allOf": [{"$ref": "#/u"}, {"minLength": 1}], "u": USER}, "object<name: string>"),
     ({"$ref": "#"}, "any"),
     ({"anyOf": [False, False]}, "any"),
-    ({"allOf": [False, USER]}, "object<name: string>"),
     ({"type": "string", "minimum": Number("1e400")}, "string"),
 ]
 
@@ -50,6 +57,29 @@ TYPES: list[tuple[object, str]] = [
 @pytest.mark.parametrize(("schema", "text"), TYPES)
 def test_a_schema_is_a_type(schema: object, text: str) -> None:
     assert type_text(schema_type(schema)) == text
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        (
+            {"allOf": [{"type": "string"}, {"minLength": 1}]},
+            ": type mismatch: string and Undefined",
+        ),
+        ({"allOf": [USER, {"type": "string"}]}, ": type mismatch: object and string"),
+        ({"allOf": [False, USER]}, ": type mismatch: Undefined and object"),
+        (
+            {"allOf": [{"type": ["string", "null"]}, {"type": "null"}]},
+            ": type mismatch: [string,null] and null",
+        ),
+        ({"allOf": [USER], "type": "string"}, ""),
+        ({"allOf": [{"items": [{"type": "null"}]}, {"items": [{"type": "string"}]}]}, ""),
+    ],
+)
+def test_schemas_of_different_types_are_not_merged(schema: object, kinds: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        schema_type(schema)
+    assert str(caught.value) == f"type checking: unable to merge these schemas{kinds}"
 
 
 def doubling(depth: int) -> dict[str, object]:
@@ -69,6 +99,7 @@ def doubling(depth: int) -> dict[str, object]:
         {"type": 1},
         {"$ref": "http://a.example/x"},
         {"$schema": 5},
+        {"enum": [float("inf")]},
         {"properties": {"a": 5}},
         {"anyOf": "x"},
         5,

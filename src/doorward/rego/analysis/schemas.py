@@ -19,7 +19,6 @@ from doorward.rego.builtins.registry.signature import (
     Type,
     any_,
     boolean,
-    null,
     number,
     string,
 )
@@ -35,11 +34,11 @@ Schemas = Mapping[tuple[str, ...], Any]
 
 _SCALARS: Final[Mapping[str, Type]] = {
     "boolean": boolean,
-    "integer": number,
-    "null": null,
-    "number": number,
     "string": string,
+    "integer": number,
+    "number": number,
 }
+"""In OPA's order; `null` says nothing there."""
 _MAX_DEPTH: Final = 50
 _MAX_PARTS: Final = 20_000
 """Schemas inside each other that are followed: references can double them at each level."""
@@ -57,7 +56,7 @@ def schema_type(schema: Any) -> Type:
 
     try:
         read_schema(unmarshal(marshal(schema)))
-    except CALL_ERRORS as error:
+    except (*CALL_ERRORS, ValueError) as error:
         raise SchemaError(f"unable to compile the schema: {error}") from None
     except RecursionError:
         raise SchemaError("unable to compile the schema: it is nested too deeply") from None
@@ -65,51 +64,65 @@ def schema_type(schema: Any) -> Type:
 
 
 @dataclass(slots=True)
+class _Part:
+    """A schema as far as it decides a type; `allOf` joins several."""
+
+    schema: Mapping[str, Any]
+    kinds: list[str]
+    properties: list[tuple[str, Any]]
+    items: list[Any]
+    is_list: bool
+    """Whether `items` are those of all places, and not of one each."""
+
+
+@dataclass(slots=True)
 class _Reader:
+    """A schema to a type, as OPA reads it: what it does not know of can be anything."""
+
     root: Any
     left: int = _MAX_PARTS
 
     def type(self, schema: Any, depth: int) -> Type:
+        return self._type(_part(schema), depth)
+
+    def _type(self, part: _Part, depth: int) -> Type:
         self.left -= 1
-        if not isinstance(schema, dict) or depth > _MAX_DEPTH or self.left < 0:
+        if depth > _MAX_DEPTH or self.left < 0:
             return any_
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
+        if isinstance(reference := part.schema.get("$ref"), str):
             return self.type(self._find(reference), depth + 1)
-        kinds = _kinds(schema)
-        for name in ("anyOf", "allOf"):
-            parts = schema.get(name)
-            if isinstance(parts, list) and parts:
-                return self._combined(name, schema, parts, depth)
-        if "object" in kinds or (not kinds and schema.get("properties")):
-            return self._object(schema, depth)
-        if "array" in kinds or (not kinds and schema.get("items")):
-            return self._array(schema, depth)
-        # Of several kinds OPA takes one; we take what all of them admit.
-        return union_of(_SCALARS[kind] for kind in kinds) if kinds else any_
+        if any_of := _schemas_of(part.schema, "anyOf"):
+            return self._any_of(part, any_of, depth)
+        if all_of := _schemas_of(part.schema, "allOf"):
+            return self._type(_all_of(part, all_of), depth + 1)
+        # Of several kinds OPA takes one.
+        for kind, scalar in _SCALARS.items():
+            if kind in part.kinds:
+                return scalar
+        if "object" in part.kinds or (part.properties and "array" not in part.kinds):
+            return self._object(part, depth)
+        return self._array(part, depth) if "array" in part.kinds or part.items else any_
 
-    def _combined(self, name: str, schema: Mapping[str, Any], parts: list[Any], depth: int) -> Type:
-        if name == "anyOf":
-            return union_of(self.type(part, depth + 1) for part in parts)
-        own = {key: value for key, value in schema.items() if key != "allOf"}
-        types = [self.type(part, depth + 1) for part in (*parts, own) if part]
-        objects = [t for t in types if isinstance(t, ObjectType)]
-        if len(objects) == len(types):
-            return object_of((f for t in objects for f in t.fields), objects[0].rest)
-        return next((t for t in types if t != any_), any_)
+    def _any_of(self, part: _Part, parts: Sequence[Any], depth: int) -> Type:
+        types = [self.type(each, depth + 1) for each in parts]
+        if part.kinds:
+            own = {key: value for key, value in part.schema.items() if key != "anyOf"}
+            core = self.type(own, depth + 1)
+            if isinstance(core, ObjectType) and core.rest is None:
+                types.append(core)
+        return union_of(types)
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> Type:
-        properties = schema.get("properties")
-        if not isinstance(properties, dict) or not properties:
+    def _object(self, part: _Part, depth: int) -> Type:
+        if not part.properties:
             return ObjectType((), (any_, any_))
-        fields = ((str(name), self.type(part, depth + 1)) for name, part in properties.items())
+        fields = ((name, self.type(each, depth + 1)) for name, each in part.properties)
         return object_of(fields, None)
 
-    def _array(self, schema: Mapping[str, Any], depth: int) -> Type:
-        items = schema.get("items")
-        if isinstance(items, list):
-            return ArrayType(tuple(self.type(item, depth + 1) for item in items))
-        return ArrayType((), self.type(items, depth + 1) if isinstance(items, dict) else any_)
+    def _array(self, part: _Part, depth: int) -> Type:
+        types = tuple([self.type(item, depth + 1) for item in part.items])
+        if part.is_list and types:
+            return ArrayType(types)
+        return ArrayType((), types[0] if types else any_)
 
     def _find(self, reference: str) -> Any:
         fragment = reference.partition("#")[2]
@@ -120,12 +133,62 @@ class _Reader:
         return schema
 
 
-def _kinds(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    if "type" not in schema:
-        return ()
-    named = schema["type"]
-    kinds = (named,) if isinstance(named, str) else named
-    return tuple(kinds)
+def _part(schema: Any) -> _Part:
+    if not isinstance(schema, dict) or isinstance(schema.get("$ref"), str):
+        return _Part(schema if isinstance(schema, dict) else {}, [], [], [], False)
+    named, items = schema.get("type", []), schema.get("items", [])
+    properties = schema.get("properties")
+    return _Part(
+        schema,
+        [named] if isinstance(named, str) else list(named),
+        list(properties.items()) if isinstance(properties, dict) else [],
+        list(items) if isinstance(items, list) else [items],
+        isinstance(items, list),
+    )
+
+
+def _schemas_of(schema: Mapping[str, Any], name: str) -> list[Any]:
+    parts = schema.get(name)
+    return parts if isinstance(parts, list) else []
+
+
+def _all_of(part: _Part, parts: Sequence[Any]) -> _Part:
+    """The first of `parts` with what the others add; SchemaError where their types differ."""
+    joined = _joined([_part(each) for each in parts])
+    if any(kind in part.kinds and kind in joined.kinds for kind in ("object", "array")):
+        return _joined([joined, part])
+    if part.kinds and part.kinds != joined.kinds:
+        raise SchemaError(_UNMERGED)
+    return joined
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    for part in parts:
+        kind = "object" if part.properties else "array" if part.items else ""
+        if kind and kind not in part.kinds:
+            part.kinds.append(kind)
+    first = parts[0]
+    for part in parts[1:]:
+        if part.kinds != first.kinds:
+            kinds = " and ".join(_kinds_text(each.kinds) for each in (first, part))
+            raise SchemaError(f"{_UNMERGED}: type mismatch: {kinds}")
+        if "object" in part.kinds and first.properties and part.properties:
+            first.properties += part.properties
+        elif "array" in part.kinds and first.items and part.items:
+            first.items += part.items[len(first.items) :]
+            pairs = zip(first.items, part.items, strict=False)
+            if any(_part(x).kinds != _part(y).kinds for x, y in pairs):
+                raise SchemaError(_UNMERGED)
+    return first
+
+
+_UNMERGED: Final = "type checking: unable to merge these schemas"
+
+
+def _kinds_text(kinds: Sequence[str]) -> str:
+    if len(kinds) > 1:
+        return f"[{','.join(kinds)}]"
+    return kinds[0] if kinds else "Undefined"
 
 
 # Annotations
