@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from doorward.rego import analysis
 from doorward.rego.analysis.opa_diagnostics.flat_variables import all_vars
 from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
 from doorward.rego.source import Source
@@ -42,3 +46,10 @@ def test_opa_does_not_count_what_names_a_function() -> None:
     assert [v.name for v in term_vars(term)] == ["y", "y", "io"]
     flat = parse_term("[y | f(y) with f as io.jwt.decode]")
     assert [v.name for v in all_vars(flat)] == ["y", "y"]
+
+
+def test_the_names_of_documents_are_written_once() -> None:
+    home = Path(analysis.__path__[0]).parent
+    sets = re.compile(r"""frozenset\(\{"(input|data)", "(input|data)"\}\)""")
+    holders = [path.name for path in home.rglob("*.py") if sets.search(path.read_text())]
+    assert holders == ["keywords.py"]

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import parts_below, parts_of, targets
 from doorward.rego.analysis.tree import RuleNode
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.syntax.nodes import Body, Ref, Scalar, Var
 from doorward.rego.values import Key, compare, from_key, to_key
 
@@ -95,7 +96,7 @@ def _base(part: object, callees: Callees) -> Iterator[Path]:
     if not isinstance(part, Ref) or not isinstance(part.head, Var):
         return
     path: list[Key] = [part.head.name]
-    if part.head.name not in ("data", "input"):
+    if part.head.name not in ROOTS:
         return
     node: RuleNode | None = callees.root if part.head.name == "data" else None
     for operand in part.args:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from doorward.rego.analysis.bindings import as_call
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import CALL_ERRORS, EvalError
@@ -116,9 +117,7 @@ def _below(term: Term, operands: Mapping[str, Term]) -> Iterator[Term]:
         case Ref(head, args):
             yield term
             parts = [
-                part
-                for part in (head, *args)
-                if not (isinstance(part, Var) and part.name in ("input", "data"))
+                part for part in (head, *args) if not (isinstance(part, Var) and part.name in ROOTS)
             ]
         case Call(_, args):
             yield term
@@ -151,7 +150,7 @@ class _Reader:
             assert call is not None  # anything else is refused when compiling
             head, operands = call.operator.head, call.operator.args
             first = head.name if isinstance(head, Var) else ""
-            if first not in ("input", "data"):
+            if first not in ROOTS:
                 functions.append((call.name, _UNKNOWN))
                 continue
             path = [to_key(arg.value) for arg in operands if isinstance(arg, Scalar)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import CONFLICT_ERROR, INTERNAL_ERROR, EvalError
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
@@ -209,4 +210,4 @@ class _Function:
 
 
 def _variables(term: Term) -> list[str]:
-    return [name for name in variables(term) if name not in ("input", "data")]
+    return [name for name in variables(term) if name not in ROOTS]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
     Array,
     Constant,
@@ -32,7 +33,6 @@ Rank: TypeAlias = tuple[tuple[int, int, int], ...]
 """Where in the trie a rule stands."""
 
 _NAMED: Final = Var("__any__")
-_ROOTS: Final = frozenset({"input", "data"})
 
 
 def in_index_order(rules: Sequence[Rule], is_virtual: Callable[[Ref], bool]) -> list[Rule]:
@@ -99,7 +99,7 @@ def _subject(rule: Rule, term: Term, is_virtual: Callable[[Ref], bool]) -> Term 
     if type(term) is not Ref or not is_ground(term):
         return None
     head, *operands = term.parts
-    if type(head) is not Var or head.name not in _ROOTS or is_virtual(term):
+    if type(head) is not Var or head.name not in ROOTS or is_virtual(term):
         return None
     return term if all(type(part) is Constant for part in operands) else None
 

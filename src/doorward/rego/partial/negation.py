@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.context import SearchContext, Site, Solutions
 from doorward.rego.partial.core import (
     DATA,
@@ -29,7 +30,6 @@ from doorward.rego.partial.state import Saved, body_of
 
 MAX_INLINED: Final = 16
 """Conjunctions that a negation may become in place; more make rules of the support."""
-_ROOTS: Final = frozenset({"input", "data"})
 
 
 def negated(search: SearchContext, site: Site) -> Solutions:
@@ -118,7 +118,7 @@ def _can_stand_in_place(safe: set[str], residuals: Sequence[Body]) -> bool:
         for expr in body:
             if _nests(expr):
                 return False
-            if not expr.negated and not set(expr_variables(expr)) <= safe | _ROOTS:
+            if not expr.negated and not set(expr_variables(expr)) <= safe | ROOTS:
                 return False
     return size <= MAX_INLINED
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
     Array,
     Body,
@@ -31,12 +32,11 @@ from doorward.rego.partial.core import (
 __all__ = ["expr_variables", "in_safe_order", "outputs_of", "outputs_of_body"]
 
 Arity: TypeAlias = Callable[[Operator], int | None]
-_ROOTS = frozenset({"input", "data"})
 
 
 def in_safe_order(body: Body, known: Iterable[str], arity: Arity) -> Body:
     """`body` in order, and the bodies of its closures; `known` are bound around it."""
-    globals_ = _ROOTS.union(known)
+    globals_ = ROOTS.union(known)
     here = {name for expr in body for name in expr_variables(expr)} - globals_
     lacking = [set(expr_variables(expr)) - globals_ for expr in body]
     inside = [_closed_over(expr) & here for expr in body]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import ParseError
 from doorward.rego.partial.core import Constant, Term, Var
 from doorward.rego.source import Source
@@ -31,7 +32,7 @@ def parse_path(text: str) -> tuple[Term, ...]:
     else:
         raise ValueError(f"`{text}` is not a path below input or data")
     constant = all(isinstance(arg, nodes.Scalar) for arg in args)
-    if head.name not in ("input", "data") or not constant:
+    if head.name not in ROOTS or not constant:
         raise ValueError(f"`{text}` is not a path below input or data")
     names = [Constant(arg.value) for arg in args if isinstance(arg, nodes.Scalar)]
     return (Var(head.name), *names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.core import (
     FALSE,
     TRUE,
@@ -32,8 +33,6 @@ from doorward.rego.partial.order import expr_variables, outputs_of, outputs_of_b
 from doorward.rego.partial.program import Program
 
 __all__ = ["Propagation"]
-
-_ROOTS = frozenset({"input", "data"})
 
 
 class Propagation:
@@ -85,7 +84,7 @@ class Propagation:
 
     def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
         """Add the removed equations that bind a variable, or whose reference nobody else asks."""
-        safe = {*_ROOTS, *self._live}
+        safe = {*ROOTS, *self._live}
         safe |= outputs_of_body(tuple(result), safe, self._arity)
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
         for name, value in sorted(removed.items(), reverse=True):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.errors import LIMIT_ERROR, EvalError
 from doorward.rego.partial.core import (
     Body,
@@ -43,7 +44,6 @@ __all__ = [
 
 MAX_TERM: Final = 100_000
 """Parts of one term."""
-ROOTS: Final = frozenset({"input", "data"})
 
 
 class Bindings:

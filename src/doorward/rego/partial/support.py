@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.partial.context import SearchContext
 from doorward.rego.partial.core import (
     DATA,
@@ -25,7 +25,6 @@ from doorward.rego.values import operand_text
 __all__ = ["add_complete", "add_function", "add_partial"]
 
 Path = tuple[Term, ...]
-_ROOTS: Final = frozenset({"input", "data"})
 
 
 def add_complete(
@@ -102,5 +101,5 @@ def _value_of_default(value: Term, body: Body) -> tuple[Term, Body]:
 def _simple(search: SearchContext, body: Body, head: Sequence[Term]) -> Body:
     if search.settings.shallow:
         return body
-    live = {name for term in head for name in variables(term)} - _ROOTS
+    live = {name for term in head for name in variables(term)} - ROOTS
     return Propagation(search.program, live, whole=True).apply(body)
