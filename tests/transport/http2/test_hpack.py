@@ -103,9 +103,17 @@ def test_wrong_blocks_are_refused(block: bytes) -> None:
 def test_a_list_over_the_limit_is_cut_and_the_table_still_learns() -> None:
     decoder = Decoder(4096)
     block = b"\x40\x01a\x01b" * 10
-    fields, size = decoder.decode(block, 70)
+    fields, size = decoder.decode(block, 100)
     assert (len(fields), size) == (2, 340)
     assert decoder.decode(b"\xbe", 1000)[0] == [(b"a", b"b")]
+
+
+def test_a_list_far_over_the_limit_is_not_decoded_to_its_end() -> None:
+    decoder = Decoder(4096)
+    decoder.decode(b"\x40\x01a\x7f\x81\x07" + b"v" * 1024, 16_384)
+    with pytest.raises(HpackError, match="far too large"):
+        # The index behind the limit does not exist, and is not looked at.
+        decoder.decode(b"\xbe" * 64 + b"\xff\xff", 16_384)
 
 
 def test_the_table_evicts_and_an_entry_too_large_empties_it() -> None:

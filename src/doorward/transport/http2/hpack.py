@@ -18,6 +18,8 @@ Header: TypeAlias = tuple[bytes, bytes]
 
 ENTRY_OVERHEAD: Final = 32
 """What RFC 7541 counts for an entry beside its name and value."""
+MOST_OVER: Final = 4
+"""How many times the limit a list may have: 14 kB of indices can stand for 54 MB of fields."""
 MAX_INTEGER_BYTES: Final = 5
 """Continuation bytes of an integer: no length or index needs 2**35."""
 
@@ -68,7 +70,7 @@ class Decoder:
         """The fields of `block` and their size.
 
         Fields past `max_list_size` are left out (the table still learns them), so a size above it
-        says that the list is not whole.
+        says that the list is not whole. HpackError far above it: decoding is not worth its time.
         """
         headers: list[Header] = []
         size = position = 0
@@ -91,6 +93,8 @@ class Decoder:
             size += len(header[0]) + len(header[1]) + ENTRY_OVERHEAD
             if size <= max_list_size:
                 headers.append(header)
+            elif size > MOST_OVER * max_list_size:
+                raise HpackError("the header list is far too large")
         return headers, size
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
