@@ -31,7 +31,7 @@ messages contains sprintf("[%s] %s", [name, violation.msg]) if {
 }
 
 # What no constraint could match must not be admitted for that.
-messages contains "this is no AdmissionReview of admission.k8s.io/v1" if not is_review
+messages contains "this is not an AdmissionReview of admission.k8s.io/v1" if not is_review
 
 is_review if {
 	input.apiVersion == "admission.k8s.io/v1"

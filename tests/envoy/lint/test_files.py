@@ -28,6 +28,10 @@ COMPOSE = """services:
 UNIT = "[Service]\nExecStart=/usr/bin/envoy -c envoy.yaml\n"
 
 
+OF_THE_WHOLE = ("pdp-data-served", "pdp-no-decision-log")
+"""Rules about what a configuration lacks, which are found at its first line."""
+
+
 def marks(text: str) -> set[tuple[int, str]]:
     return {
         (number, rule)
@@ -51,7 +55,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_a_naive_deployment_is_found_out_line_by_line() -> None:
     # The text of a ConfigMap begins a line below its key.
     marked = marks(NAIVE.read_text())
-    moved = {(line + (rule == "pdp-no-decision-log"), rule) for line, rule in marked}
+    moved = {(line + (rule in OF_THE_WHOLE), rule) for line, rule in marked}
     assert rules_broken_by(NAIVE) == moved
 
 
@@ -159,3 +163,21 @@ def test_every_rule_about_deployments_is_proven() -> None:
     proven |= {"kit-no-redirect", "kit-host-network"}
     wanted = {rule for rule in RULES if rule.startswith(("kit-", "pdp-"))}
     assert proven == wanted
+
+
+@pytest.mark.parametrize(
+    ("closing", "rules"),
+    [
+        ("", {"pdp-data-served"}),
+        ("server: {decoding: {max_length: 1}}", {"pdp-data-served"}),
+        ("server: {decision_paths: [envoy/authz/allow]}", set()),
+        ("secrets: [keys/signing]", set()),
+    ],
+)
+def test_a_data_api_that_serves_everything_is_told(
+    closing: str, rules: set[str], tmp_path: Path
+) -> None:
+    plugin = 'envoy_ext_authz_grpc: {addr: "unix:///a.sock", strict: true}'
+    text = f"plugins:\n  {plugin}\ndecision_logs: {{console: true}}\n{closing}\n"
+    path = write(tmp_path, "c.yaml", text)
+    assert {rule for _, rule in rules_broken_by(path)} == rules

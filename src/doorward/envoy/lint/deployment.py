@@ -17,6 +17,9 @@ _PLUGIN: Final = "envoy_ext_authz_grpc"
 _PODS: Final = {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
 _LOCAL: Final = ("localhost:", "127.", "[::1]:", "unix:")
 _FALSE: Final = {None, False, "false"}
+_CLOSES: Final = (("server", "decision_paths"), ("secrets",))
+"""What keeps data from those who reach the HTTP API: it need not be a port that is open to others,
+for the application itself can be tricked into a request."""
 
 
 def is_pdp(document: Located) -> bool:
@@ -41,8 +44,15 @@ def _check_pdp(document: Located) -> Iterator[Found]:
         yield "pdp-fail-call", "on-error is fail-call", given
     if (given := plugin.get("strict")).value is not True:
         yield "pdp-not-strict", "strict is not true", given
+    if not any(_is_given(document.get(*path)) for path in _CLOSES):
+        message = "the HTTP API serves all data: name decision_paths, or secrets"
+        yield "pdp-data-served", message, document
     if document.get("decision_logs").value is None:
         yield "pdp-no-decision-log", "there are no decision logs", document
+
+
+def _is_given(at: Located) -> bool:
+    return at.value is not None
 
 
 def check_manifests(documents: Sequence[tuple[str, Located]]) -> Iterator[Finding]:

@@ -88,6 +88,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "forward-body": _warning("one request could take all of the proxy's memory"),
     # The decision point
     "pdp-exposed": _error("who reaches it can ask for decisions, or change what they rest on"),
+    "pdp-data-served": _error("a request that the application is tricked into reads keys in data"),
     "pdp-dry-run": _error("a dry run allows everything"),
     "pdp-fail-call": _warning("a failed call is what failure_mode_allow would open"),
     "pdp-not-strict": _warning("requests that can be read in two ways reach the policy"),
