@@ -87,18 +87,20 @@ test-fast: $(STAMP) $(CONSOLE)
 conformance: $(STAMP)
 	$(PYTEST) tests/conformance
 
-# Every line and branch of the language. Left out is what asks the same again, in other ways.
+# Every line and branch of the language and of the HTTP/2 core. Left out is what asks the same again,
+# in other ways.
 REPEATING := tests/rego/engine/test_properties.py tests/rego/codegen/test_isolation.py \
 	tests/rego/analysis/test_golden_errors.py::test_modules_and_queries_compile_or_fail_as_in_opa
 
-MEASURED := $(BIN)/coverage run --parallel-mode --source=src/doorward/rego \
+MEASURED := $(BIN)/coverage run --parallel-mode --source=src/doorward/rego,src/doorward/transport/http2 \
 	-m pytest -q -p no:cacheprovider
 
 # Two processes: the suites of others, and our own tests.
 coverage: $(STAMP)
 	$(BIN)/coverage erase
 	@$(MEASURED) tests/conformance & \
-	$(MEASURED) tests/rego $(REPEATING:%=--deselect=%); own=$$?; wait $$! && exit $$own
+	$(MEASURED) tests/rego tests/transport/http2 tests/transport/grpc \
+		$(REPEATING:%=--deselect=%); own=$$?; wait $$! && exit $$own
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
 
@@ -109,7 +111,7 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet \
 		--require-hashes --only-binary :all: -r requirements/fuzz.txt
-	@for target in lexer parser evaluator; do \
+	@for target in lexer parser evaluator http2; do \
 		$(BIN)/python fuzz/engine.py $$target --seconds 20 || exit 1; done
 	@for fuzzer in differential builtins multipart request; do \
 		$(BIN)/python fuzz/$$fuzzer.py --seconds 20 || exit 1; done

@@ -1,9 +1,11 @@
-"""Coverage-guided fuzzing: whatever the bytes, text and input end in an answer or a RegoError.
+"""Coverage-guided fuzzing: whatever the bytes, text and input end in an answer or a RegoError, and
+a connection in answers or in an error of HTTP/2's.
 
     python fuzz/engine.py TARGET [--seconds 60] [--folder FOLDER of examples]
 
-TARGET is `lexer`, `parser` or `evaluator`. Anything else that comes out - another exception, a
-call that takes longer than five seconds - ends the run with a report and leaves the bytes behind.
+TARGET is `lexer`, `parser`, `evaluator` or `http2`. Anything else that comes out - another
+exception, a call that takes longer than five seconds - ends the run with a report and leaves the
+bytes behind.
 The tool, atheris, stands in a lock of its own: `make fuzz` installs it, and nothing else needs it.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import random
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,15 +24,24 @@ from typing import Final
 
 import atheris
 
-with atheris.instrument_imports(include=["doorward.rego"]):
+# The package of the tests is beside this one's.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+with atheris.instrument_imports(include=["doorward.rego", "doorward.transport"]):
     from doorward.rego import REGISTRY, Engine, Environment, RegoError, from_json
     from doorward.rego.source import Source
     from doorward.rego.syntax.format import format_source
     from doorward.rego.syntax.lexer import EOF, Lexer, loose_tokens
     from doorward.rego.syntax.parser import parse_module
+    from doorward.transport.http2.connection import PREFACE, Connection
 
     # All built-ins are imported now: the first misspelled call would, and take too long for one.
     BUILTINS: Final = sorted(builtin.name for builtin in REGISTRY)
+
+from tests.transport.http2.differential import sequence
+from tests.transport.http2.frames import Echo, read
+
+from doorward.transport.http2.codes import FrameType
 
 DEADLINE: Final = 0.5
 NO_NETWORK: Final = Environment(allow_net=frozenset())
@@ -79,12 +91,28 @@ def fuzz_evaluator(data: bytes) -> None:
         return
 
 
+def fuzz_http2(data: bytes) -> None:
+    """A connection's bytes, in pieces as its first byte says: whole frames back, and not many."""
+    size = 1 + data[0] if data else 1
+    connection = Connection(Echo(), clock=lambda: 0.0)
+    written = connection.feed(PREFACE)
+    for start in range(1, len(data), size):
+        if connection.closed:
+            break
+        written += connection.feed(data[start : start + size])
+    # Each frame of a client is answered by a few, each body once.
+    assert len(written) < 1_000 + 40 * len(data)
+    assert all(0 <= each.kind <= 9 for each in read(written))
+    assert connection.closed or not any(each.kind == FrameType.GOAWAY for each in read(written))
+
+
 MAX_EXAMPLES: Final = 250
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "lexer": fuzz_lexer,
     "parser": fuzz_parser,
     "evaluator": fuzz_evaluator,
+    "http2": fuzz_http2,
 }
 
 
@@ -103,6 +131,14 @@ def examples(folder: Path) -> None:
         (folder / f"{number}.rego").write_bytes(text[:MAX_LENGTH])
 
 
+def connections(folder: Path) -> None:
+    """Sequences of frames, good and bad, as bytes to begin with."""
+    for seed in range(MAX_EXAMPLES):
+        rng = random.Random(seed)
+        wire = rng.randbytes(1) + b"".join(sequence(rng))
+        (folder / f"{seed}.bin").write_bytes(wire[:MAX_LENGTH])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=TARGETS)
@@ -112,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
         if options.folder is None:
-            examples(folder)
+            (connections if options.target == "http2" else examples)(folder)
         limits = [f"-max_total_time={options.seconds}", "-timeout=5", "-rss_limit_mb=2048"]
         atheris.Setup(
             [sys.argv[0], *limits, f"-max_len={MAX_LENGTH}", str(folder)], TARGETS[options.target]

@@ -156,6 +156,13 @@ def test_a_request_in_one_frame_is_answered() -> None:
     assert echo.answered == [b""]
 
 
+def test_a_priority_is_read_over() -> None:
+    connection, echo = connected()
+    block = b"\0\0\0\0\x0f" + encode(POST)
+    connection.feed(headers(1, block, Flag.PRIORITY) + data(1, b"body"))
+    assert echo.answered == [b"body"]
+
+
 def test_a_client_that_goes_away_is_still_answered() -> None:
     connection, _ = connected()
     away = frame(FrameType.GOAWAY, 0, 0, b"\0" * 8)

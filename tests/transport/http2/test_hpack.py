@@ -60,8 +60,8 @@ def test_huffman_strings(text: bytes) -> None:
 
 @pytest.mark.parametrize(
     "encoded",
-    [b"\xff\xff\xff\xff", b"\x00", b"\xff\xff", b"\xff\xff\xff\xfc"],
-    ids=["eos", "zeros-as-padding", "padding-of-16-bits", "eos-and-padding"],
+    [b"\xff\xff\xff\xff", b"\x07\xff\xff\xff\xff", b"\x00", b"\xff\xff", b"\xff\xff\xff\xfc"],
+    ids=["eos", "eos-behind-a-digit", "zeros-as-padding", "padding-of-16-bits", "eos-and-padding"],
 )
 def test_wrong_huffman_strings_are_refused(encoded: bytes) -> None:
     with pytest.raises(huffman.HuffmanError):
