@@ -127,9 +127,9 @@ class Attacker:
 def memory(pid: int) -> float:
     """Megabytes that the process holds (RSS)."""
     text = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+)", text)
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmRSS:\s+(\d+)", text)
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:

@@ -33,7 +33,7 @@ CALLS = {
 COUNTS = {"at-once": 48, "bodies": 4, "health-checks": 4, "one-by-one": 12, "time-outs": 8}
 
 
-class Asked:
+class Service:
     """The service that a recording calls, and what it was asked."""
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Asked:
 
 def replay(chunks: list[bytes]) -> tuple[list[bytes], bytes]:
     """The messages of the calls, and what was written."""
-    asked = Asked()
-    connection = Connection(asked.services, clock=lambda: 0.0)
+    service = Service()
+    connection = Connection(service.services, clock=lambda: 0.0)
     written = b"".join(map(connection.feed, chunks))
     assert not connection.closed
-    return asked.messages, written
+    return service.messages, written
 
 
 def split(content: bytes, rng: random.Random) -> list[bytes]:

@@ -325,6 +325,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
         "grpc_service": {
             "envoy_grpc": {"cluster_name": "doorward"},
             "timeout": _seconds(options.timeout),
+            **({"retry_policy": _RETRY} if len(options.pdp) > 1 else {}),
         },
     }
     if options.max_body:
@@ -334,6 +335,21 @@ def _to_ext_authz(options: Bootstrap) -> Document:
             "pack_as_bytes": True,
         }
     return _typed(_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", fields)
+
+
+_RETRY: Final = {
+    "num_retries": 1,
+    "retry_on": "connect-failure,refused-stream,reset,unavailable",
+    "retry_host_predicate": [
+        _typed(
+            "envoy.retry_host_predicates.previous_hosts",
+            "extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+            {},
+        )
+    ],
+    "host_selection_retry_max_attempts": 3,
+}
+"""A Check that its decision point did not answer, since that restarts, goes to another one."""
 
 
 def _to_application(options: Bootstrap) -> Document:
@@ -369,8 +385,12 @@ def _to_decision_points(options: Bootstrap) -> Document:
             }
         },
     )
-    # With one there is nowhere else to go; of several, one that is gone is left out.
-    return cluster | {"health_checks": [_HEALTH_CHECK]} if len(options.pdp) > 1 else cluster
+    if len(options.pdp) == 1:
+        return cluster  # there is nowhere else to go
+    # One that is gone is left out, and until that is known its Checks go to another one.
+    [threshold] = cluster["circuit_breakers"]["thresholds"]
+    threshold["max_retries"] = threshold["max_requests"]
+    return cluster | {"health_checks": [_HEALTH_CHECK]}
 
 
 def _to_cluster(name: str, addresses: tuple[str, ...], protocol: Document) -> Document:
