@@ -338,7 +338,7 @@ def _to_ext_authz(options: Bootstrap) -> Document:
 
 
 _RETRY: Final = {
-    "num_retries": 1,
+    "num_retries": 2,
     "retry_on": "connect-failure,refused-stream,reset,unavailable",
     "retry_host_predicate": [
         _typed(
@@ -347,7 +347,7 @@ _RETRY: Final = {
             {},
         )
     ],
-    "host_selection_retry_max_attempts": 3,
+    "host_selection_retry_max_attempts": 10,
 }
 """A Check that its decision point did not answer, since that restarts, goes to another one."""
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 
 from doorward.transport.grpc.methods import Call, StreamMethod
 from doorward.transport.grpc.status import GrpcError, Status
 
 __all__ = ["Reflection"]
 
+_SERVICE: Final = "grpc.reflection.v1alpha.ServerReflection"
 _METHODS: Final = (
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -27,14 +28,19 @@ class Reflection:
     """Reflection for the services of one server."""
 
     def __init__(self, services: tuple[str, ...]) -> None:
-        names = (*services, reflection.SERVICE_NAME)
-        self._servicer: Any = reflection.ReflectionServicer(names)
+        self._services = (*services, _SERVICE)
+        self._servicer: Any = None
 
     @property
     def streaming(self) -> Mapping[str, StreamMethod]:
         return dict.fromkeys(_METHODS, self._open)
 
     def _open(self, call: Call) -> _Conversation:
+        if self._servicer is None:
+            # It brings grpcio, 10 MB that no other call needs.
+            from grpc_reflection.v1alpha.reflection import ReflectionServicer
+
+            self._servicer = ReflectionServicer(self._services)
         return _Conversation(self._servicer, call)
 
 
