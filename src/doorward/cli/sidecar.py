@@ -32,7 +32,6 @@ from doorward.pdp.config import Config, ConfigError, identified
 from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.control.bundle_metrics import BundleMetrics
 from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.client import ServiceClient
 from doorward.pdp.control.log_file import LogFile
 from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
@@ -64,6 +63,7 @@ from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 if TYPE_CHECKING:
     from doorward.console import Console
+    from doorward.pdp.control.client import ServiceClient
     from doorward.replay.shadow import Shadow
 
 __all__ = [

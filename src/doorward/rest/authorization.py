@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Final, Literal
 from urllib.parse import unquote
 
-from cryptography.x509 import load_pem_x509_certificate
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -119,6 +118,9 @@ def _identity(access: Access, request: Request) -> Mapping[Key, Value]:
 @lru_cache(maxsize=256)
 def _of_certificate(pem: str) -> Mapping[Key, Value]:
     """Who a client is by its certificate, and the certificate as policies read them."""
+    # Few servers ask their clients for certificates, and it brings 6 MB.
+    from cryptography.x509 import load_pem_x509_certificate
+
     certificate = load_pem_x509_certificate(pem.encode())
     parse = Engine().prepare("crypto.x509.parse_certificates(input)")
     return {

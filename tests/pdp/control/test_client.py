@@ -17,7 +17,8 @@ import pytest
 from tests.transport.certificates import Authority
 
 from doorward.pdp.config import parse_config
-from doorward.pdp.control.client import ServiceClient, ServiceError
+from doorward.pdp.control.answers import ServiceError
+from doorward.pdp.control.client import ServiceClient
 from doorward.pdp.control.services import ClientTls, Service
 
 

@@ -16,13 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.bundle import Bundle, BundleError, read_download
+from doorward.pdp.control.answers import WITHIN
 from doorward.pdp.control.bundle_options import BundleOptions
 from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.client import WITHIN, ServiceClient
 from doorward.pdp.control.downloads import Download, Downloader, DownloadError, limits_for
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.edit import StorageError
@@ -31,6 +31,9 @@ from doorward.pdp.manifest import ManifestError
 from doorward.pdp.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import RegoError, Timers
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Bundles", "backoff", "failure_of", "jittered"]
 

@@ -11,20 +11,17 @@ import os
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final, NoReturn
 
 import httpx
 
 from doorward import __version__
+from doorward.pdp.control.answers import WITHIN, Answer, ServiceError
 from doorward.pdp.control.credentials import CredentialsError, auth_for
 from doorward.pdp.control.services import ClientTls, Service
 
-__all__ = ["Answer", "ServiceClient", "ServiceError", "status_text"]
+__all__ = ["ServiceClient"]
 
-WITHIN: Final = 900.0
-"""Seconds in which a response must be here as a whole."""
 BETWEEN: Final = 30.0
 """Seconds in which the next piece of a response must come."""
 MAX_REDIRECTS: Final = 10
@@ -33,31 +30,6 @@ TOKEN_BYTES: Final = 1 << 20
 TOKEN_WITHIN: Final = 10.0
 
 USER_AGENT: Final = f"Doorward/{__version__}"
-
-
-class ServiceError(Exception):
-    """A request that got no whole response, or none that may be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole response."""
-
-    status: int
-    headers: Mapping[str, str]
-    """By lower-case names."""
-    body: bytes
-
-
-def status_text(status: int) -> str:
-    """`Not Found`; nothing for a status that nobody named."""
-    try:
-        return _GO_NAMES.get(status) or HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
-_GO_NAMES: Final = {413: "Request Entity Too Large"}
 
 
 class ServiceClient:

@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.bundle import Bundle, BundleError, read_download
+from doorward.pdp.control.answers import WITHIN
 from doorward.pdp.control.bundle_options import DiscoveryOptions
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.bundles import backoff, failure_of, jittered, text_of
-from doorward.pdp.control.client import WITHIN, ServiceClient
 from doorward.pdp.control.downloads import Downloader, DownloadError, limits_for
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.loader import Limits, Loaded, LoadError
@@ -28,6 +28,9 @@ from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import with_bundles
 from doorward.pdp.yaml_block import ConfigError
 from doorward.rego import UNDEFINED, RegoError, Timers, Undefined, Value
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Discovery"]
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.pdp.bundle import Bundle, BundleError, read_download, read_local_bundle
+from doorward.pdp.control.answers import Answer, ServiceError, status_text
 from doorward.pdp.control.bundle_options import BundleOptions
-from doorward.pdp.control.client import Answer, ServiceClient, ServiceError, status_text
 from doorward.pdp.loader import Limits
 from doorward.rego import RegoError, Timers
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Download", "DownloadError", "Downloader", "limits_for"]
 

@@ -11,15 +11,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from doorward.edge import Parts
 from doorward.pdp.config import Config, ConfigError, config_of
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.bundles import Bundles
-from doorward.pdp.control.client import ServiceClient
 from doorward.pdp.control.discovery import Discovery
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.control.status import StatusReporter
@@ -29,6 +26,12 @@ from doorward.pdp.store import Store
 from doorward.pdp.yaml_block import Block, overlaid, read_block
 from doorward.rego import Value
 from doorward.rego.golang import marshal
+
+if TYPE_CHECKING:
+    import httpx
+
+    from doorward.pdp.control.client import ServiceClient
+    from doorward.pdp.control.services import Service
 
 __all__ = ["ControlPlane"]
 
@@ -154,12 +157,18 @@ class ControlPlane:
             self._follow(config)
             self._on_config(config)
 
+    def _client_for(self, service: Service) -> ServiceClient:
+        # It brings httpx, and with that 60 modules that no other decision point needs.
+        from doorward.pdp.control.client import ServiceClient
+
+        return ServiceClient(service, transport=self._transport)
+
     def _follow(self, config: Config) -> None:
         older = self._clients
         self._clients = {
             name: kept
             if (kept := older.get(name)) is not None and kept.service == service
-            else ServiceClient(service, transport=self._transport)
+            else self._client_for(service)
             for name, service in config.services.items()
         }
         self._config = config

@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from doorward.edge import Edge, Part, Parts, loop_thread
+from doorward.pdp.control.answers import ServiceError, status_text
 from doorward.pdp.control.bundle_status import BundleStatus
-from doorward.pdp.control.client import ServiceClient, ServiceError, status_text
 from doorward.pdp.control.status_options import StatusOptions
 from doorward.rego.golang import marshal
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["StatusReporter"]
 
