@@ -194,6 +194,7 @@ LOOPS = {
     "pdp/identity.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
     "replay/shadow.py": {"__init__"},
+    "rest/request_log.py": {"__init__"},
 }
 """The functions that hand a loop to `edge.repeat`, by file."""
 

@@ -141,3 +141,18 @@ def test_the_log_has_the_times_that_are_wanted(capsys: pytest.CaptureFixture[str
     pdp.record(pdp.decide("p/x"))
     pdp.close()
     assert re.search(rb'"time":"\(20\d\d\)"', lines[0])
+
+
+@pytest.mark.parametrize(("level", "is_logged"), [("info", True), ("error", False)])
+def test_requests_are_logged_at_info(
+    level: str,
+    is_logged: bool,
+    folder: Path,  # noqa: F811 - the fixture
+    start: Callable[..., Process],  # noqa: F811 - the same
+) -> None:
+    server = start("--log-level", level, "policy.rego")
+    assert server.ready()
+    server.ask("/v1/data/people?explain=off", {"input": {}})
+    server.end()
+    paths = [each["req_path"] for each in server.messages("Sent response.")]
+    assert ("/v1/data/people" in paths) is is_logged

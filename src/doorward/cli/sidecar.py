@@ -58,6 +58,7 @@ from doorward.rego import (
 )
 from doorward.rest.app import Api
 from doorward.rest.authorization import Access
+from doorward.rest.request_log import RequestLog
 from doorward.rest.server import MAX_CONNECTIONS, BindError, HttpServer, Listener, bind
 from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
@@ -431,8 +432,20 @@ class Sidecar:
     def _envoy_state(self, state: str) -> None:
         self.health.set(PLUGIN, State(state))
 
+    def _request_log(self) -> RequestLog | None:
+        """Where requests are lines of the log, as it is at `info` and below."""
+        if not _log.isEnabledFor(logging.INFO):
+            return None
+        return RequestLog(
+            self._shared.write if self._shared else _write_to_stderr,
+            line_for(self._options.log_format),
+            stamp_for(self._options.log_timestamp_format),
+            parts=self.health.parts,
+        )
+
     def _listeners(self) -> list[Listener]:
         options = self._options
+        self._requests = self._request_log()
         common = self.pdp, options.config, self.health, self.metrics
         read_only = self._shared is not None
         main = Api(
@@ -441,11 +454,13 @@ class Sidecar:
             access=options.access,
             read_only=read_only,
             status=self.plane.status,
+            requests=self._requests,
         )
         diagnostic = Api(
             *common,
             access=options.access,
             diagnostic=True,
+            requests=self._requests,
             console=None if self._console is None else self._console.answer,
         )
         self._apis = [main, diagnostic]
@@ -453,6 +468,8 @@ class Sidecar:
             sockets = self._shared.sockets if self._shared else bind_all(options)
         except StartupError:
             self.pdp.close()
+            if self._requests is not None:
+                self._requests.close()
             raise
         listeners: list[Listener] = []
         forward = forward_options(options.config)
@@ -590,6 +607,8 @@ class Sidecar:
         self._http.close()
         for api in self._apis:
             api.close()
+        if self._requests is not None:
+            self._requests.close()
         self.pdp.close()
         self.plane.close()
 

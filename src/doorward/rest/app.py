@@ -58,6 +58,7 @@ from doorward.rest.answers import (
 )
 from doorward.rest.authorization import Access
 from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError
+from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
@@ -123,17 +124,19 @@ class Api:
         read_only: bool = False,
         status: StatusReporter | None = None,
         console: Pages | None = None,
+        requests: RequestLog | None = None,
     ) -> None:
         """`store`: what clients may change; without it they change what `pdp` alone decides by.
 
         `read_only`: clients may change nothing, as in one of several processes. `console`: what
-        answers requests below `/console`.
+        answers requests below `/console`. `requests`: where each answered request is a line.
         """
         self._pdp = pdp
         self._store = store or Store(pdp)
         self._config = config
         self._status = status
         self._console = console
+        self._requests = requests
         self._short_paths: list[ShortPath] = []
         self._access = access or Access()
         self._health = health
@@ -167,9 +170,14 @@ class Api:
         except FAULTS as fault:
             name, answer = "catchall", internal_error(_EDGE.report(fault))
         method = request.method.lower() if request.method in _METHODS else "other"
+        elapsed = perf_counter() - started
         self._metrics.http_request_duration_seconds.labels(
             answer.status_code, name, method
-        ).observe(perf_counter() - started)
+        ).observe(elapsed)
+        if self._requests is not None:
+            path, client = raw.decode("latin-1"), scope.get("client")
+            size = len(getattr(answer, "body", b""))  # a page may be written bit by bit
+            self._requests.note(client, request.method, path, answer.status_code, size, elapsed)
         await answer(scope, receive, send)
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
@@ -537,7 +545,9 @@ class Api:
         self._health.parts.add(part)
         pool = Pool(loop, THREADS, name="http-decisions", part=part)
         self._pools.append(pool)
-        short = ShortPath(self._pdp, self._config, self._metrics, self._serves, pool)
+        short = ShortPath(
+            self._pdp, self._config, self._metrics, self._serves, pool, self._requests
+        )
         self._short_paths.append(short)
         return short.answer
 

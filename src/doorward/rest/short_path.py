@@ -26,6 +26,7 @@ from doorward.pdp.pdp import PDP
 from doorward.rego import Value
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
 from doorward.rest.data import get_v1_text, post_v1_text
+from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
@@ -63,8 +64,10 @@ class ShortPath:
         metrics: Metrics,
         serves: Callable[[tuple[str, ...]], bool],
         pool: Pool,
+        requests: RequestLog | None = None,
     ) -> None:
         self._pdp = pdp
+        self._requests = requests
         self._server = config.server
         self._logged_headers = config.decision_logs.headers
         self._serves = serves
@@ -94,11 +97,11 @@ class ShortPath:
             response = self._decide(route.path, request, query)
             elapsed = perf_counter() - started
             route.history.note(elapsed)
-            self._note(method, response.status, elapsed)
+            self._note(request, target, response, elapsed)
             return response
 
         def done(response: Response) -> None:
-            self._note(method, response.status, perf_counter() - started)
+            self._note(request, target, response, perf_counter() - started)
             respond(request, response)
 
         work = partial(self._decide, route.path, request, query)
@@ -106,7 +109,11 @@ class ShortPath:
             return LATER
         return _converted(busy())
 
-    def _note(self, method: bytes, status: int, elapsed: float) -> None:
+    def _note(self, request: Request, target: bytes, response: Response, elapsed: float) -> None:
+        method, status = request.method, response.status
+        if self._requests is not None:
+            path, size = target.decode("latin-1"), len(response.body)
+            self._requests.note(request.client, method.decode(), path, status, size, elapsed)
         observe = self._observe.get((method, status))
         if observe is None:
             labels = self._duration.labels(status, "v1/data", method.decode().lower())

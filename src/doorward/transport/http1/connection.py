@@ -81,6 +81,7 @@ class HttpConnection(asyncio.Protocol):
         self._limits = limits
         self._parser: Any = HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
+        self._client: Any = None
         # The message that is read
         self._in_head = True
         self._in_body = False
@@ -114,6 +115,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
+        self._client, _ = self.addresses
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -288,6 +290,7 @@ class HttpConnection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise _RefusedError(505, "HTTP/1.1 is spoken here")
         request = Request(version, parser.get_method(), self._target, headers)
+        request.client = self._client
         request.keeps_alive = (
             version == "1.1" and self._application.keeps_alive and parser.should_keep_alive()
         )

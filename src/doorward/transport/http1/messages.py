@@ -16,6 +16,7 @@ class Request:
 
     __slots__ = (
         "body",
+        "client",
         "expects_continue",
         "fields",
         "headers",
@@ -35,6 +36,8 @@ class Request:
         self.keeps_alive = False
         self.expects_continue = False
         self.body = b""
+        self.client: object = None
+        """The address of the client's socket; of a Unix socket no pair."""
 
 
 class Response(NamedTuple):

@@ -1,0 +1,121 @@
+"""One line of the log for each answered request, in OPA's words, off the request's path.
+
+A request puts what it knows into a queue, which is bounded; a thread writes what has gathered in a
+moment. A line that has no room is counted and said. Bodies and queries are never written: they may
+hold secrets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import time_ns
+from typing import Any, Final
+
+from doorward.edge import Edge, Part, Parts, loop_thread
+from doorward.pdp.log import Line, Stamp
+
+__all__ = ["RequestLog"]
+
+GATHER: Final = 0.05
+"""Seconds in which lines gather before they are written together."""
+MAX_WAITING: Final = 20_000
+"""Lines that may wait to be written."""
+STUCK_AFTER: Final = 60.0
+_BATCH: Final = 1_000
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("request-log", "writing the log of requests failed")
+
+_Entry = tuple[int, str, str, str, int, int, float]
+
+
+class RequestLog:
+    """Writes lines with `write` (bytes of whole lines) from a thread of its own."""
+
+    def __init__(
+        self, write: Callable[[bytes], object], line: Line, stamp: Stamp, *, parts: Parts
+    ) -> None:
+        self._write = write
+        self._line = line
+        self._stamp = stamp
+        self._entries: deque[_Entry] = deque()
+        self._numbers = itertools.count(1)
+        self._lost = 0
+        self._stop = threading.Event()
+        self._waits = threading.Event()
+        self._parts = parts
+        self._part = Part("request-log", within=STUCK_AFTER)
+        self._thread = loop_thread(
+            self._step, _EDGE, name="request-log", stop=self._stop, part=self._part
+        )
+        self._thread.start()
+        self._part.thread = self._thread
+        parts.add(self._part)
+
+    def note(
+        self, client: Any, method: str, path: str, status: int, size: int, seconds: float
+    ) -> None:
+        """A request was answered. `client`: the address of its socket, `path`: as it was sent,
+        without the query, `size`: bytes of the body of the answer."""
+        entries = self._entries
+        if len(entries) >= MAX_WAITING:
+            self._lost += 1
+            return
+        entries.append((time_ns(), _address(client), method, path, status, size, seconds))
+        if not self._waits.is_set():
+            self._waits.set()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what waits, and end."""
+        self._parts.remove(self._part)
+        self._stop.set()
+        self._waits.set()
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self._write_waiting()
+
+    def _step(self) -> bool:
+        self._part.rest()
+        self._waits.wait()
+        self._stop.wait(GATHER)
+        self._waits.clear()
+        self._part.beat()
+        self._write_waiting()
+        return not self._stop.is_set()
+
+    def _write_waiting(self) -> None:
+        entries = self._entries
+        while entries:
+            batch = [entries.popleft() for _ in range(min(len(entries), _BATCH))]
+            self._write(b"".join(map(self._text, batch)))
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            _log.error("Lines about requests lost", extra={"lost": lost})
+
+    def _text(self, entry: _Entry) -> bytes:
+        when, client, method, path, status, size, seconds = entry
+        return self._line(
+            {
+                "client_addr": client,
+                "level": "info",
+                "msg": "Sent response.",
+                "req_id": next(self._numbers),
+                "req_method": method,
+                "req_path": path,
+                "resp_bytes": size,
+                "resp_duration": round(seconds * 1000, 6),
+                "resp_status": status,
+                "time": self._stamp(when),
+            }
+        )
+
+
+def _address(client: Any) -> str:
+    """`127.0.0.1:4711`, as Go writes it; a Unix socket's client has no name."""
+    if not isinstance(client, tuple):
+        return "@"
+    host, port = client[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

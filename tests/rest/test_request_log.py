@@ -1,0 +1,136 @@
+"""Each answered request is a line, with nothing in it that could be secret; none is lost unsaid."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.waiting import PATIENCE, wait_until
+
+from doorward.edge import Parts
+from doorward.pdp.config import Config
+from doorward.pdp.health import Health
+from doorward.pdp.loader import Loaded
+from doorward.pdp.log import line_for, stamp_for
+from doorward.pdp.metrics import Metrics
+from doorward.pdp.pdp import PDP
+from doorward.pdp.snapshot import build
+from doorward.rest import request_log
+from doorward.rest.app import Api
+from doorward.rest.request_log import RequestLog
+from doorward.rest.server import HttpServer, Listener, bind
+
+
+class Lines:
+    def __init__(self) -> None:
+        self.content = b""
+        self.open = threading.Event()
+        self.open.set()
+
+    def write(self, lines: bytes) -> None:
+        self.open.wait(PATIENCE)
+        self.content += lines
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.content.splitlines()]
+
+
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture
+def log(lines: Lines) -> Iterator[RequestLog]:
+    log = RequestLog(lines.write, line_for("json"), stamp_for(""), parts=Parts())
+    yield log
+    log.close()
+
+
+def test_a_request_is_a_line_on_either_way(lines: Lines, log: RequestLog) -> None:
+    pdp = PDP(build(Loaded({"p.rego": "package p\n\nx := input.a\n"})))
+    api = Api(pdp, Config(), Health(), Metrics("1"), requests=log)
+    socket = bind("127.0.0.1:0")
+    listener = Listener("127.0.0.1:0", socket, api, short_path=api.short_path)
+    server = HttpServer([listener], grace=1.0)
+    server.start()
+    port = socket.getsockname()[1]
+    try:
+        for target in ('/v1/data/p/x?input={"a":"hunter2"}', "/v1/data/p/x?metrics=true", "/nope"):
+            text = ask(port, target)
+            assert text.startswith("HTTP/1.1")
+        wait_until(lambda: len(lines.documents) == 3)
+    finally:
+        server.close()
+        api.close()
+    first, second, third = lines.documents
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", first.pop("client_addr"))
+    assert re.fullmatch(r"[0-9-]+T[0-9:]+Z", first.pop("time"))
+    assert 0 < first.pop("resp_duration") < 60_000
+    assert first == {
+        "level": "info",
+        "msg": "Sent response.",
+        "req_id": 1,
+        "req_method": "GET",
+        "req_path": "/v1/data/p/x",
+        "resp_bytes": len('{"result":"hunter2"}\n'),
+        "resp_status": 200,
+    }
+    assert (second["req_path"], second["resp_status"]) == ("/v1/data/p/x", 200)
+    assert (third["req_path"], third["resp_status"]) == ("/nope", 404)
+    assert b"hunter2" not in lines.content
+
+
+def ask(port: int, target: str) -> str:
+    import http.client  # only this test needs it
+
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.putrequest("GET", target.replace('"', "%22"))
+    connection.endheaders()
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return f"HTTP/1.1 {answer.status}"
+
+
+@pytest.mark.parametrize(
+    ("client", "shown"),
+    [(("10.0.0.1", 7), "10.0.0.1:7"), (("::1", 7, 0, 0), "[::1]:7"), ("", "@"), (None, "@")],
+)
+def test_a_client_is_named_as_go_names_it(
+    client: Any, shown: str, lines: Lines, log: RequestLog
+) -> None:
+    log.note(client, "GET", "/", 200, 1, 0.001)
+    wait_until(lambda: bool(lines.documents))
+    assert lines.documents[0]["client_addr"] == shown
+    assert lines.documents[0]["resp_duration"] == 1
+
+
+def test_what_has_no_room_is_said(
+    lines: Lines,
+    log: RequestLog,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(request_log, "MAX_WAITING", 2)
+    lines.open.clear()
+    for number in range(5):
+        log.note(None, "GET", f"/{number}", 200, 0, 0.0)
+    with caplog.at_level(logging.ERROR):
+        lines.open.set()
+        wait_until(lambda: "Lines about requests lost" in caplog.text)
+    assert [each["req_path"] for each in lines.documents] == ["/0", "/1"]
+
+
+def test_what_waits_is_written_at_the_end(lines: Lines) -> None:
+    log = RequestLog(lines.write, line_for("text"), stamp_for(""), parts=Parts())
+    log.note(None, "GET", "/last", 200, 0, 0.0)
+    log.close()
+    assert b'msg="Sent response." ' in lines.content
+    assert b"req_path=/last" in lines.content
