@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from doorward.cli.main import cli  # noqa: E402  # found from the root
 from doorward.cli.run import REFUSED_FLAGS  # noqa: E402  # the same
+from doorward.pdp.config import REFUSED  # noqa: E402  # the same
 from doorward.rest.openapi import document  # noqa: E402  # src is on the path
 
 PAGE: Final = ROOT / "docs/opa.md"
@@ -105,6 +106,29 @@ def keys_of(table: ast.expr | None) -> list[ast.expr]:
     return [key for key in table.keys if key is not None]
 
 
+def commands() -> str:
+    """OPA's commands."""
+    lines = ["## Commands\n", "| command | |\n|---|---|"]
+    for name in (*COMMANDS, "completion", "help", "version"):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, name
+        lines.append(f"| `{name}` | {command.get_short_help_str(limit=200)} |")
+    lines.append("\nDoorward's own are in the help: `doorward --help`.")
+    return "\n".join(lines)
+
+
+def keys() -> str:
+    """The keys of the configuration that are refused."""
+    lines = [
+        "## Configuration\n",
+        "Every key that is followed, with its default, is in [run.md](run.md); one that nobody",
+        "reads is a warning with its place. Refused:\n",
+        "| key | |\n|---|---|",
+        *[f"| `{name}` | {instead} |" for name, instead in sorted(REFUSED.items())],
+    ]
+    return "\n".join(lines)
+
+
 def flags(name: str) -> str:
     """The flags of one command."""
     command = cli.get_command(click.Context(cli), name)
@@ -124,7 +148,7 @@ def flags(name: str) -> str:
 
 
 def main() -> int:
-    parts = [endpoints(), recorded(), clients(), *map(flags, COMMANDS)]
+    parts = [endpoints(), recorded(), clients(), keys(), commands(), *map(flags, COMMANDS)]
     text = HEAD + "\n\n".join(parts) + "\n"
     if "--check" in sys.argv[1:]:
         if PAGE.exists() and PAGE.read_text() == text:

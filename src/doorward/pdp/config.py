@@ -41,6 +41,7 @@ from doorward.pdp.yaml_block import (
 from doorward.rego import Key, Value, from_python, names_all_below, names_credential
 
 __all__ = [
+    "REFUSED",
     "Authzen",
     "Block",
     "Config",
@@ -60,7 +61,7 @@ MAX_BYTES: Final = 4 << 20
 MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
-_REFUSED: Final = {
+REFUSED: Final = {
     "distributed_tracing": "traces are not made",
     "storage": "data is in memory",
 }
@@ -277,7 +278,7 @@ def _shown(value: Any) -> Value:
 
 
 def _config(top: Block) -> Config:
-    for key, instead in _REFUSED.items():
+    for key, instead in REFUSED.items():
         if top.values.get(key):
             raise ConfigError(f"{top.location(key)} is not supported: {instead}")
     warnings: list[str] = []
@@ -302,7 +303,7 @@ def _config(top: Block) -> Config:
         "services",
         "status",
     }
-    warnings += top.unknown([*known, *_REFUSED])
+    warnings += top.unknown([*known, *REFUSED])
     keys = read_keys(top.block("keys"), warnings)
     services = read_services(top, keys, warnings)
     return Config(
