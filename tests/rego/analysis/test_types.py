@@ -71,8 +71,26 @@ def test_what_follows_from_a_mistake_is_reported_as_in_opa() -> None:
 
 
 @pytest.mark.parametrize(
-    "doubled", ["[{x}, {{`a`: {x}}}]", "{{{x}, [{x}]}}", "{{{x}: {x}}}", "{{{x}: {x} | true}}"]
+    "doubled",
+    [
+        "[{x}, {{`a`: {x}}}]",
+        "{{{x}, [{x}]}}",
+        "{{{x}: {x}}}",
+        "{{{x}: {x} | true}}",
+        "[y | some y in [{x}, [{x}]]]",
+        "{{y | some y in [{x}, {{{x}}}]}}",
+    ],
 )
-def test_terms_that_share_their_parts_are_compiled_in_no_time(doubled: str) -> None:
-    steps = "; ".join(f"x{n + 1} := {doubled.format(x=f'x{n}')}" for n in range(60))
-    Engine({"t.rego": f"package t\n\np if {{ x0 := [`a`]; {steps}; count(x60) == 2 }}\n"})
+@pytest.mark.parametrize("kind", ["body", "rules"])
+def test_terms_that_share_their_parts_are_compiled_in_no_time(doubled: str, kind: str) -> None:
+    steps = [f"x{n + 1} := {doubled.format(x=f'x{n}')}" for n in range(60)]
+    rules = f"p if {{ x0 := [`a`]; {'; '.join(steps)}; count(x60) == 2 }}"
+    if kind == "rules":
+        rules = "\n".join(["x0 := [`a`]", *steps, "p if count(x60) == 2"])
+    Engine({"t.rego": f"package t\n\n{rules}\n"})
+
+
+def test_a_part_may_stand_in_many_places() -> None:
+    members = ", ".join(["r"] * 400)
+    with pytest.raises(CompileError, match="undefined ref"):
+        Engine({"t.rego": f"package t\n\np if {{ r := {{`a`: 1}}; xs := [{members}]; xs[7].b }}\n"})

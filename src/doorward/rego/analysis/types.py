@@ -55,6 +55,10 @@ MAX_PARTS: Final = 10_000
 """Parts of a type that a term can be inferred to have: `[x, x]` has those of `x` twice, and each
 step of a policy may double them. Beyond it nothing is known of the term."""
 
+MAX_REPEATS: Final = 500
+"""Parts among them that stand there once more: only doubling repeats so many, and each step would
+work on all parts."""
+
 Kind: TypeAlias = Type | Function
 """What a reference can have: the type of a value, or that of a function."""
 
@@ -258,13 +262,18 @@ def _members(value: list[Value] | frozenset[Key]) -> Iterator[Value]:
 
 
 def bounded(type_: Type) -> Type:
-    """`type_`, or the type of any value where it has more than MAX_PARTS parts."""
-    waiting, count = [type_], 0
+    """`type_`, or that of any value where it has too many parts (MAX_PARTS, MAX_REPEATS)."""
+    waiting, count, repeats = [type_], 0, 0
+    seen: set[int] = set()
     while waiting:
+        part = waiting.pop()
         count += 1
-        if count > MAX_PARTS:
+        if not isinstance(part, ScalarType):
+            repeats += id(part) in seen
+            seen.add(id(part))
+        if count > MAX_PARTS or repeats > MAX_REPEATS:
             return any_
-        match waiting.pop():
+        match part:
             case ArrayType(items, rest):
                 waiting += items[:MAX_PARTS] if rest is None else (*items[:MAX_PARTS], rest)
             case ObjectType(fields, rest_of):
