@@ -103,3 +103,11 @@ def test_what_is_not_wanted_is_not_shown(
     assert capsys.readouterr() == ("", "1 error occurred: undefined result\n")
     assert run([*call, "-p", "data.p.y"]) == 1
     assert run([*call, "--package", "p", "--import", "data.p.x", "x"]) == 0
+
+
+@pytest.mark.parametrize("command", ["bench", "eval"])
+def test_the_store_is_read_fast_whatever_is_said(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--optimize-store-for-read-speed", "1 + 1"]) == 0
+    assert capsys.readouterr().err == ""

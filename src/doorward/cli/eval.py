@@ -179,6 +179,7 @@ Examples:
 @click.option("--disable-early-exit", is_flag=True, hidden=True)  # ways of OPA's to be slower
 @click.option("--disable-indexing", is_flag=True, hidden=True)
 @click.option("-t", "--target", type=OneOf("rego", flag="-t, --target"), hidden=True)
+@click.option("--optimize-store-for-read-speed", is_flag=True, expose_value=False, hidden=True)
 def command(query: tuple[str, ...], **options: Any) -> int:
     """Evaluate QUERY on policies, data and an input, and print its results.
 
