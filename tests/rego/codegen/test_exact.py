@@ -226,3 +226,11 @@ def test_a_rule_that_comes_to_read_itself_is_refused(rules: str, path: str) -> N
     with pytest.raises(CompileError) as caught:
         Engine({"t.rego": f"package t\n\n{rules}\n"})
     assert f"is recursive: {path}" in str(caught.value)
+
+
+def test_a_document_that_asks_itself_without_end_is_an_error() -> None:
+    # OPA compiles it as well, since no rule reads a rule of its own prefix, and then panics.
+    rules = "p[x] := y if some x, y in input.o\n\np.a.a := p[_].c\n"
+    query = Engine({"t.rego": f"package t\n\n{rules}"}).prepare("data.t.p")
+    with pytest.raises(EvalError, match="nests too deeply"):
+        query.value({"o": {"b": 1}})
