@@ -1,20 +1,27 @@
 """Served requests -> CPU microseconds of the server's processes for each, next to OPA's.
 
     python -m benchmarks.served [--opa PATH] [--only TEXT] [--rounds 7] [--calls 400] [--json FILE]
+                                [--markdown docs/performance.md]
 
 Every server runs as its users run it (`doorward run`, `opa run`), and all get the same bytes in
 turn, round by round: of several short rounds the least is what a quiet machine would show. CPU is
 that of a server's processes together, user and system. `bare` answers a constant behind the same
-parser and is the floor of what HTTP costs in Python. Without `--opa` the figures recorded in
-`docs/performance.md` stand for OPA.
+parser and is the floor of what HTTP costs in Python. Without `--opa` there is no peer in the run.
+`--markdown` writes the rows between two marks of that page, with their goals, and beside it a plot
+of the time of a Check over the calls in flight.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
+import math
 import os
+import platform
+import re
 import signal
+import socket as sockets
 import statistics
 import subprocess
 import sys
@@ -31,6 +38,22 @@ from benchmarks.cases import CASES
 from benchmarks.check_server import METHOD, request_bytes
 
 START_SECONDS = 60
+PICTURE = "served.svg"
+BEGIN, END = "<!-- served: begin -->", "<!-- served: end -->"
+IN_FLIGHT = (1, 2, 4, 8, 16, 32)
+"""Of the plot; the rows of the table are some of these."""
+GOALS = {
+    ("Check, 1 in flight", "doorward, log off"): 45,
+    ("Check, 8 in flight", "doorward, log off"): 28,
+    ("Check, 8 in flight", "doorward, log on"): 55,
+    ("Check, 32 in flight", "doorward, log off"): 28,
+    ("Check, 32 in flight", "doorward, log on"): 55,
+    ("POST /v1/data, 16 connections", "doorward, log off"): 50,
+    ("POST /v1/data, 16 connections", "doorward, log on"): 75,
+    ("AuthZReq, 1 at once", "doorward, audit log"): 80,
+    ("AuthZReq, 8 at once", "doorward, audit log"): 80,
+}
+"""Microseconds that a row should cost at most."""
 
 
 class Load(Protocol):
@@ -84,12 +107,80 @@ class GrpcLoad:
         self._connection.close()
 
 
-def doorward(*settings: str, name: str) -> Server:
+class SharedLoad:
+    """Calls that go to each worker in turn, as Envoy sends them to several endpoints."""
+
+    def __init__(self, path: str, in_flight: int) -> None:
+        paths = [path, *(str(each) for each in Path(path).parent.glob(f"{Path(path).name}.[0-9]"))]
+        self._loads = [GrpcLoad(each, in_flight) for each in paths]
+
+    def run(self, calls: int) -> list[float]:
+        return [time for each in self._loads for time in each.run(calls // len(self._loads))]
+
+    def close(self) -> None:
+        for each in self._loads:
+            each.close()
+
+
+class DockerLoad:
+    """Calls of the Docker daemon, each on a connection of its own."""
+
+    def __init__(self, path: str, count: int) -> None:
+        self._path = path
+        self._count = count
+        call = json.dumps(docker_call()).encode()
+        self._request = (
+            b"POST /AuthZPlugin.AuthZReq HTTP/1.1\r\nHost: \r\nUser-Agent: Go-http-client/1.1\r\n"
+            b"Content-Length: %d\r\nAccept: application/vnd.docker.plugins.v1.2+json\r\n\r\n%s"
+            % (len(call), call)
+        )
+
+    def run(self, calls: int) -> list[float]:
+        times = []
+        for _ in range(calls // self._count):
+            begun = time.perf_counter()
+            ends = [sockets.socket(sockets.AF_UNIX) for _ in range(self._count)]
+            for each in ends:
+                each.connect(self._path)
+                each.sendall(self._request)
+            for each in ends:
+                answer = b""
+                while part := each.recv(65536):
+                    answer += part
+                if b'"Allow"' not in answer:
+                    raise RuntimeError(answer.decode())
+                each.close()
+            times.append(time.perf_counter() - begun)
+        return times
+
+    def close(self) -> None:
+        """Every connection is closed."""
+
+
+def docker_call() -> dict[str, object]:
+    """What the daemon sends when alice creates a container."""
+    body = {
+        "Image": "alpine",
+        "Cmd": ["ls"],
+        "HostConfig": {"NetworkMode": "none", "Memory": 0, "Binds": None},
+    }
+    return {
+        "RequestMethod": "POST",
+        "RequestUri": "/v1.43/containers/create?name=x",
+        "User": "alice",
+        "UserAuthNMethod": "TLS",
+        "RequestHeaders": {"Content-Type": "application/json", "User-Agent": "Docker-Client/24"},
+        "RequestBody": base64.b64encode(json.dumps(body).encode()).decode(),
+    }
+
+
+def doorward(*settings: str, name: str, workers: int = 1) -> Server:
     return Server(
         f"doorward, {name}",
         (
             *(sys.executable, "-m", "doorward", "run", "--server", "--addr", "unix://{socket}"),
-            *("--no-watch", "--log-level", "error", *_set(settings), "{folder}"),
+            *("--no-watch", "--log-level", "error", "--workers", str(workers)),
+            *(*_set(settings), "{folder}"),
         ),
     )
 
@@ -144,9 +235,22 @@ def works(program: str | None) -> list[Work]:
             opa(program, grpc, query, name="log off, tuned", tuned=True),
             opa(program, grpc, query, LOG, name="log on"),
         ]
-    return rows + [
-        Work(f"Check, {count} in flight", tuple(checks), _grpc(count)) for count in (1, 8, 32)
-    ]
+    rows += [Work(f"Check, {n} in flight", tuple(checks), _grpc(n)) for n in IN_FLIGHT]
+    workers = tuple(doorward(grpc, query, name=f"{n} workers", workers=n) for n in (1, 2))
+    rows.append(Work("Check, by workers", workers, lambda path: SharedLoad(f"{path}.grpc", 16)))
+    audited = Server(
+        "doorward, audit log",
+        (
+            *(sys.executable, "-m", "doorward", "docker", "serve", "--socket", "{socket}"),
+            *("--audit-log", "/dev/null"),
+        ),
+    )
+    rows += [Work(f"AuthZReq, {count} at once", (audited,), _docker(count)) for count in (1, 8)]
+    return rows
+
+
+def _docker(count: int) -> Callable[[str], Load]:
+    return lambda path: DockerLoad(path, count)
 
 
 def _http(request: bytes, count: int) -> Callable[[str], Load]:
@@ -275,6 +379,140 @@ def serve_constant(path: str) -> None:
     loop.run_forever()
 
 
+def started_in(servers: int = 5) -> tuple[float, float]:
+    """Seconds from a start of the sidecar to its first answer, and of CPU for that: the least."""
+    seconds, cpu = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        policies = Path(folder) / "policies"
+        write_policies(policies)
+        for number in range(servers):
+            path = Path(folder) / f"{number}.sock"
+            begun = time.perf_counter()
+            arguments = [
+                each.replace("{folder}", str(policies)).replace("{socket}", str(path))
+                for each in _sidecar().arguments
+            ]
+            with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
+                while not Path(f"{path}.grpc").exists():
+                    time.sleep(0.001)
+                load = GrpcLoad(f"{path}.grpc", 1)
+                load.run(1)
+                seconds.append(time.perf_counter() - begun)
+                cpu.append(cpu_ns(process.pid) / 1e9)
+                load.close()
+                process.terminate()
+    return min(seconds), min(cpu)
+
+
+def memory() -> tuple[float, float]:
+    """Megabytes: of an idle sidecar (RSS), and of one worker more after 10,000 Checks (PSS)."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        policies = folder / "policies"
+        write_policies(policies)
+        idle = stack.enter_context(started(_sidecar(), policies, folder / "idle"))
+        parent = stack.enter_context(started(_sidecar(workers=2), policies, folder / "two"))
+        load = SharedLoad(f"{folder}/two.grpc", 16)
+        load.run(10_000)
+        load.close()
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return (
+            _kilobytes(f"/proc/{idle}/status", "VmRSS") / 1024,
+            max(_kilobytes(f"/proc/{each}/smaps_rollup", "Pss") for each in children) / 1024,
+        )
+
+
+def _kilobytes(path: str, name: str) -> int:
+    match = re.search(rf"^{name}:\s+(\d+)", Path(path).read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1])
+
+
+def _sidecar(workers: int = 1) -> Server:
+    return doorward(
+        "plugins.envoy_ext_authz_grpc.addr=unix://{socket}.grpc",
+        "plugins.envoy_ext_authz_grpc.path=envoy/authz/allow",
+        name="sidecar",
+        workers=workers,
+    )
+
+
+Measured = dict[str, dict[str, dict[str, float]]]
+
+
+def page(measured: Measured) -> str:
+    """What was measured, as the table of a page."""
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    lines = [
+        "| work | server | least µs | median µs | goal | p50 ms |",
+        "|---|---|---|---|---|---|",
+    ]
+    for work, servers in measured.items():
+        for name, row in servers.items():
+            goal = GOALS.get((work, name))
+            least = f"{row['least']:.0f}"
+            shown = f"**{least}**" if goal is not None and row["least"] > goal else least
+            lines.append(
+                f"| {work} | {name} | {shown} | {row['median']:.0f} | {goal or ''} |"
+                f" {row['p50'] / 1000:.2f} |"
+            )
+    return "\n".join(
+        [
+            "Written by `python -m benchmarks.served --markdown docs/performance.md`: CPU of all",
+            "processes of a server for each request, least and median of interleaved rounds.",
+            "What misses its goal is set in bold.",
+            f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()};",
+            f"load of the machine (1, 5, 15 minutes) when it was written: {load}.",
+            "",
+            *lines,
+        ]
+    )
+
+
+def plot(measured: Measured) -> str:
+    """The time of a Check over the calls in flight, a line for each server; both logarithmic."""
+    rows = {n: measured[f"Check, {n} in flight"] for n in IN_FLIGHT}
+    names = list(rows[1])
+    colours = ("#3a7", "#7b5", "#c53", "#e97", "#a36")
+    width, height, left, bottom = 720, 360, 60, 320
+    times = [row[name]["p50"] for row in rows.values() for name in names]
+    low, high = math.log10(min(times)), math.log10(max(times))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+        ' font-family="sans-serif" font-size="11">'
+    ]
+
+    def point(n: int, microseconds: float) -> tuple[float, float]:
+        x = left + 420 * math.log2(n) / math.log2(IN_FLIGHT[-1])
+        return x, bottom - 290 * (math.log10(microseconds) - low) / (high - low)
+
+    for n in IN_FLIGHT:
+        x, _ = point(n, min(times))
+        parts.append(f'<text x="{x:.0f}" y="{bottom + 16}" text-anchor="middle">{n}</text>')
+        parts.append(f'<line x1="{x:.0f}" y1="24" x2="{x:.0f}" y2="{bottom}" stroke="#ddd"/>')
+    parts.append(f'<text x="{left}" y="{bottom + 34}">calls in flight; time of one in ms</text>')
+    for number, name in enumerate(names):
+        colour = colours[number % len(colours)]
+        points = [point(n, rows[n][name]["p50"]) for n in IN_FLIGHT]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for n in (IN_FLIGHT[0], IN_FLIGHT[-1]):
+            x, y = point(n, rows[n][name]["p50"])
+            text = f"{rows[n][name]['p50'] / 1000:.2f}"
+            parts.append(f'<text x="{x:.0f}" y="{y - 4:.0f}" fill="{colour}">{text}</text>')
+        y = 40 + 18 * number
+        parts.append(f'<text x="{left + 460}" y="{y}" fill="{colour}">{name}</text>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def write(target: Path, measured: Measured) -> None:
+    """Put the table between its marks in a page, and the plot beside the page."""
+    before, rest = target.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    target.write_text(f"{before}{BEGIN}\n{page(measured)}\n{END}{after}")
+    (target.parent / PICTURE).write_text(plot(measured))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="CPU time per served request, next to OPA's")
     parser.add_argument("--opa", help="OPA's program, with its Envoy plugin")
@@ -283,12 +521,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=400, help="requests in a round")
     parser.add_argument("--json", type=Path, help="write what was measured to this file")
+    parser.add_argument("--markdown", type=Path, help="the page to write the rows into")
+    parser.add_argument("--process", action="store_true", help="measure start and memory only")
     parser.add_argument("--constant", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.constant:
         serve_constant(options.constant)
         return 0
-    measured = {}
+    if options.process:
+        seconds, cpu = started_in()
+        idle, worker = memory()
+        print(f"start to first answer: {seconds:.2f} s, {cpu:.2f} s of CPU")
+        print(f"idle sidecar: {idle:.1f} MB (RSS); one worker more: {worker:.1f} MB (PSS)")
+        return 0
+    measured: Measured = {}
     print(f"{'CPU microseconds per request':44} {'least':>8} {'median':>8} {'p50':>8} {'p99':>8}")
     for work in works(options.opa):
         if options.only not in work.name:
@@ -301,6 +547,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{work.name:26} {name:17} {numbers}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(measured, indent=1))
+    if options.markdown:
+        write(options.markdown, measured)
     return 0
 
 

@@ -464,3 +464,31 @@ def test_a_request_need_not_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> No
     lines.open.set()
     log.close()
     assert len(lines.events) + log.lost["queue_full"] == 3
+
+
+def test_an_event_that_is_built_while_the_log_falls_asleep_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decision_log, "_TURN", 1)
+    lines = Lines()
+    log = log_to(lines)
+    build, report = log._line_of, log._report
+    rounds: list[None] = []
+
+    def note(**options: bool) -> None:
+        report(**options)
+        rounds.append(None)
+
+    def build_late(entry: Any) -> Any:
+        # Until the log's thread has seen that nothing is queued.
+        before = len(rounds)
+        wait_until(lambda: len(rounds) > before and not log._waits.is_set())
+        return build(entry)
+
+    monkeypatch.setattr(log, "_report", note)
+    monkeypatch.setattr(log, "_line_of", build_late)
+    pdp = PDP(snapshot_of(), log)
+    pdp.record(pdp.decide("a/allow", {}), {})
+    wait_until(lambda: lines.content, "the event is not written")
+    monkeypatch.undo()
+    pdp.close()
