@@ -39,6 +39,7 @@ VARIANTS = {
 }
 EXAMPLES = {
     "kubernetes": ("kubernetes", replace(PEOPLE, secret="people-jwt")),
+    "helm": ("helm/people", replace(PEOPLE, secret="people-jwt")),
     "compose": ("compose", replace(PEOPLE, secret="secrets.json")),
     "grafana": ("grafana", PEOPLE),
     "systemd": (

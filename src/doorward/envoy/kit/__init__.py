@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from doorward.envoy.kit import compose, grafana, host, kubernetes, systemd
+from doorward.envoy.kit import compose, grafana, helm, host, kubernetes, systemd
 from doorward.envoy.kit.description import Description, Policy
 
 __all__ = ["TARGETS", "Description", "Policy", "to_files"]
 
 TARGETS: Final[Mapping[str, Callable[[Description], dict[str, str]]]] = {
     "kubernetes": kubernetes.to_files,
+    "helm": helm.to_files,
     "compose": compose.to_files,
     "systemd": systemd.to_files,
     "host": host.to_files,

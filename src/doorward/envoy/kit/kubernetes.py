@@ -15,7 +15,7 @@ from typing import Any, Final
 from doorward.envoy.kit.description import ENVOY_ARGUMENTS, Description, Places
 from doorward.envoy.kit.manifest import Text, write_manifest
 
-__all__ = ["PLACES", "to_files"]
+__all__ = ["PLACES", "Document", "places", "to_documents", "to_files", "write"]
 
 Document = dict[str, Any]
 
@@ -23,22 +23,32 @@ PLACES: Final = Places(
     socket="/run/doorward/auth.sock", listen="", api="unix:///run/doorward/api.sock"
 )
 _RUN: Final = {"name": "run", "mountPath": "/run/doorward"}
-_HEAD: Final = ("Made by `doorward kit --target kubernetes`.",)
 
 
 def to_files(description: Description) -> dict[str, str]:
     """The texts of the base by file name."""
+    return {name: write(documents) for name, documents in to_documents(description).items()}
+
+
+def to_documents(description: Description) -> dict[str, list[Document]]:
+    """The documents of the base by file name."""
     return {
-        "configmaps.yaml": write_manifest(_to_config_maps(description), _WHY, _HEAD),
-        "deployment.yaml": write_manifest([_to_deployment(description)], _WHY, _HEAD),
-        "kustomization.yaml": write_manifest([_to_kustomization()], _WHY, _HEAD),
-        "networkpolicy.yaml": write_manifest([_to_network_policy(description)], _WHY, _HEAD),
-        "poddisruptionbudget.yaml": write_manifest([_to_budget(description)], _WHY, _HEAD),
-        "service.yaml": write_manifest([_to_service(description)], _WHY, _HEAD),
+        "configmaps.yaml": _to_config_maps(description),
+        "deployment.yaml": [_to_deployment(description)],
+        "kustomization.yaml": [_to_kustomization()],
+        "networkpolicy.yaml": [_to_network_policy(description)],
+        "poddisruptionbudget.yaml": [_to_budget(description)],
+        "service.yaml": [_to_service(description)],
     }
 
 
-def _places(description: Description) -> Places:
+def write(documents: list[Document], target: str = "kubernetes") -> str:
+    """Documents of the base as one file, with comments."""
+    return write_manifest(documents, _WHY, (f"Made by `doorward kit --target {target}`.",))
+
+
+def places(description: Description) -> Places:
+    """Where the pod keeps its sockets, and where Envoy listens."""
     return Places(PLACES.socket, description.listen(), PLACES.api)
 
 
@@ -65,10 +75,10 @@ def _to_labels(description: Description) -> Document:
 
 
 def _to_config_maps(description: Description) -> list[Document]:
-    places = _places(description)
+    where = places(description)
     contents: Mapping[str, Mapping[str, str]] = {
-        "-envoy": {"envoy.yaml": description.envoy_yaml(places)},
-        "-doorward": {"doorward.yaml": description.doorward_yaml(places)},
+        "-envoy": {"envoy.yaml": description.envoy_yaml(where)},
+        "-doorward": {"doorward.yaml": description.doorward_yaml(where)},
         "-policy": {policy.name: policy.text for policy in description.policies},
     }
     return [
@@ -84,7 +94,7 @@ def _to_config_maps(description: Description) -> list[Document]:
 
 def _to_deployment(description: Description) -> Document:
     labels = _to_labels(description)
-    checksum = description.checksum(_places(description))
+    checksum = description.checksum(places(description))
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -206,7 +216,7 @@ def _to_decision_point(description: Description) -> Document:
     if not description.dual_stack:
         address = f"0.0.0.0:{description.diagnostic_port}"
     arguments = description.run_arguments(
-        _places(description), address, "--config-file=/config/doorward.yaml", *paths
+        places(description), address, "--config-file=/config/doorward.yaml", *paths
     )
     if description.dual_stack:
         arguments.insert(3, f"--diagnostic-addr=0.0.0.0:{description.diagnostic_port}")
