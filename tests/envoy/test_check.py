@@ -291,3 +291,47 @@ def test_a_failing_policy_does_not_fill_the_log(caplog: pytest.LogCaptureFixture
         "Decision failed",
         "Malformed CheckRequest",
     ]
+
+
+HEADER = Options(decision_id_header="x-decision-id")
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        (True, None),
+        (False, None),
+        ({"allowed": True, "response_headers_to_add": {"a": "b"}}, None),
+        ({"allowed": False, "http_status": 401, "headers": {"a": "b"}}, None),
+        ("yes", None),
+        (UNDEFINED, EvalError("eval_conflict_error", "two values")),
+    ],
+)
+def test_the_client_is_told_the_decision_id_where_that_is_wanted(
+    result: Value | Undefined, error: Exception | None
+) -> None:
+    plain, response = (answer(Fixed(result, error), options=o) for o in (Options(), HEADER))
+    allowed = response.status.code == 0
+    headers = (
+        response.ok_response.response_headers_to_add
+        if allowed
+        else response.denied_response.headers
+    )
+    assert [
+        each.header.value for each in headers if each.header.key == HEADER.decision_id_header
+    ] == [DECISION_ID]
+    assert response.status == plain.status
+    assert allowed or response.denied_response.status.code in (401, 403)
+    assert response.dynamic_metadata == plain.dynamic_metadata
+    assert DECISION_ID not in str(plain.ok_response) + str(plain.denied_response)
+
+
+def test_a_refused_request_and_a_trial_run_have_the_id_too() -> None:
+    pdp = Fixed(True)
+    refused = answer(pdp, request(body="{", headers=JSON), HEADER)
+    (header,) = refused.denied_response.headers
+    assert header.header.value == pdp.logged[0][0].decision_id
+    trial = Options(decision_id_header="x-decision-id", dry_run=True)
+    (header,) = answer(Fixed(False), options=trial).ok_response.response_headers_to_add
+    assert header.header.value == DECISION_ID
+    assert not answer(Fixed(True), options=HEADER, version="v2").ok_response.ByteSize()

@@ -37,6 +37,7 @@ def test_every_key_is_read() -> None:
         "strict": True,
         "socket-mode": "0600",
         "threads": 4,
+        "decision-id-header": "x-decision-id",
     }
     options, unknown = from_block(block)
     assert not unknown
@@ -55,6 +56,7 @@ def test_every_key_is_read() -> None:
         strict=True,
         socket_mode=0o600,
         threads=4,
+        decision_id_header="x-decision-id",
     )
 
 
@@ -83,6 +85,7 @@ def test_unknown_keys_are_named() -> None:
         ("socket-mode", "rw", 'must be permission bits in quotes, such as "660"'),
         ("socket-mode", "7777", "must be permission bits from 000 to 777"),
         ("threads", 0, "must be a whole number from 1 to 512"),
+        ("decision-id-header", "X-Id", "must be a header name in small letters"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_its_key(

@@ -100,6 +100,7 @@ class _Checker:
         self._decide = pdp.decide_query if options.query else pdp.decide
         self._subject = options.query or options.path
         self._is_timed = pdp.logs_decisions or observer is not None
+        self._id_header = options.decision_id_header
         self._quiet = Quiet()
         self._denial = to_denial("internal_error", "", version)
 
@@ -121,7 +122,9 @@ class _Checker:
         try:
             self._count("internal_error")
             self._record(self._undecided(decision_id, error), UNDEFINED, started)
-            denial = to_denial("internal_error", decision_id, self._version)
+            denial = to_denial(
+                "internal_error", decision_id, self._version, id_header=self._id_header
+            )
         except FAULTS as another:
             _EDGE.report(another, **{"decision-id": decision_id})
         if self._fails_calls:
@@ -147,6 +150,7 @@ class _Checker:
                 decision.decision_id,
                 dry_run=self._options.dry_run,
                 version=self._version,
+                id_header=self._id_header,
             )
         except ResultError as error:
             decision = decision._replace(error=DecisionError(str(error)))
@@ -186,7 +190,12 @@ class _Checker:
         self._record(decision, UNDEFINED, started)
         # OPA-Envoy's answer to a parse error carries no metadata.
         bare = isinstance(error, RequestParseError) or self._version == "v2"
-        return to_refusal(error, "" if bare else decision.decision_id)
+        return to_refusal(
+            error,
+            "" if bare else decision.decision_id,
+            id_header=self._id_header,
+            header_id=decision.decision_id,
+        )
 
     def _fail(
         self, decision: Decision, input_doc: Input, reason: str, started: int, code: str = "UNKNOWN"
@@ -199,7 +208,7 @@ class _Checker:
         self._complain("Decision failed", reason, decision.decision_id)
         if self._fails_calls:
             raise CallFailedError(code, str(decision.error))
-        return to_denial(reason, decision.decision_id, self._version)
+        return to_denial(reason, decision.decision_id, self._version, id_header=self._id_header)
 
 
 def _code_of(error: Exception) -> str:

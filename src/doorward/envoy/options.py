@@ -7,6 +7,7 @@ line numbers are the configuration reader's business; sockets are `server`'s.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
@@ -18,6 +19,7 @@ Transport: TypeAlias = Literal["http2", "grpcio"]
 
 DEFAULT_BUCKETS: Final = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 3e-3, 5e-3, 0.1, 1.0)
 _MAX_SIZE: Final = 2**31 - 1
+_HEADER: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 class OptionsError(ValueError):
@@ -54,6 +56,8 @@ class Options:
     """Permission bits of a Unix socket."""
     threads: int = 10
     """Concurrent Checks: on grpcio of all policies, on our own transport of slow ones."""
+    decision_id_header: str = ""
+    """The header of the response to the client that carries the decision's id; "" for none."""
     transport: Transport = "http2"
     """`http2`: Doorward's own server. `grpcio`: grpcio's."""
 
@@ -143,6 +147,12 @@ def _read_mode(key: str, value: object) -> int:
     return mode
 
 
+def _read_header(key: str, value: object) -> str:
+    if not isinstance(value, str) or _HEADER.fullmatch(value) is None:
+        raise OptionsError(key, "must be a header name in small letters")
+    return value
+
+
 def _read_threads(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 512:
         raise OptionsError(key, "must be a whole number from 1 to 512")
@@ -164,6 +174,7 @@ _READERS: Final[dict[str, Callable[[str, object], object]]] = {
     "on-error": _read_on_error,
     "strict": _read_switch,
     "socket-mode": _read_mode,
+    "decision-id-header": _read_header,
     "threads": _read_threads,
     "transport": _read_transport,
 }

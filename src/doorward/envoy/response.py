@@ -47,27 +47,59 @@ _BAD_REQUEST: Final = 400
 
 
 def to_response(
-    result: Value | Undefined, decision_id: str, *, dry_run: bool = False, version: Version = "v3"
+    result: Value | Undefined,
+    decision_id: str,
+    *,
+    dry_run: bool = False,
+    version: Version = "v3",
+    id_header: str = "",
 ) -> bytes:
-    """The serialized answer to a decision; `ResultError` when the result is not one."""
+    """The serialized answer to a decision; `ResultError` when the result is not one.
+
+    `id_header`: the header of the response to the client that carries the id; "" for none.
+    """
     if result is True or result is False:
         encoded = decision_id.encode()
-        if (result or not dry_run) and version == "v3" and len(encoded) == len(_SAMPLE_ID):
+        is_usual = (result or not dry_run) and version == "v3" and not id_header
+        if is_usual and len(encoded) == len(_SAMPLE_ID):
             # All but the id was encoded once, with one of the same length.
             before, after = _ALLOWED if result else _DENIED
             return before + encoded + after
-        return _to_boolean(result, decision_id, dry_run=dry_run, version=version)
+        response = _to_boolean(result, decision_id, dry_run=dry_run, version=version)
+        return _encode(_with_id(response, id_header, decision_id, version))
     given = object_of(result)
     try:
-        return _to_answer(given, decision_id, dry_run=dry_run, version=version)
+        response = _to_answer(given, decision_id, dry_run=dry_run, version=version)
+        return _encode(_with_id(response, id_header, decision_id, version))
     except UnicodeEncodeError:
         raise ResultError(
             "grpc: error while marshaling: string field contains invalid UTF-8", "INTERNAL"
         ) from None
 
 
-def to_refusal(error: RequestError, decision_id: str = "") -> bytes:
-    """HTTP 400 with the reason; with the decision's id where one is given."""
+def _with_id(
+    response: auth.CheckResponse, name: str, decision_id: str, version: Version
+) -> auth.CheckResponse:
+    """`response` with the id in a header of what the client gets, where that is wanted."""
+    if not name or not decision_id:
+        return response
+    header = _to_header(name, decision_id)
+    # What goes through unasked in a trial run is a response of the application as well.
+    if response.status.code == OK:
+        if version == "v3":  # the older API adds headers to requests only
+            response.ok_response.response_headers_to_add.append(header)
+    else:
+        denied = response.denied_response
+        denied.headers.append(header)
+        denied.status.code = denied.status.code or FORBIDDEN
+    return response
+
+
+def to_refusal(
+    error: RequestError, decision_id: str = "", *, id_header: str = "", header_id: str = ""
+) -> bytes:
+    """HTTP 400 with the reason; with the decision's id where one is given, and `header_id` in
+    `id_header`."""
     response = auth.CheckResponse()
     text = f"{error.code}: {error}"
     response.status.code = PERMISSION_DENIED
@@ -76,10 +108,12 @@ def to_refusal(error: RequestError, decision_id: str = "") -> bytes:
     response.denied_response.body = text
     if decision_id:
         response.dynamic_metadata["decision_id"] = decision_id
-    return _encode(response)
+    return _encode(_with_id(response, id_header, header_id, "v3"))
 
 
-def to_denial(reason: str, decision_id: str, version: Version = "v3") -> bytes:
+def to_denial(
+    reason: str, decision_id: str, version: Version = "v3", *, id_header: str = ""
+) -> bytes:
     """HTTP 403 with an empty body, for a policy that failed: `reason` goes to the proxy only."""
     response = auth.CheckResponse()
     response.status.code = PERMISSION_DENIED
@@ -87,7 +121,7 @@ def to_denial(reason: str, decision_id: str, version: Version = "v3") -> bytes:
     response.denied_response.status.code = FORBIDDEN
     if version == "v3":
         response.dynamic_metadata["decision_id"] = decision_id
-    return _encode(response)
+    return _encode(_with_id(response, id_header, decision_id, version))
 
 
 def _encode(response: Any) -> bytes:
@@ -98,7 +132,9 @@ def _encode(response: Any) -> bytes:
 _SAMPLE_ID: Final = "00000000-0000-4000-8000-000000000000"
 
 
-def _boolean_answer(code: int, decision_id: str, *, ok_response: bool = False) -> bytes:
+def _boolean_answer(
+    code: int, decision_id: str, *, ok_response: bool = False
+) -> auth.CheckResponse:
     response = auth.CheckResponse()
     response.status.code = code
     response.status.SetInParent()
@@ -106,14 +142,16 @@ def _boolean_answer(code: int, decision_id: str, *, ok_response: bool = False) -
         response.ok_response.SetInParent()
     if decision_id:
         response.dynamic_metadata["decision_id"] = decision_id
-    return _encode(response)
+    return response
 
 
-_ALLOWED: Final = _boolean_answer(OK, _SAMPLE_ID).split(_SAMPLE_ID.encode())
-_DENIED: Final = _boolean_answer(PERMISSION_DENIED, _SAMPLE_ID).split(_SAMPLE_ID.encode())
+_ALLOWED: Final = _encode(_boolean_answer(OK, _SAMPLE_ID)).split(_SAMPLE_ID.encode())
+_DENIED: Final = _encode(_boolean_answer(PERMISSION_DENIED, _SAMPLE_ID)).split(_SAMPLE_ID.encode())
 
 
-def _to_boolean(allowed: bool, decision_id: str, *, dry_run: bool, version: Version) -> bytes:
+def _to_boolean(
+    allowed: bool, decision_id: str, *, dry_run: bool, version: Version
+) -> auth.CheckResponse:
     if version == "v2":
         decision_id = ""
     code = OK if allowed or dry_run else PERMISSION_DENIED
@@ -122,7 +160,7 @@ def _to_boolean(allowed: bool, decision_id: str, *, dry_run: bool, version: Vers
 
 def _to_answer(
     result: dict[Key, Value], decision_id: str, *, dry_run: bool, version: Version
-) -> bytes:
+) -> auth.CheckResponse:
     allowed = read_allowed(result)
     response = auth.CheckResponse()
     headers = [_to_header(*pair) for pair in read_headers(result, "headers", "response headers")]
@@ -144,7 +182,7 @@ def _to_answer(
         response.denied_response.headers.extend(headers)
     if dry_run and not allowed:
         response.ok_response.SetInParent()
-    return _encode(response)
+    return response
 
 
 def _add_metadata(metadata: struct_pb2.Struct, result: dict[Key, Value]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -29,7 +29,9 @@ from doorward.rest.requests import (
 )
 
 __all__ = [
+    "ID_HEADER",
     "NO_INPUT",
+    "Answer",
     "Call",
     "bad_path",
     "get_v1",
@@ -54,6 +56,17 @@ _PROVENANCE: Final = {
 }
 
 
+ID_HEADER: Final = "x-decision-id"
+"""The header that carries the decision's id, where decisions are logged."""
+
+
+class Answer(NamedTuple):
+    """The JSON of an answer, and the id of the decision; "" where decisions are not logged."""
+
+    text: str
+    decision_id: str
+
+
 class Call:
     """One request under way: what it asks for, and when it began."""
 
@@ -67,6 +80,8 @@ class Call:
         self.path = path
         self.context = context
         self.batch_decision_id = ""
+        self.decision_id = ""
+        """Of the decision that was answered, where decisions are logged."""
 
     def parsed(self) -> None:
         self.parse_ns = perf_counter_ns() - self.started
@@ -129,7 +144,7 @@ def get_v1(
 
 def get_v1_text(
     pdp: PDP, path: tuple[str, ...], parameters: Parameters, context: Value | None = None
-) -> str | Response:
+) -> Answer | Response:
     """The JSON of the answer to a GET; an error is a whole response."""
     call = Call(pdp, path, context)
     call.size = sum(price(text.encode()) for text in parameters.values("input"))
@@ -159,7 +174,7 @@ def post_v1_text(
     body: bytes,
     content_type: str,
     context: Value | None = None,
-) -> str | Response:
+) -> Answer | Response:
     """The JSON of the answer to a POST; an error is a whole response."""
     call = Call(pdp, path, context)
     call.size = price(body)
@@ -170,25 +185,32 @@ def post_v1_text(
     return _answer_v1(call, input, parameters, warn=isinstance(input, Undefined))
 
 
-def _response(answer: str | Response, parameters: Parameters) -> Response:
-    if isinstance(answer, str):
-        return json_answer(answer, pretty=parameters.flag("pretty"))
+def _response(answer: Answer | Response, parameters: Parameters) -> Response:
+    if isinstance(answer, Answer):
+        response = json_answer(answer.text, pretty=parameters.flag("pretty"))
+        return _with_id(response, answer.decision_id)
     return answer
+
+
+def _with_id(response: Response, decision_id: str) -> Response:
+    if decision_id:
+        response.headers[ID_HEADER] = decision_id
+    return response
 
 
 def _answer_v1(
     call: Call, input: Value | Undefined, parameters: Parameters, *, warn: bool
-) -> str | Response:
+) -> Answer | Response:
     call.parsed()
     refused = bad_path(call.path)
     if refused is not None:
         return refused
     fields = reply(call, input, parameters)
     if isinstance(fields, Exception):
-        return failed(fields)
+        return _with_id(failed(fields), call.decision_id)
     if warn:
         fields["warning"] = object_text(NO_INPUT)
-    return object_text(fields)
+    return Answer(object_text(fields), call.decision_id)
 
 
 def reply(
@@ -203,6 +225,7 @@ def reply(
     call.size += len(result)
     # What cannot be sent was not answered: it is written down as the error that is sent instead.
     call.record(decision, input)
+    call.decision_id = decision.decision_id if call.pdp.logs_decisions else ""
     if decision.error is not None:
         return decision.error
     fields: dict[str, str] = {}
@@ -269,7 +292,9 @@ def post_v0(
     # OPA logs the input that is missing as null.
     call.record(decision, None if isinstance(input, Undefined) else input)
     if decision.error is not None:
-        return failed(decision.error)
-    if isinstance(decision.result, Undefined):
-        return not_found(f"document missing: {'.'.join(['data', *path])}")
-    return json_answer(result, pretty=parameters.flag("pretty"))
+        response = failed(decision.error)
+    elif isinstance(decision.result, Undefined):
+        response = not_found(f"document missing: {'.'.join(['data', *path])}")
+    else:
+        response = json_answer(result, pretty=parameters.flag("pretty"))
+    return _with_id(response, decision.decision_id if pdp.logs_decisions else "")

@@ -25,7 +25,7 @@ from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
 from doorward.rego import Value
 from doorward.rest.answers import busy, internal_error, json_answer, zipped
-from doorward.rest.data import get_v1_text, post_v1_text
+from doorward.rest.data import ID_HEADER, Answer, get_v1_text, post_v1_text
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
 from doorward.transport.http1.connection import LATER, Respond
@@ -37,6 +37,7 @@ __all__ = ["ShortPath"]
 _EDGE: Final = Edge("http-short-path", "a request failed")
 _PREFIX: Final = b"/v1/data"
 _HEADERS: Final = b"content-type: application/json\r\nvary: Accept-Encoding\r\n"
+_HEADERS_WITH_ID: Final = _HEADERS + ID_HEADER.encode() + b": %b\r\n"
 _MAX_TARGET: Final = 1_024
 """Bytes of the longest target that is remembered."""
 _MAX_ROUTES: Final = 512
@@ -138,22 +139,27 @@ class ShortPath:
             if request.method == b"POST":
                 kind = request.fields.get(b"content-type", b"").decode("latin-1")
                 context = self._context(request)
-                text = post_v1_text(self._pdp, path, _NO_PARAMETERS, request.body, kind, context)
+                answer = post_v1_text(self._pdp, path, _NO_PARAMETERS, request.body, kind, context)
             else:
                 params = parameters(query) if query else _NO_PARAMETERS
-                text = get_v1_text(self._pdp, path, params, self._context(request))
-            return self._response(request, text)
+                answer = get_v1_text(self._pdp, path, params, self._context(request))
+            return self._response(request, answer)
         except FAULTS as fault:
             return _converted(internal_error(_EDGE.report(fault)))
 
-    def _response(self, request: Request, text: str | AsgiResponse) -> Response:
+    def _response(self, request: Request, answer: Answer | AsgiResponse) -> Response:
         accept = request.fields.get(b"accept-encoding", b"")
-        if isinstance(text, str):
+        if isinstance(answer, Answer):
+            text, decision_id = answer
             body = text.encode("utf-8", errors="replace") + b"\n"
             if len(body) < self._server.gzip_min_length or b"gzip" not in accept:
+                if decision_id:
+                    return Response(200, _HEADERS_WITH_ID % decision_id.encode(), body)
                 return Response(200, _HEADERS, body)
-            text = json_answer(text)
-        return _converted(zipped(text, accept.decode("latin-1"), self._server))
+            answer = json_answer(text)
+            if decision_id:
+                answer.headers[ID_HEADER] = decision_id
+        return _converted(zipped(answer, accept.decode("latin-1"), self._server))
 
     def _context(self, request: Request) -> Value | None:
         if not self._logged_headers:

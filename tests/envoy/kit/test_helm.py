@@ -39,7 +39,7 @@ def rendered(folder: Path, values: dict[str, Any], name: str = "people") -> dict
     }
 
 
-def made(description: Description) -> dict[str, Any]:
+def manifests(description: Description) -> dict[str, Any]:
     texts = to_files(description, "kubernetes")
     texts.pop("kustomization.yaml")
     return {
@@ -57,7 +57,7 @@ def variant(request: pytest.FixtureRequest) -> Description:
 def test_a_chart_renders_what_the_kubernetes_target_makes(
     variant: Description, tmp_path: Path
 ) -> None:
-    assert rendered(written(variant, tmp_path), {}) == made(variant)
+    assert rendered(written(variant, tmp_path), {}) == manifests(variant)
 
 
 def test_helm_finds_nothing_in_a_chart(variant: Description, tmp_path: Path) -> None:

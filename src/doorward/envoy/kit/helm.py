@@ -26,6 +26,8 @@ from doorward.envoy.kit.manifest import write_manifest
 __all__ = ["to_files"]
 
 _MARK: Final = "placeholder"
+_BLOCK: Final = re.compile(r"^( *)(\w+): placeholder-block-([\w.]+)$", re.MULTILINE)
+_PAIRS: Final = re.compile(r"^( *)placeholder-pairs: placeholder-([\w.]+)$", re.MULTILINE)
 _HEAD: Final = ("Made by `doorward kit --target helm`.",)
 
 
@@ -146,8 +148,7 @@ def _to_template(documents: list[Document]) -> str:
         if document["kind"] == "Deployment":
             _mark_deployment(document)
     text = kubernetes.write(documents, "helm")
-    text = re.sub(rf"^( *)(\w+): {_MARK}-block-([\w.]+)$", _block, text, flags=re.M)
-    text = re.sub(rf"^( *){_MARK}-pairs: {_MARK}-([\w.]+)$", _pairs, text, flags=re.M)
+    text = _PAIRS.sub(_pairs, _BLOCK.sub(_block, text))
     # A whole value that looks like a number must stay a text.
     text = text.replace(f": {_MARK}-name\n", ": {{ .Release.Name | quote }}\n")
     for placeholder, expression in _EXPRESSIONS.items():
