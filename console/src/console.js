@@ -20,13 +20,18 @@ function useDecisions() {
         leftOut: old.leftOut + (paused.current ? 0 : batch.skipped),
         decisions: paused.current
           ? old.decisions
-          : [...batch.decisions.reverse(), ...old.decisions].slice(0, KEPT),
+          : [...newest(batch), ...old.decisions].slice(0, KEPT),
       }));
     };
     source.onerror = () => set((old) => ({ ...old, status: "reconnecting" }));
     return () => source.close();
   }, []);
   return [state, paused];
+}
+
+// The Docker plugin's decisions come from its log: they are put among the others by time.
+function newest(batch) {
+  return [...batch.decisions, ...(batch.docker || [])].sort((a, b) => b.time_ms - a.time_ms);
 }
 
 function matches(decision, filter, verdict) {
@@ -173,6 +178,70 @@ function State() {
     <p>Doorward ${state.version}, revision <code>${state.revision || "none"}</code></p>
     <ul>${parts.map(([name, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${name}</li>`)}</ul>
     ${Object.keys(state.bundles).length > 0 && html`<pre>${text(state.bundles)}</pre>`}
+    ${Object.keys(state.status).length > 0 && html`<details><summary>Status of bundles, discovery and uploads</summary>
+      <pre tabindex="0">${text(state.status)}</pre></details>`}
+  </section>`;
+}
+
+function usePolled(url, ms) {
+  const [document, set] = useState(null);
+  useEffect(() => {
+    const read = () =>
+      fetch(url).then((response) => response.json()).then(set, (error) => set({ error: String(error) }));
+    read();
+    const timer = setInterval(read, ms);
+    return () => clearInterval(timer);
+  }, [url]);
+  return document;
+}
+
+function Policies() {
+  const state = usePolled("/console/api/policies", 2000);
+  if (!state) return html`<p class="quiet">Loading…</p>`;
+  if (state.error) return html`<section><p class="quiet">${state.error}</p></section>`;
+  const all = Object.values(state.files).flatMap((file) => file.definitions);
+  const never = all.filter((each) => !each.answered);
+  return html`<section aria-label="Policies">
+    <p role="status">${state.decisions} decisions by revision <code>${state.revision || "none"}</code>:
+      ${" "}${all.length - never.length} of ${all.length} definitions answered.</p>
+    <p class="quiet">Functions, defaults and rules that depend on data alone are not counted.</p>
+    ${never.length > 0 && html`<h2>Never answered</h2><ul class="never">${never.map((each) => html`<li>
+      <code>${each.path}</code> <span class="quiet">row ${each.row}, ${each.failed ? `its conditions failed ${each.failed} times` : "never asked"}</span></li>`)}</ul>`}
+    ${Object.entries(state.files).map(([name, file]) => html`<h2>${name}</h2><${Source} of=${file} />`)}
+  </section>`;
+}
+
+function Source({ of }) {
+  const at = new Map();
+  for (const each of of.definitions) {
+    const known = at.get(each.row) || { answered: 0, failed: 0 };
+    at.set(each.row, { answered: known.answered + each.answered, failed: known.failed + each.failed });
+  }
+  return html`<table class="source"><caption class="hidden">Rows with how often they answered and failed</caption>
+    <thead><tr><th>Answered</th><th>Failed</th><th>Row</th><th>Policy</th></tr></thead>
+    <tbody>${of.text.split("\n").map((line, row) => {
+      const counts = at.get(row + 1);
+      const mark = counts ? (counts.answered ? "answered" : "unanswered") : "";
+      return html`<tr class=${mark}><td class="number">${counts ? counts.answered : ""}</td>
+        <td class="number">${counts ? counts.failed : ""}</td>
+        <td class="number quiet">${row + 1}</td><td class="code">${line}</td></tr>`;
+    })}</tbody></table>`;
+}
+
+function ShadowView({ open }) {
+  const state = usePolled("/console/api/shadow", 2000);
+  if (!state) return html`<p class="quiet">Loading…</p>`;
+  if (!state.differences) return html`<section><p class="quiet">No candidate decides here: \`shadow\` in the configuration names one.</p></section>`;
+  const counts = [...Object.entries(state.kinds), ...Object.entries(state.dropped).map(([name, count]) => [`dropped: ${name}`, count])];
+  return html`<section aria-label="Shadow">
+    <p role="status">What the candidate, revision <code>${state.candidate}</code>, decides otherwise.</p>
+    <ul>${counts.map(([name, count]) => html`<li>${name}: ${count}</li>`)}</ul>
+    <table class="shadow"><thead><tr><th>Time</th><th>Kind</th><th>Path</th><th>Rule</th><th>Cause</th></tr></thead>
+      <tbody>${state.differences.map((each) => html`<tr key=${each.id}>
+        <td><button class="link" onClick=${() => open(each.id)}>${clock(each.time_ms)}</button></td>
+        <td><span class=${`verdict ${each.kind === "new-allow" ? "allow" : "deny"}`}>${each.kind}</span></td>
+        <td class="code">${each.path}</td><td class="code">${each.rule}</td><td class="code">${each.cause}</td></tr>`)}</tbody></table>
+    ${state.differences.length ? null : html`<p class="quiet">No difference yet.</p>`}
   </section>`;
 }
 
@@ -196,18 +265,23 @@ function Playground() {
 
 function App() {
   const at = useLocation();
-  const isPlayground = at.includes("/playground");
+  const view = ["playground", "policies", "shadow"].find((name) => window.location.pathname.endsWith(`/${name}`)) || "";
   const id = /#decision=([0-9a-f-]+)$/.exec(at)?.[1];
   const open = (id) => (window.location.hash = id ? `decision=${id}` : "");
   return html`<header>
       <h1>Doorward</h1>
-      <nav><a href="/console" aria-current=${isPlayground ? null : "page"}>Decisions</a>
-        ${" "}<a href="/console/playground" aria-current=${isPlayground ? "page" : null}>Playground</a></nav>
+      <nav>${[["", "Decisions"], ["policies", "Policies"], ["shadow", "Shadow"], ["playground", "Playground"]].map(
+        ([name, title]) => html`<a href=${`/console${name && "/"}${name}`} aria-current=${view === name ? "page" : null}>${title}</a>`,
+      )}</nav>
     </header>
-    ${isPlayground
+    ${view === "playground"
       ? html`<${Playground} />`
       : html`<div class=${id ? "two" : "one"}>
-          <div><${Live} open=${open} shown=${id} /><${State} /></div>
+          <div>${{
+            "": () => html`<${Live} open=${open} shown=${id} /><${State} />`,
+            policies: () => html`<${Policies} />`,
+            shadow: () => html`<${ShadowView} open=${open} />`,
+          }[view]()}</div>
           ${id && html`<${Detail} id=${id} close=${() => open("")} />`}
         </div>`}`;
 }

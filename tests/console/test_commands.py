@@ -44,6 +44,8 @@ def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
     main, diagnostic = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "doorward", "run", "--server", "--addr", main]
     command += ["--diagnostic-addr", diagnostic, "--console", str(tmp_path / "p.rego")]
+    (tmp_path / "audit.log").write_text('{"decision_id": "d-1", "decision": "deny"}\n')
+    command += ["--console-docker-log", str(tmp_path / "audit.log")]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: answer(f"http://{diagnostic}/health") == "{}\n")
@@ -55,6 +57,12 @@ def test_a_server_shows_what_it_decides(tmp_path: Path) -> None:
         assert decision["path"] == "app/allow"
         shown = json.loads(answer(f"http://{diagnostic}/console/api/decisions/{decision['id']}"))
         assert shown["rules"][0]["rule"] == "data.app.allow"
+        (docker,) = json.loads(lines[1].removeprefix("data: "))["docker"]
+        assert (docker["id"], docker["verdict"]) == ("d-1", "deny")
+        reached = json.loads(answer(f"http://{diagnostic}/console/api/policies"))
+        assert reached["decisions"] == 1
+        state = json.loads(answer(f"http://{diagnostic}/console/api/state"))
+        assert (state["shadow"], list(state["status"])) == (False, ["labels", "plugins"])
         assert answer(f"http://{main}/console") == ""
     finally:
         server.send_signal(signal.SIGTERM)

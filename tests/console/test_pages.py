@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,20 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ports import free_port
 
-from doorward.console import Console, Ring
+from doorward.console import AuditTail, Console, Ring, Traffic
 from doorward.console.app import _STATIC, is_host_allowed
+from doorward.docker.audit import AuditLog, Entry
+from doorward.docker.reply import Verdict
 from doorward.pdp.config import Config
+from doorward.pdp.config import Shadow as ShadowOptions
 from doorward.pdp.health import Health, State
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP, Tee
-from doorward.pdp.snapshot import build
+from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.sources import Sources
+from doorward.replay.deciding import Version
+from doorward.replay.shadow import Shadow
 from doorward.rest.app import Api
 from doorward.rest.server import HttpServer, Listener, bind
 
@@ -44,6 +51,8 @@ allow if {
 	input.method == "GET"
 	input.user == "<img src=x onerror='window.hit=1'>"
 }
+
+unused if input.never
 """
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
@@ -53,15 +62,39 @@ pytestmark = [
 ]
 
 
+PICTURES = Path(__file__).parents[2] / "docs/pictures"
+
+
 class Served:
     """A decision point with its console, on a port of its own."""
 
-    def __init__(self) -> None:
-        ring = Ring()
-        self.pdp = PDP(build(Loaded({"policy.rego": POLICY})), Tee(ring, None))
+    def __init__(self, folder: Path) -> None:
+        ring, traffic = Ring(), Traffic()
+        candidate = folder / "candidate.rego"
+        candidate.write_text(POLICY.replace('"GET"', '"POST"'))
+        options = ShadowOptions((str(candidate),), share=1.0, max_age=60.0)
+        self.shadow = Shadow(
+            Version.load(Sources([str(candidate)])),
+            options,
+            on_kind=lambda _: None,
+            on_dropped=lambda _: None,
+        )
+        self.audit = folder / "audit.log"
+        self.pdp = PDP(
+            build(Loaded({"policy.rego": POLICY}), Settings(marked=True)),
+            Tee(ring, Tee(traffic, Tee(self.shadow, None))),
+        )
         health = Health()
         health.set("bundle", State.OK)
-        self.console = Console(self.pdp, ring, health)
+        self.console = Console(
+            self.pdp,
+            ring,
+            health,
+            traffic=traffic,
+            shadow=self.shadow.document,
+            docker=AuditTail(str(self.audit)),
+            status=lambda: {"bundles": {EVIL[0]: {"active_revision": EVIL[1]}}},
+        )
         parts = self.pdp, Config(), health, Metrics("test")
         api = Api(*parts, diagnostic=True, console=self.console.answer)
         self.port = free_port()
@@ -88,10 +121,11 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    served = Served()
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("served"))
     yield served
     served.console.close()
+    served.shadow.close()
     served.server.close()
 
 
@@ -175,20 +209,96 @@ def test_the_playground_evaluates_what_is_typed(page: Page, served: Served) -> N
     assert page.evaluate("window.hit") is None
 
 
-@pytest.mark.parametrize("view", ["", "/playground"])
+def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> None:
+    served.decide(EVIL[1], "/allowed")
+    served.decide("bob", "/denied")
+    page.goto(f"{served.url}/policies")
+    row = page.locator("table.source tr.answered")
+    expect(row).to_contain_text("allow if {")
+    expect(page.get_by_role("status")).to_contain_text("of 2 definitions answered")
+    expect(page.locator(".never")).to_contain_text("app.unused")
+    expect(page.locator("table.source")).to_contain_text("<script>window.hit=1</script>")
+    assert page.evaluate("window.hit") is None
+
+
+def test_shadow_shows_what_a_candidate_decides_otherwise(page: Page, served: Served) -> None:
+    decision_id = served.decide(EVIL[1], "/allowed")
+    page.goto(f"{served.url}/shadow")
+    rows = page.locator("table.shadow tbody tr")
+    expect(rows.first).to_contain_text("new-deny")
+    expect(page.locator("table.shadow")).to_contain_text('input.method == "POST"')
+    rows.first.get_by_role("button").click()
+    expect(page.locator("aside")).to_contain_text("app/allow")
+    assert decision_id in [each["id"] for each in served.shadow.document()["differences"]]
+    assert page.evaluate("window.hit") is None
+
+
+def test_decisions_of_the_docker_plugin_are_in_the_same_list(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    log = AuditLog(str(served.audit))
+    for number, text in enumerate(EVIL):
+        call = {"User": text, "action": "create", "target": text, "Path": text}
+        verdict = Verdict(False, text, text)
+        log.write(Entry(verdict, call, f"d-{number}", "request", "POST", text, 0.001))
+    log.close()
+    page.get_by_label("Filter").fill("docker")
+    expect(rows(page)).to_have_count(len(EVIL))
+    for number in range(len(EVIL)):
+        rows(page).nth(number).get_by_role("button").click()
+        expect(page.locator("aside h3", has_text="Why")).to_be_visible()
+        expect(page.locator("aside")).to_contain_text("deny docker")
+    assert page.evaluate("window.hit") is None
+
+
+def test_the_state_holds_what_the_status_says(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.get_by_text("Status of bundles").click()
+    expect(page.locator("details pre")).to_contain_text("active_revision")
+    assert page.evaluate("window.hit") is None
+
+
+@pytest.mark.parametrize("view", ["", "/policies", "/shadow", "/playground"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
     decision_id = served.decide("bob")
     context = browser.new_context(bypass_csp=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
-    shown = page.locator(".cm-content").first if view else page.locator("aside h3").first
-    expect(shown).to_be_visible()
+    signs = {"": "aside h3", "/policies": ".source", "/shadow": ".shadow"}
+    expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
     context.close()
     violations = [(each["id"], [n["html"] for n in each["nodes"]]) for each in report["violations"]]
     assert violations == []
+
+
+@pytest.mark.parametrize("view", ["", "/policies", "/shadow", "/playground"])
+def test_pictures_of_the_documentation_are_of_this_console(
+    view: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
+) -> None:
+    """With DOORWARD_PICTURES=1 they are taken anew."""
+    served = Served(tmp_path_factory.mktemp("pictures"))
+    request.addfinalizer(served.server.close)
+    request.addfinalizer(served.console.close)
+    request.addfinalizer(served.shadow.close)
+    for number in range(30):
+        served.decide(EVIL[1] if number % 3 else "bob", f"/people/{number % 7}")
+    last = served.decide("bob", "/people")
+    context = browser.new_context(viewport={"width": 1200, "height": 720})
+    page = context.new_page()
+    page.goto(f"{served.url}{view or f'#decision={last}'}")
+    signs = {"": "aside h3", "/policies": ".answered", "/shadow": ".shadow tbody tr"}
+    expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
+    picture = page.screenshot()
+    context.close()
+    file = PICTURES / f"console{view.replace('/', '-')}.png"
+    if os.environ.get("DOORWARD_PICTURES"):
+        PICTURES.mkdir(exist_ok=True)
+        file.write_bytes(picture)
+    # Times and fonts differ from one machine to the next; the size of what is shown does not.
+    assert picture[16:24] == file.read_bytes()[16:24]
+    assert file.name in (PICTURES.parent / "console.md").read_text()
 
 
 def test_a_page_of_another_site_gets_nothing(served: Served) -> None:

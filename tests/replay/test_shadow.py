@@ -94,6 +94,16 @@ def test_differences_are_counted_by_kind_and_logged_once(
     assert kinds["new-deny"]["cause"] == '`input.user == "bob"` does not hold'
     assert kinds["new-deny"]["rule"] == "c.rego:5 data.app.allow"
     assert "ann" not in str([kinds["new-deny"][name] for name in ("path", "rule", "cause")])
+    shown = point.shadow.document()
+    assert shown["kinds"] == point.kinds
+    assert [each["kind"] for each in shown["differences"]] == ["new-allow", "new-deny", "new-deny"]
+    newest, second, first = shown["differences"]
+    assert (first["rule"], first["cause"]) == (
+        kinds["new-deny"]["rule"],
+        kinds["new-deny"]["cause"],
+    )
+    assert (second["cause"], newest["path"]) == ("", "app/allow")
+    assert shown["candidate"] == point.version.snapshot.revision
 
 
 def test_a_candidate_asks_nothing_of_the_world() -> None:

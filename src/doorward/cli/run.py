@@ -69,6 +69,12 @@ Examples:
     is_flag=True,
     help="Show decisions, with their masked inputs, at /console of the diagnostic addresses.",
 )
+@click.option(
+    "--console-docker-log",
+    metavar="FILE",
+    default="",
+    help="Show the decisions in this audit log of a Docker plugin as well.",
+)
 @click.option("-c", "--config-file", help="Configuration file.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override the configuration."
@@ -324,6 +330,7 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         addresses=options["addr"],
         diagnostic_addresses=options["diagnostic_addr"],
         console=options["console"],
+        docker_log=options["console_docker_log"],
         log_format=log_format,
         log_timestamp_format=options["log_timestamp_format"],
         max_errors=options["max_errors"],

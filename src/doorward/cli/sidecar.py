@@ -105,6 +105,8 @@ class SidecarOptions:
     diagnostic_addresses: Sequence[str] = ()
     console: bool = False
     """Whether the diagnostic listeners serve the console."""
+    docker_log: str = ""
+    """The audit log of a Docker plugin, whose decisions the console shows as well."""
     log_format: str = "json"
     log_timestamp_format: str = ""
     """A layout of Go's; RFC 3339 to the second without."""
@@ -334,11 +336,25 @@ class Sidecar:
 
     def _open_console(self) -> None:
         """Keep the last decisions, and show them."""
-        from doorward.console import Console, Ring  # few want it, and it brings much
+        from doorward.console import (  # few want it, and it brings much
+            AuditTail,
+            Console,
+            Ring,
+            Traffic,
+        )
 
-        ring, inner = Ring(), self._watched
-        self._watched = lambda log: Tee(ring, inner(log))
-        self._console = Console(self.pdp, ring, self.health)
+        ring, traffic, inner = Ring(), Traffic(), self._watched
+        self._watched = lambda log: Tee(ring, Tee(traffic, inner(log)))
+        docker = self._options.docker_log
+        self._console = Console(
+            self.pdp,
+            ring,
+            self.health,
+            traffic=traffic,
+            shadow=None if self._shadow is None else self._shadow.document,
+            docker=AuditTail(docker) if docker else None,
+            status=lambda: self.plane.status.document(),
+        )
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)

@@ -10,6 +10,8 @@ decided, a bounded number of them, and masked before anybody is shown anything.
 from __future__ import annotations
 
 from doorward.console.app import Console
+from doorward.console.audit_tail import AuditTail
 from doorward.console.ring import Ring
+from doorward.console.traffic import Traffic
 
-__all__ = ["Console", "Ring"]
+__all__ = ["AuditTail", "Console", "Ring", "Traffic"]

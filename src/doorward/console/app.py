@@ -10,7 +10,7 @@ import asyncio
 import json
 import mimetypes
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import resources
 from ipaddress import ip_address
 from typing import Any, Final
@@ -20,8 +20,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from doorward import __version__
 from doorward.console import views
+from doorward.console.audit_tail import AuditTail
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.ring import Ring
+from doorward.console.traffic import Traffic
 from doorward.pdp.health import Health
 from doorward.pdp.pdp import PDP
 from doorward.rego import from_json, to_python
@@ -51,15 +53,24 @@ class Console:
         ring: Ring | None = None,
         health: Health | None = None,
         *,
+        traffic: Traffic | None = None,
+        shadow: Callable[[], dict[str, Any]] | None = None,
+        docker: AuditTail | None = None,
+        status: Callable[[], dict[str, Any]] | None = None,
         files: Mapping[str, str] | None = None,
         data: Any = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        """`files` and `data` are what the playground begins with; without them, the policies in
-        force. `hosts`: names besides addresses and names without a dot that it may be called by."""
+        """`shadow` gives what a candidate decides otherwise, `status` what `/v1/status` shows,
+        `docker` the decisions of the Docker plugin. `files` and `data` are what the playground
+        begins with; without them, the policies in force. `hosts`: names besides addresses and
+        names without a dot that it may be called by.
+        """
         self._pdp = pdp
         self._ring = ring
         self._health = health
+        self._traffic, self._shadow = traffic, shadow
+        self._docker, self._status = docker, status
         self._files = files
         self._data = data
         self._hosts = hosts
@@ -76,7 +87,7 @@ class Console:
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
             return _refused("the console is not known by this host name")
         match request.method, path:
-            case "GET" | "HEAD", () | ("" | "playground",):
+            case "GET" | "HEAD", () | ("" | "playground" | "policies" | "shadow",):
                 return self._page("/".join(path))
             case "GET" | "HEAD", ("static", name):
                 return _static(name)
@@ -86,6 +97,10 @@ class Console:
                 return await self._detail(decision_id)
             case "GET", ("api", "state"):
                 return self._state()
+            case "GET", ("api", "policies"):
+                return await self._workers.run(self._policies)
+            case "GET", ("api", "shadow") if self._shadow is not None:
+                return _json(self._shadow())
             case "GET", ("api", "files"):
                 return await self._workers.run(self._sources)
             case "POST", ("api", "playground", action):
@@ -112,8 +127,16 @@ class Console:
                 "bundles": to_python(pdp.snapshot.bundles) if pdp is not None else {},
                 "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
                 "threads": {} if health is None else health.parts.problems,
+                "shadow": self._shadow is not None,
+                "status": {} if self._status is None else self._status(),
             }
         )
+
+    def _policies(self) -> Response:
+        """The policies in force with what real decisions reached of them."""
+        if self._traffic is None or self._pdp is None:
+            return _json({"error": "nothing is decided here"}, 404)
+        return _json(self._traffic.document(self._pdp.snapshot))
 
     def _sources(self) -> Response:
         if self._files is not None:
@@ -126,6 +149,10 @@ class Console:
 
     async def _detail(self, decision_id: str) -> Response:
         entry = self._ring.get(decision_id) if self._ring is not None else None
+        if entry is None and self._docker is not None:
+            document = self._docker.get(decision_id)
+            if document is not None:
+                return _json(document)
         if entry is None:
             return _json({"error": "this decision is not kept any more"}, 404)
         return _json(await self._workers.run(views.detail, entry))
@@ -134,13 +161,15 @@ class Console:
         ring = self._ring
         if ring is None or self._streams >= STREAMS:
             return _json({"error": "too many pages" if ring else "nothing is decided here"}, 503)
-        given = request.headers.get("last-event-id", "")
-        number = int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else 0
+        given, _, docker = request.headers.get("last-event-id", "").partition(".")
         return StreamingResponse(
-            self._events(ring, number), 200, _headers(), "text/event-stream; charset=utf-8"
+            self._events(ring, _number(given), _number(docker)),
+            200,
+            _headers(),
+            "text/event-stream; charset=utf-8",
         )
 
-    async def _events(self, ring: Ring, number: int) -> AsyncIterator[bytes]:
+    async def _events(self, ring: Ring, number: int, docker: int) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
         self._streams += 1
@@ -150,7 +179,11 @@ class Console:
             while loop.time() < until and not self._closed:
                 document = views.batch(ring, number)
                 number = document["last"]
-                yield f"id: {number}\ndata: {json.dumps(document)}\n\n".encode()
+                if self._docker is not None:
+                    docker = docker if docker <= self._docker.last else 0
+                    document["docker"] = self._docker.after(docker, views.BATCH)
+                    docker = self._docker.last
+                yield f"id: {number}.{docker}\ndata: {json.dumps(document)}\n\n".encode()
                 await asyncio.sleep(ROUND)
         finally:
             self._streams -= 1
@@ -169,6 +202,10 @@ class Console:
             return _json(await self._workers.run(_played, action, bytes(body)))
         except PlaygroundError as error:
             return _json({"error": str(error)}, 400)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
 def _played(action: str, body: bytes) -> dict[str, Any]:

@@ -133,6 +133,11 @@ class Policies:
                 self._lowered = Lowered(self.program, self.modules.values())
             return self._lowered
 
+    @property
+    def definitions(self) -> list[Mark]:
+        """The definitions that marked code notes, by number; none where it is not marked."""
+        return [] if self.code.plan.marks is None else list(self.code.plan.marks.definitions)
+
     def labels(self, mark: Mark) -> dict[str, Any]:
         """The `labels` that METADATA gives a definition, its package and what is above it."""
         labels = self._labels.get(mark.number)

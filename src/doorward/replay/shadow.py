@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.config import Shadow as ShadowOptions
@@ -31,6 +31,8 @@ __all__ = ["Shadow"]
 
 STUCK_AFTER: Final = 60.0
 """Seconds in which one decision of the candidate must end."""
+KEPT: Final = 200
+"""Differences that are kept to be shown."""
 _ROUND: Final = 1.0
 """Seconds that the thread waits for something to do."""
 _log: Final = logging.getLogger(__name__)
@@ -61,6 +63,9 @@ class Shadow:
         self._options = options
         self._on_kind = on_kind
         self._on_dropped = on_dropped
+        self._kinds: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._differences: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._queue: deque[_Entry] = deque()
         self._waits = threading.Event()
         self._stop = threading.Event()
@@ -86,7 +91,7 @@ class Shadow:
         """Queue one answered decision, or count it as dropped. Returns at once."""
         # Several threads may pass the check together: the bound is the number of threads off.
         if len(self._queue) >= self._options.queue:
-            self._on_dropped("busy")
+            self._drop("busy")
             return
         self._queue.append(_Entry(decision, input, time.time_ns(), time.monotonic()))
         self._waits.set()
@@ -114,7 +119,7 @@ class Shadow:
 
     def _decide(self, entry: _Entry) -> None:
         if time.monotonic() - entry.since > self._options.max_age:
-            self._on_dropped("late")
+            self._drop("late")
             return
         decision = entry.decision
         event = Event(
@@ -133,6 +138,7 @@ class Shadow:
         now = self._candidate.answer(event)
         kind = kind_of(before, now)
         self._on_kind(kind)
+        self._kinds[kind] += 1
         if kind not in (UNCHANGED, "not-replayable"):
             self._say(event, kind)
 
@@ -140,6 +146,7 @@ class Shadow:
         """One line a second about each kind and path, without the input."""
         more = self._quiet.suppressed(f"{kind} {event.path}")
         if more is None:
+            self._keep(event, kind)
             return
         cause = cause_of(kind, None, self._candidate.trail(event), frozenset())
         fields = {
@@ -150,4 +157,31 @@ class Shadow:
             "cause": cause.text,
             "more": more,
         }
+        self._keep(event, kind, cause.rule, cause.text)
         _log.info("The candidate decides otherwise.", extra=fields)
+
+    def _keep(self, event: Event, kind: str, rule: str = "", cause: str = "") -> None:
+        self._differences.append(
+            {
+                "id": event.decision_id,
+                "time_ms": (event.time_ns or 0) // 1_000_000,
+                "path": event.path or event.query,
+                "kind": kind,
+                "rule": rule,
+                "cause": cause,
+            }
+        )
+
+    def _drop(self, reason: str) -> None:
+        self._on_dropped(reason)
+        self._dropped[reason] += 1
+
+    def document(self) -> dict[str, Any]:
+        """Counts since the start by kind and by what was dropped, and the last differences, the
+        newest first; those of which no cause was looked for have none."""
+        return {
+            "candidate": self._candidate.snapshot.revision,
+            "kinds": dict(self._kinds),
+            "dropped": dict(self._dropped),
+            "differences": list(self._differences)[::-1],
+        }

@@ -1,0 +1,125 @@
+"""The newest lines of the Docker plugin's audit log, for the list of decisions.
+
+The plugin is a process of its own, often on its own policies; its log is what it shares. The file
+is read from where it was read before, a bounded piece at a time, and followed when it is moved
+away.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from doorward.pdp.hiding import hide_credentials
+from doorward.rego import from_json, to_python
+
+__all__ = ["AuditTail"]
+
+LINES: Final = 500
+"""Decisions that are kept."""
+PIECE: Final = 256 << 10
+"""Bytes that are read at once: of a longer piece the beginning is left out."""
+LONGEST: Final = 200
+
+
+class AuditTail:
+    """Follows one file; used from one thread."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._place: tuple[int, int] | None = None
+        self._offset = 0
+        self._rest = b""
+        self._number = 0
+        self._lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=LINES)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest line; 0 before the first."""
+        return self._number
+
+    def after(self, number: int, most: int) -> list[dict[str, Any]]:
+        """Summaries of the newest `most` decisions after a number, the oldest first."""
+        self._read()
+        new = [_summary(n, line) for n, line in self._lines if n > number]
+        return new[-most:]
+
+    def get(self, decision_id: str) -> dict[str, Any] | None:
+        """The decision with an id, as long as its line is kept."""
+        for number, line in reversed(self._lines):
+            if line.get("decision_id") == decision_id:
+                return _detail(number, line)
+        return None
+
+    def _read(self) -> None:
+        try:
+            with open(self._path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if (status.st_dev, status.st_ino) != self._place or status.st_size < self._offset:
+                    self._place, self._offset, self._rest = (status.st_dev, status.st_ino), 0, b""
+                if status.st_size - self._offset > PIECE:
+                    # Its first line is cut off, and is no JSON.
+                    self._offset, self._rest = status.st_size - PIECE, b""
+                file.seek(self._offset)
+                content = file.read(PIECE)
+                self._offset += len(content)
+        except OSError:
+            return  # not there yet, or moved away: it is looked for again
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        self._rest = self._rest[-PIECE:]
+        for text in lines:
+            self._note(text)
+
+    def _note(self, text: bytes) -> None:
+        try:
+            line = to_python(from_json(text)) if text.strip() else None
+        except ValueError:
+            return
+        if isinstance(line, dict) and isinstance(line.get("decision_id"), str):
+            self._number += 1
+            self._lines.append((self._number, line))
+
+
+def _summary(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
+    """One line of the list, in the form of `views.summary`."""
+    latency = line.get("latency_ms")
+    request = f"{_text(line, 'action')} {_text(line, 'target')}".strip()
+    return {
+        "number": -number,
+        "id": _text(line, "decision_id"),
+        "time_ms": _time_ms(_text(line, "time")),
+        "path": "docker",
+        "verdict": "allow" if line.get("decision") == "allow" else "deny",
+        "request": f"{request} ({_text(line, 'user')})"[:LONGEST],
+        "revision": "",
+        "eval_us": latency * 1000.0 if isinstance(latency, (int, float)) else 0.0,
+    }
+
+
+def _detail(number: int, line: Mapping[str, Any]) -> dict[str, Any]:
+    """All of a line, in the form of `views.detail`."""
+    shown = hide_credentials({"path": "docker", "input": line.get("input", dict(line))})
+    rule = _text(line, "rule")
+    return _summary(number, line) | {
+        "has_input": True,
+        "handler_us": None,
+        "hidden": [*shown.get("erased", ()), *shown.get("masked", ())],
+        "input": to_python(shown["input"]),
+        "result": line.get("decision"),
+        "why": ": ".join(each for each in (rule, _text(line, "reason")) if each),
+    }
+
+
+def _text(line: Mapping[str, Any], name: str) -> str:
+    value = line.get(name)
+    return value[:LONGEST] if isinstance(value, str) else ""
+
+
+def _time_ms(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        return 0
