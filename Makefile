@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help console demo demo-check demo-docker docker-plugin test test-fast lint types imports tests conformance \
-	coverage bench fuzz docs locks clean system-packages
+	coverage bench fuzz docs site locks clean system-packages
 
 help:
 	@echo 'make demo         the people API behind Envoy, decided by Doorward; Ctrl-C ends it'
@@ -24,7 +24,7 @@ help:
 	@echo 'make console      the pages of the console (make demo and make test do it as well)'
 	@echo 'make test         lint, types, import contract and all tests: what CI runs'
 	@echo 'make test-fast    the quick tests only, in less than two minutes'
-	@echo 'make lint types imports tests conformance coverage bench fuzz docs locks clean'
+	@echo 'make lint types imports tests conformance coverage bench fuzz docs site locks clean'
 
 $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
@@ -120,6 +120,11 @@ docs: $(STAMP)
 	$(BIN)/python scripts/builtin_table.py
 	$(BIN)/python scripts/differences_page.py
 	$(BIN)/python scripts/opa_page.py
+	$(BIN)/python scripts/reference_pages.py
+
+# The docs site, in build/site: `python -m http.server -d build/site` shows it.
+site: docs
+	$(BIN)/python scripts/docs_site.py
 
 # The locks are made again only when somebody asks for it; CONTRIBUTING.md says how to read the diff.
 locks: $(STAMP)

@@ -59,9 +59,9 @@ class Traffic:
 
     def _add_up(self) -> None:
         for pattern, count in self._patterns.items():
-            for place, each in enumerate(pattern):
+            for index, each in enumerate(pattern):
                 if each is not None:
-                    number, failed = each if isinstance(each, tuple) else (place, each)
+                    number, failed = each if isinstance(each, tuple) else (index, each)
                     (self._failed if failed else self._answered)[number] += count
         self._patterns.clear()
 

