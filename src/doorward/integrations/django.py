@@ -32,8 +32,7 @@ from doorward.filters import to_conditions
 from doorward.filters.django import to_q
 from doorward.integrations.wsgi import apply, denial, read_request
 from doorward.pdp import Decision, DecisionPoint
-from doorward.pdp.residuals import residual
-from doorward.pdp.snapshot import document_ref
+from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
 
 __all__ = [
@@ -218,13 +217,12 @@ def rows_for(
     if (known := user_document(user)) is not None:
         document["user"] = known
     pdp = get_point().pdp
-    left = residual(
+    left = residual_of_rows(
         pdp.snapshot,
         pdp.turns,
-        document_ref(_setting("ROWS", ROWS)),
+        _setting("ROWS", ROWS),
         [f"input.{name}" for name in tables],
         from_python(document, "input"),
-        only_truth=True,
     )
     return to_q(to_conditions(left), model, tables)
 

@@ -26,8 +26,7 @@ from doorward.enforcement.result import ResultError, read_verdict
 from doorward.filters import Nulls, to_conditions
 from doorward.integrations.asgi import request_of
 from doorward.pdp import Decision, DecisionPoint
-from doorward.pdp.residuals import residual
-from doorward.pdp.snapshot import document_ref
+from doorward.pdp.residuals import residual_of_rows
 from doorward.rego import from_python
 
 __all__ = ["DENIALS", "MakeInput", "check", "filtered", "get_point", "install", "require"]
@@ -131,14 +130,7 @@ def filtered(
         known = from_python(await _built(connection, input), "input")
 
         def make() -> Any:
-            left = residual(
-                point.snapshot,
-                point.pdp.turns,
-                document_ref(path),
-                unknowns,
-                known,
-                only_truth=True,
-            )
+            left = residual_of_rows(point.snapshot, point.pdp.turns, path, unknowns, known)
             return where(to_conditions(left), tables, nulls=nulls)
 
         return await asyncio.to_thread(make)  # it takes milliseconds

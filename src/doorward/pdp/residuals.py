@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
-from doorward.pdp.snapshot import Snapshot
+from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
 from doorward.pdp.turns import Turns
 from doorward.rego import (
     TYPE_ERROR,
@@ -20,10 +20,11 @@ from doorward.rego import (
     Source,
     Undefined,
     Value,
+    to_json,
 )
 from doorward.rego.tools import Body, Call, parse_query, walk
 
-__all__ = ["MAX_SIZE", "UNSAFE", "residual", "unsafe_calls"]
+__all__ = ["MAX_SIZE", "UNSAFE", "residual", "residual_of_rows", "unsafe_calls"]
 
 UNSAFE: Final = frozenset({"http.send"})
 """Built-ins that a client's own query may not call."""
@@ -80,3 +81,19 @@ def residual(
     finally:
         if has_turn:
             turns.end()
+
+
+def residual_of_rows(
+    snapshot: Snapshot, turns: Turns, path: PathKey, unknowns: Sequence[str], input: Value
+) -> Partial:
+    """What is left of whether the document at `path` is true, for a filter of rows.
+
+    As long as the snapshot is active, the same question is answered from memory.
+    """
+    query = document_ref(path)
+    question = query, tuple(unknowns), to_json(input), True
+    left = snapshot.kept_residuals.get(question)
+    if left is None:
+        left = residual(snapshot, turns, query, unknowns, input, only_truth=True)
+        snapshot.kept_residuals.keep(question, left)
+    return left

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol
 
+from doorward.pdp.kept_residuals import KeptResiduals
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.loader import Loaded
 from doorward.pdp.owners import Owners
@@ -137,6 +138,7 @@ class Snapshot:
         "engine",
         "files",
         "is_marked",
+        "kept_residuals",
         "notes_answers",
         "owners",
         "revision",
@@ -161,6 +163,8 @@ class Snapshot:
         self.notes_answers = notes_answers
         self.bundles = _shown_bundles(loaded.revisions)
         """The bundles it is made of, as decision logs and provenance show them."""
+        self.kept_residuals = KeptResiduals()
+        """What is left of filters that were made before."""
         self.owners = Owners(loaded.roots)
         """What bundles own, where nobody else may write."""
         self._queries = _Queries(engine, deadline)
@@ -185,6 +189,7 @@ class Snapshot:
         engine.check_data()
         changed = copy(self)
         changed.engine = engine
+        changed.kept_residuals = KeptResiduals()
         changed.revision = revision
         if bundles is not None:
             changed.bundles = _shown_bundles(bundles)

@@ -1,0 +1,51 @@
+"""What is left of questions that were asked before, for one snapshot.
+
+A residual depends on the question, on what is known of the input, and on policies and data;
+built-ins that look at the clock or the world stay in it. So it holds as long as its snapshot is
+active.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from doorward.rego import Partial
+
+__all__ = ["KeptResiduals", "Question"]
+
+Question: TypeAlias = tuple[str, tuple[str, ...], str, bool]
+"""A query, what is not known, the rest of the input as JSON, and whether only truth counts."""
+
+MOST: Final = 256
+"""Residuals that are kept, half of them from before the last change of generation."""
+LONGEST: Final = 8_192
+"""Characters of an input with which a residual is kept."""
+LARGEST: Final = 500
+"""Expressions of a residual that is kept."""
+
+
+class KeptResiduals:
+    """A cache in two generations; safe in any number of threads."""
+
+    __slots__ = ("_before", "_newest")
+
+    def __init__(self) -> None:
+        self._newest: dict[Question, Partial] = {}
+        self._before: dict[Question, Partial] = {}
+
+    def get(self, question: Question) -> Partial | None:
+        """The residual of a question, if it is kept."""
+        left = self._newest.get(question)
+        if left is None:
+            left = self._before.get(question)
+            if left is not None:
+                self.keep(question, left)
+        return left
+
+    def keep(self, question: Question, left: Partial) -> None:
+        """Keep a residual, unless it or its question is large."""
+        if len(question[2]) > LONGEST or sum(map(len, left.queries)) > LARGEST or left.support:
+            return
+        self._newest[question] = left
+        if len(self._newest) > MOST // 2:
+            self._before, self._newest = self._newest, {}
