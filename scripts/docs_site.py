@@ -2,7 +2,7 @@
 
     docs/*.md, README.md, …  ─ links between them ─▶  build/docs  ─ zensical ─▶  build/site
 
-A page may link to any file of the repository; a link to one that is no page of the site becomes its
+A page may link to any file of the repository; a link to one that is not a page of the site becomes its
 path, as code. Warnings of the generator are errors.
 """
 

@@ -277,7 +277,7 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
 def test_pictures_of_the_documentation_are_of_this_console(
     view: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
 ) -> None:
-    """With DOORWARD_PICTURES=1 they are taken anew."""
+    """With DOORWARD_PICTURES=1 they are taken again."""
     served = Served(tmp_path_factory.mktemp("pictures"))
     request.addfinalizer(served.server.close)
     request.addfinalizer(served.console.close)

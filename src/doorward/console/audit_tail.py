@@ -61,7 +61,7 @@ class AuditTail:
                 if (status.st_dev, status.st_ino) != self._place or status.st_size < self._offset:
                     self._place, self._offset, self._rest = (status.st_dev, status.st_ino), 0, b""
                 if status.st_size - self._offset > PIECE:
-                    # Its first line is cut off, and is no JSON.
+                    # Its first line is cut off, and is not JSON.
                     self._offset, self._rest = status.st_size - PIECE, b""
                 file.seek(self._offset)
                 content = file.read(PIECE)
