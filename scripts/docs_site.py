@@ -2,8 +2,8 @@
 
     docs/*.md, README.md, …  ─ links between them ─▶  build/docs  ─ zensical ─▶  build/site
 
-A page may link to any file of the repository; a link to one that is not a page of the site becomes its
-path, as code. Warnings of the generator are errors.
+A page may link to any file of the repository; a link to one that is not a page of the site becomes
+its path, as code. Warnings of the generator are errors.
 """
 
 from __future__ import annotations
