@@ -65,6 +65,8 @@ from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 if TYPE_CHECKING:
     from doorward.console import Console
     from doorward.pdp.control.client import ServiceClient
+    from doorward.pdp.identity import Identity
+    from doorward.pdp.identity_options import Issuer
     from doorward.replay.shadow import Shadow
 
 __all__ = [
@@ -87,6 +89,8 @@ _EDGE: Final = Edge("supervisor", "watching over the parts failed")
 _ROUND: Final = 5.0
 """Seconds between two looks at the parts; a signal is noticed at once."""
 _READY_ROUND: Final = 0.05
+_KEYS_WITHIN: Final = 5.0
+"""Seconds in which the keys of issuers are waited for before anything is served."""
 _PROBES: Final = 100
 """Connections of the listeners that probes and scrapers use."""
 
@@ -288,6 +292,9 @@ class Sidecar:
         if options.console:
             self._open_console()
         self.store = Store(self.pdp, loaded, settings, prepare=self._warm)
+        self._identity: Identity | None = None
+        if options.config.identity:
+            self._open_identity(options.config.identity)
         self._bundle_metrics: BundleMetrics | None = None
         self._apis: list[Api] = []
         self.plane = ControlPlane(
@@ -333,6 +340,19 @@ class Sidecar:
             parts=self.health.parts,
         )
         self._watched = lambda log: Tee(shadow, log)
+
+    def _open_identity(self, issuers: Mapping[str, Issuer]) -> None:
+        """Fetch the keys of issuers now and then, once it serves."""
+        from doorward.pdp.identity import Identity  # few have one, and it brings a client
+
+        self._identity = Identity(issuers, self.store, self.health.parts)
+        self.pdp.on_denied = self._identity.note_denied
+
+    def _wait_for_keys(self, identity: Identity) -> None:
+        """Serve with keys where issuers answer soon; without them tokens are refused."""
+        for name in identity.start(within=_KEYS_WITHIN):
+            error = identity.errors.get(name, "no answer")
+            _log.error("Serves without keys.", extra={"issuer": name, "error": error})
 
     def _open_console(self) -> None:
         """Keep the last decisions, and show them."""
@@ -519,6 +539,8 @@ class Sidecar:
         options = self._options
         if self._shared is None:
             announce(options, self.pdp.snapshot)
+        if self._identity is not None:
+            self._wait_for_keys(self._identity)
         try:
             if options.ready_timeout > 0:
                 self.plane.start()
@@ -618,6 +640,8 @@ class Sidecar:
             self._console.close()
         if self._shadow is not None:
             self._shadow.close()
+        if self._identity is not None:
+            self._identity.close()
         if self._envoy is not None:
             self._envoy.stop(self._options.grace)
         self._http.close()

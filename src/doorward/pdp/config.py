@@ -29,6 +29,7 @@ from doorward.pdp.control.upload_options import (
     read_file,
     read_upload,
 )
+from doorward.pdp.identity_options import Issuer, IssuerError
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.signatures import Key as SigningKey
 from doorward.pdp.yaml_block import (
@@ -178,6 +179,8 @@ class Config:
     server: Server = field(default_factory=Server)
     authzen: Authzen = field(default_factory=Authzen)
     shadow: Shadow | None = None
+    identity: Mapping[str, Issuer] = field(default_factory=dict)
+    """Issuers whose keys are fetched into `data.identity`, by name (not OPA's)."""
     secrets: tuple[tuple[str, ...], ...] = ()
     """Paths of data that clients are never shown (not OPA's)."""
     plugins: Mapping[str, Block] = field(default_factory=dict)
@@ -291,6 +294,7 @@ def _config(top: Block) -> Config:
         "default_authorization_decision",
         "decision_logs",
         "evaluation",
+        "identity",
         "server",
         "shadow",
         "plugins",
@@ -319,6 +323,7 @@ def _config(top: Block) -> Config:
         server=_server(top.block("server"), warnings),
         authzen=_authzen(top.block("authzen"), warnings),
         shadow=_shadow(top, warnings),
+        identity=_identity(top.block("identity"), warnings),
         secrets=_secrets(top),
         plugins=_plugins(top.block("plugins")),
         services=services,
@@ -457,6 +462,23 @@ def _shadow(top: Block, warnings: list[str]) -> Shadow | None:
         location = block.location("max_age_seconds")
         raise ConfigError(f"{location} must be from above 0 to {MAX_DEADLINE:g} but is {max_age:g}")
     return Shadow(paths, bundles, share, max_age, _positive(block, "queue", 1_000))
+
+
+def _identity(block: Block, warnings: list[str]) -> dict[str, Issuer]:
+    issuers: dict[str, Issuer] = {}
+    for name in block.values:
+        each = block.block(name)
+        warnings += each.unknown(["interval_seconds", "issuer", "jwks_url"])
+        try:
+            issuers[name] = Issuer(
+                each.get("issuer", str, ""),
+                each.get("jwks_url", str, ""),
+                each.get("interval_seconds", float, 300.0),
+            )
+        except IssuerError as error:
+            key = "interval_seconds" if error.key == "interval" else error.key
+            raise ConfigError(f"{each.location(key)} {error.message}") from None
+    return issuers
 
 
 def _authzen(block: Block, warnings: list[str]) -> Authzen:
