@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
@@ -32,9 +34,13 @@ Examples:
   doorward replay --log decisions.jsonl.gz --policy policies/
   doorward replay --log logs/ --policy new/ --against old/ --format html -o report.html
   doorward replay --log logs/ --policy policies/ --fail-on new-allow      # for CI
+  doorward replay --log https://logs.example/day.jsonl.gz --policy policies/
 """,
 )
-@click.option("--log", "logs", multiple=True, required=True, metavar="FILE|FOLDER")
+@click.option("--log", "logs", multiple=True, required=True, metavar="FILE|FOLDER|URL")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Sent where --log is a URL."
+)
 @click.option("--policy", "new", multiple=True, required=True, metavar="PATH", help="Repeatable.")
 @click.option(
     "--against",
@@ -70,17 +76,18 @@ def command(
     needs a masked value, or what was not recorded, is "not replayable" and never "unchanged".
     """
     try:
-        files = log_files(logs)
         job = Job(
             _version(new, options),
             None if old == (_RECORDED,) else _version(old, options),
             frozenset(path.strip("/") for path in options["paths"]),
             tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"]),
         )
-        progress = _Progress(size_of(files))
-        processes = options["parallel"] or os.cpu_count() or 1
-        tally = replay(files, job, processes=processes, on_progress=progress.show)
-        progress.end()
+        with TemporaryDirectory(prefix="doorward-replay-") as folder:
+            files = log_files(_with_files(logs, options["headers"], Path(folder)))
+            progress = _Progress(size_of(files))
+            processes = options["parallel"] or os.cpu_count() or 1
+            tally = replay(files, job, processes=processes, on_progress=progress.show)
+            progress.end()
     except (ReplayError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)
@@ -89,6 +96,18 @@ def command(
     else:
         click.echo(report, nl=False)
     return 2 if any(_happened(kind, tally) for kind in options["fail_on"]) else 0
+
+
+def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -> Sequence[str]:
+    """The logs, with those at URLs fetched into a folder."""
+    from doorward.replay.fetching import is_url, with_files  # a client that few need
+
+    if not any(map(is_url, logs)):
+        return logs
+    pairs = [header.partition(":") for header in headers]
+    if not all(name.strip() and colon for name, colon, _ in pairs):
+        raise click.UsageError("--header is NAME:VALUE")
+    return with_files(logs, folder, {name.strip(): value.strip() for name, _, value in pairs})
 
 
 def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:

@@ -1,0 +1,78 @@
+"""Decision logs at URLs become files, which are read as others are, by all processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from doorward.replay.reading import ReplayError
+
+__all__ = ["MAX_BYTES", "is_url", "with_files"]
+
+MAX_BYTES: Final = 64 << 30
+"""Bytes of one log, as it is sent."""
+SILENCE: Final = 30.0
+"""Seconds without a byte after which a download has failed."""
+WITHIN: Final = 3600.0
+"""Seconds that one download takes at most."""
+
+
+def is_url(log: str) -> bool:
+    """Whether a log is to be fetched."""
+    return log.startswith(("http://", "https://"))
+
+
+def with_files(
+    logs: Sequence[str],
+    folder: Path,
+    headers: Mapping[str, str],
+    *,
+    transport: httpx.BaseTransport | None = None,
+) -> list[str]:
+    """The logs, with a file in `folder` in place of each URL. ReplayError.
+
+    `headers` go with each request, and nowhere else: redirects are not followed.
+    """
+    files: list[str] = []
+    with httpx.Client(transport=transport, timeout=SILENCE, follow_redirects=False) as client:
+        for number, log in enumerate(logs):
+            if is_url(log):
+                path = folder / f"{number}.log"
+                _download(client, log, path, headers)
+                log = os.fspath(path)
+            files.append(log)
+    return files
+
+
+def _download(client: httpx.Client, url: str, path: Path, headers: Mapping[str, str]) -> None:
+    shown = _shown(url)
+    # What is stored compressed stays so: it is read as a compressed file is.
+    sent = {**headers, "accept-encoding": "identity"}
+    until, size = time.monotonic() + WITHIN, 0
+    try:
+        with client.stream("GET", url, headers=sent) as answer, path.open("wb") as file:
+            if answer.status_code != 200:
+                raise ReplayError(f"{shown}: status {answer.status_code}")
+            for part in answer.iter_raw():
+                size += len(part)
+                if size > MAX_BYTES:
+                    raise ReplayError(f"{shown}: larger than {MAX_BYTES} bytes")
+                if time.monotonic() > until:
+                    raise ReplayError(f"{shown}: takes longer than {WITHIN:g} seconds")
+                file.write(part)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ReplayError(f"{shown}: {type(error).__name__}") from None
+    except OSError as error:
+        raise ReplayError(f"{shown}: {(error.strerror or 'failed').lower()}") from None
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be a credential: its user and its query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
