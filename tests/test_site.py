@@ -43,12 +43,12 @@ def site() -> Path:
     return ROOT / "build/site"
 
 
-def test_every_page_is_in_the_site_and_on_its_map(site: Path) -> None:
+def test_every_page_is_in_the_site_and_its_map_names_no_other(site: Path) -> None:
     listed = set(names(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     written = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
-    assert written <= listed
-    assert listed == {page.name for page in (ROOT / "build/docs").glob("*.md")}
-    for name in listed:
+    pages = {page.name for page in (ROOT / "build/docs").glob("*.md")}
+    assert written | listed <= pages
+    for name in pages:
         assert (site / name.replace(".md", ".html")).is_file()
 
 
