@@ -3,8 +3,8 @@
 A program has several such codes where queries replace functions: each call of one must then ask
 which is active, which nobody else shall pay for.
 
-The functions of a code are generated when they are first called (`codegen.lazy`), but for those who
-read the whole of it: `emit`, and traced code, whose reports say what was not reached.
+The functions of a code are generated when they are first called (`codegen.lazy`), but for `emit`,
+which shows the whole of it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def generate_code(
 
         plan = replace(plan, exact=True, limited=limited, marks=None)
         return Code(plan, [], link_exactly(plan), limited)
-    if not (whole or plan.traced or longest_chain(program.root, program.graph) > MAX_CHAIN):
+    if not (whole or longest_chain(program.root, program.graph) > MAX_CHAIN):
         return Code(plan, [], link_lazily(plan), limited)
     constants = Constants()
     units = generate(plan, constants)

@@ -31,6 +31,7 @@ from doorward.rego.codegen.rules import (
 )
 from doorward.rego.errors import CompileError, Diagnostic
 from doorward.rego.runtime.exports import EXPORTS
+from doorward.rego.runtime.tracing import traced
 from doorward.rego.source import Source
 from doorward.rego.syntax.nodes import Rule
 from doorward.rego.syntax.walk import walk
@@ -98,16 +99,18 @@ def link_lazily(plan: Plan) -> Linked:
     functions = Functions(plan)
     namespace = functions.namespace
     nodes = [node for node in plan.root.walk() if node.definitions]
+    stubs: dict[str, FunctionType] = {}
     for node in nodes:
         source = node.definitions[0].rule.span.source
         stub = functions.stub(node.name, source, partial(_write_rules, functions, node))
-        bind(namespace, node.name, stub)
+        stubs[node.name] = stub
+        bind(namespace, node.name, traced(node.name, stub) if plan.traced else stub)
     refused: dict[Diagnostic, None] = {}
     for node in nodes:
         for name in _names_of_long(node, plan):
             try:
-                generate_now(namespace[node.name])
-                generate_now(namespace[name])
+                generate_now(stubs[node.name])
+                generate_now(stubs.get(name) or namespace[name])
             except CompileError as error:
                 refused |= dict.fromkeys(error.diagnostics)
     if refused:
