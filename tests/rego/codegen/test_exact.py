@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.rego.codegen.writing import program_of
 
-from doorward.rego import UNDEFINED, CompileError, Engine, Environment, EvalError
+from doorward.rego import UNDEFINED, CompileError, Engine, Environment, EvalError, explain
 from doorward.rego.codegen.exact import link_exactly
 from doorward.rego.codegen.plan import Plan
 
@@ -234,3 +234,12 @@ def test_a_document_that_asks_itself_without_end_is_an_error() -> None:
     query = Engine({"t.rego": f"package t\n\n{rules}"}).prepare("data.t.p")
     with pytest.raises(EvalError, match="nests too deeply"):
         query.value({"o": {"b": 1}})
+
+
+def test_a_document_that_reads_itself_is_explained() -> None:
+    engine = Engine({"t.rego": CIRCULAR})
+    text = explain(engine, "data.t.total.twice", {"prices": {"apples": 1, "pears": 2}}).text(
+        full=True
+    )
+    assert 'data.t.total is {"sum": 3}' in text
+    assert "`total.sum := total.apples + total.pears` holds" in text

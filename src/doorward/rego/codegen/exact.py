@@ -38,6 +38,7 @@ from doorward.rego.runtime.operations import (
     one,
     one_of_function,
 )
+from doorward.rego.runtime.tracing import traced
 from doorward.rego.syntax.nodes import Rule
 from doorward.rego.values import UNDEFINED, from_key, to_key
 
@@ -72,6 +73,11 @@ class ExactRules:
 
     def __call__(self, ctx: Evaluation, *args: Any) -> Any:
         """The whole answer of the rules, or UNDEFINED."""
+        if self.code.plan.traced:
+            return traced(self.node.name, self._whole)(ctx, *args)
+        return self._whole(ctx, *args)
+
+    def _whole(self, ctx: Evaluation, *args: Any) -> Any:
         selection = self._select(ctx, args)
         if self.is_single:
             answer = self._answer(ctx, args, selection)
@@ -83,6 +89,11 @@ class ExactRules:
 
     def part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
         """The object that the rules make, as far as a lookup at `path` sees it."""
+        if self.code.plan.traced:
+            return traced(self.node.name, lambda ctx: self._part(ctx, path))(ctx)
+        return self._part(ctx, path)
+
+    def _part(self, ctx: Evaluation, path: Sequence[Any]) -> Any:
         slot = self.code.plan.slot(self.node)
         store = ctx.constants if self.code.plan.is_constant(self.node) else ctx.cache
         if slot in store:
