@@ -140,6 +140,17 @@ def test_a_sum_loads_no_other_built_ins_and_no_heavy_library(tmp_path: Path) -> 
     assert not NOT_FOR_ONE_SUM & loaded
 
 
+def test_formatting_imports_only_the_built_ins_that_are_called(tmp_path: Path) -> None:
+    (tmp_path / "p.rego").write_text("package p\n\nq := count(input.x)\n")
+    code = (
+        "from doorward.cli.main import run; import sys; run(['fmt', 'p.rego']); "
+        "print('loaded:', *sys.modules)"
+    )
+    loaded = set(python(code, tmp_path).rpartition("loaded:")[2].split())
+    assert "doorward.rego.builtins.aggregates" in loaded
+    assert not {"doorward.rego.builtins.x509", "doorward.rego.builtins.strings"} & loaded
+
+
 @pytest.mark.parametrize("start", [[sys.executable, "-m", "doorward"], ["doorward"]])
 def test_nothing_is_imported_from_the_working_directory(start: list[str], tmp_path: Path) -> None:
     for name in ("click", "json", "re2", "yaml"):

@@ -189,6 +189,13 @@ def _from_stdin(request: _Request) -> int:
     return 0
 
 
+class _Deprecated:
+    """The names of deprecated built-ins; to ask for one imports no others."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in REGISTRY and bool(REGISTRY[name].deprecated)
+
+
 def _formatted(name: str, text: str, request: _Request) -> str:
     if request.capabilities is not None:
         module = parse_module(Source(name, text), v0=request.v0)
@@ -200,7 +207,7 @@ def _formatted(name: str, text: str, request: _Request) -> str:
         v0=request.v0,
         target=request.target,
         drop_v0_imports=request.drop_v0_imports,
-        removed={builtin.name for builtin in REGISTRY if builtin.deprecated},
+        removed=_Deprecated(),
     )
     if request.check_result:
         try:
