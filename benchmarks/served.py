@@ -393,15 +393,27 @@ def started_in(servers: int = 5) -> tuple[float, float]:
                 for each in _sidecar().arguments
             ]
             with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
-                while not Path(f"{path}.grpc").exists():
-                    time.sleep(0.001)
-                load = GrpcLoad(f"{path}.grpc", 1)
-                load.run(1)
-                seconds.append(time.perf_counter() - begun)
-                cpu.append(cpu_ns(process.pid) / 1e9)
-                load.close()
-                process.terminate()
+                try:
+                    load = _connected(f"{path}.grpc")
+                    load.run(1)
+                    seconds.append(time.perf_counter() - begun)
+                    cpu.append(cpu_ns(process.pid) / 1e9)
+                    load.close()
+                finally:
+                    process.terminate()
     return min(seconds), min(cpu)
+
+
+def _connected(path: str) -> GrpcLoad:
+    """A connection to a server that is about to listen."""
+    until = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return GrpcLoad(path, 1)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.001)
 
 
 def memory() -> tuple[float, float]:
