@@ -8,7 +8,7 @@ import pytest
 from tests.conformance import language, suite
 from tests.corpora import SUITE, needs
 from tests.differences import load
-from tests.oracle.asking import OutOfScopeError
+from tests.oracle.asking import Oracle, OutOfScopeError
 from tests.oracle.recorded import answer, ask, is_in_scope, sample
 
 SHARES: Final = {"negation": 2, "heads": 1, "with": 1, "language": 8, "mutants": 8}
@@ -58,3 +58,10 @@ def test_answers_are_those_of_the_suite() -> None:
         if fault is not None and (not text or text not in fault.partition(", got ")[2]):
             wrong.append(f"{case['note']}: {fault}")
     assert not wrong, "\n".join(wrong[:10])
+
+
+@pytest.mark.parametrize("mock", ["lower", "json.is_valid", "3"])
+def test_a_built_in_that_stands_in_for_a_function_is_not_a_variable(mock: str) -> None:
+    oracle = Oracle({"m.rego": "package lib\n\nu(_) := 1"})
+    query = f"input.b with data.lib.u as {mock}"
+    assert oracle.answers(query, {"b": {}}) == [{"": {}}]
