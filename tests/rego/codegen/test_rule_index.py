@@ -48,6 +48,11 @@ def test_rules_are_left_in_the_order_of_their_comparisons(
     assert [number for number, _ in select(RULES, **values).chains] == want
 
 
+@pytest.mark.parametrize("body", ["input.a == input", "input in input.a", "input.a = data"])
+def test_a_whole_document_is_a_reference_that_is_not_indexed(body: str) -> None:
+    assert [number for number, _ in select(f"p if {{ {body} }}").chains] == [0]
+
+
 def test_one_answer_is_enough_where_all_that_are_left_say_the_same() -> None:
     policy = "p := 1 if input.a == 1\n\np := 2 if input.a == 2\n\np := 1 if input.b"
     assert select(policy, a=1, b=1).one

@@ -117,6 +117,7 @@ class Binding:
                 for inner in parts:
                     if not isinstance(inner, str):
                         self.need(expr_vars(inner, closures=False))
+                        self.closure(expr_vars(inner))
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 self.closure(term_vars(term))
 

@@ -360,10 +360,13 @@ class _Reader:
         subject = self._subject(left)
         if subject is None:
             return False
-        if isinstance(right, Var):
-            right = constants.get(right.name, right)
-        elif not _is_indexed(right):
+        if not isinstance(right, Var):
+            if not _is_indexed(right):
+                return False
+        elif right.name in ROOTS:  # to OPA a reference
             return False
+        else:
+            right = constants.get(right.name, right)
         self._insert(_Test(subject, right))
         return True
 
@@ -375,7 +378,7 @@ class _Reader:
             for member in _members(collection):
                 self._insert(_Test(subject, member))
             return
-        if isinstance(item, Var):
+        if isinstance(item, Var) and item.name not in ROOTS:
             item = self.constants.get(item.name, item)
         elif not isinstance(item, Scalar):
             return

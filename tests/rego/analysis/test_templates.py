@@ -1,0 +1,32 @@
+"""Template strings in bodies: what they need of the expressions around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from doorward.rego import CompileError, Engine
+
+
+def answer(body: str) -> Any:
+    return Engine({"t.rego": f"package t\n\np := x if {{ {body} }}"}).prepare("data.t.p").value({})
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [("[n | true]", "[1]"), ("count([n | true])", "1"), ("[[n | true] | true]", "[[1]]")],
+)
+def test_a_comprehension_waits_for_what_the_body_binds_later(part: str, text: str) -> None:
+    assert answer(f'x := $"<{{{part}}}>"; n = 1') == f"<{text}>"
+    assert answer(f'n = 1; x := $"<{{{part}}}>"') == f"<{text}>"
+
+
+def test_what_a_comprehension_binds_itself_is_its_own() -> None:
+    assert answer('x := $"{[n | some n in [2]]}"; n = 1') == "[2]"
+
+
+@pytest.mark.parametrize("part", ["x", "[x | true]", "[y | y = x]"])
+def test_a_template_cannot_be_made_of_itself(part: str) -> None:
+    with pytest.raises(CompileError, match="var x is unsafe"):
+        answer(f'x = $"{{{part}}}"')
