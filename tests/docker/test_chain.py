@@ -65,7 +65,9 @@ def test_all_grant(chain: tuple[PrivateDaemon, Says, list[Other]]) -> None:
     assert [actual["action"] for actual in ours.inputs] == ["container.list"]
     for other in others:
         phases = [call.split()[0] for call in other.calls]
-        assert phases == ["AuthZReq", "AuthZRes"] * 2  # the ping, and the list
+        # The ping, and the list; before them the answer to a call that came before the chain.
+        assert phases[-4:] == ["AuthZReq", "AuthZRes"] * 2
+        assert phases[:-4] in ([], ["AuthZRes"])
 
 
 def test_ours_denies(chain: tuple[PrivateDaemon, Says, list[Other]], unique: str) -> None:

@@ -12,7 +12,7 @@ def test_one_program_gives_several_codes() -> None:
     policies = compile({"a.rego": POLICY})
     before = policies.emit()
     mocked_whole = policies.whole_code(frozenset({"data.a.f"}))
-    traced = generate_code(policies.program, Options(traced=True))
+    traced = generate_code(policies.program, Options(traced=True), whole=True)
     mocked = generate_code(policies.program, Options(), frozenset({"data.a.f"}))
     assert not policies.code.plan.traced
     assert traced.plan.traced

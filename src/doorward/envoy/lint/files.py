@@ -72,7 +72,8 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
     count = 0
     for path in paths:
         if path.is_dir():
-            files = sorted(each for each in path.rglob("*") if _kind(each) in _KNOWN)
+            known = sorted(each for each in path.rglob("*") if _kind(each) in _KNOWN)
+            files = [each for each in known if not _is_template(each)]
         elif _kind(path) in _KNOWN:
             files = [path]
         else:
@@ -81,6 +82,14 @@ def _find(paths: Sequence[Path]) -> Iterator[Path]:
         if count > _MOST:
             raise LintError(f"more than {_MOST} files")
         yield from (each for each in files if each.is_file() or each == path)
+
+
+def _is_template(path: Path) -> bool:
+    """Whether a file is a template of a Helm chart, which is YAML only when it is rendered."""
+    return any(
+        folder.name == "templates" and (folder.parent / "Chart.yaml").is_file()
+        for folder in path.parents
+    )
 
 
 def _kind(path: Path) -> str:

@@ -25,8 +25,8 @@ _CONDITION: Final = re.compile(r"(?:else|every|input|data|not|some|with)\b")
 _STATEMENT: Final = re.compile(
     rf"(?:package|import|default)\b|(?!{_CONDITION.pattern})"
     r"\w++(?:\.\w++|\[[^\]\n]*\])*+(?:\([^)\n]*\))?+"
-    # Two words in a row are a head and a misspelled `if`.
-    r"(?:\s*(?::=|=(?!=)|if\b|contains\b|\{)|[ \t]+(?!(?:in|with|and|or|as)\b)[A-Za-z_])"
+    # `iff` and the like are a misspelled `if`.
+    r"(?:\s*(?::=|=(?!=)|if\b|contains\b|\{)|[ \t]+[if]{2,4}\b)"
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
