@@ -241,25 +241,21 @@ class _Node:
     def insert(self, step: Value, value: Value) -> None:
         """Put `value` under `step`."""
         self._unfold()
-        if type(self.original) is dict:
-            key = to_key(step)
-            if self.gone:
-                self.gone.pop(key, None)
-            self.parts[key] = value
-        elif isinstance(self.parts, list):
+        if isinstance(self.parts, list):
             index = _index(step, len(self.parts))
             if not 0 <= index <= len(self.parts):
                 raise BuiltinError("index for array insertion out of bounds")
             self.parts.insert(index, value)
-        elif self._is_set() and not equal(step, value):
+            return
+        if self._is_set() and not equal(step, value):
             raise BuiltinError(
                 f"set key {to_rego(step)} does not equal value to be inserted {to_rego(value)}"
             )
-        elif self.parts is None:
+        if self.parts is None:
             raise BuiltinError(f"expected composite type, found {_scalar(self.original)}")
-        else:
-            self.gone.pop(to_key(step), None)
-            self.parts[to_key(step)] = value
+        key = to_key(step)
+        self.gone.pop(key, None)
+        self.parts[key] = value
 
     def delete(self, step: Value) -> None:
         """Take away what is under `step`."""
