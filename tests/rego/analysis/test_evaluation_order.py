@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doorward.rego import Engine
+from doorward.rego import Engine, EvalError
 from doorward.rego.analysis.evaluation_order import is_step, query_in_steps, rule_in_steps
 from doorward.rego.codegen.plan import Plan
 from doorward.rego.syntax.nodes import Call, Every, Expr, Ref, Scalar, Term, Var
@@ -57,7 +57,21 @@ def shown(expr: Expr) -> str:
             ],
         ),
         ("input.a[input.b]", ["eq(__step0, input.b)", "input.a.__step0"]),
-        ("not f(input.a)", ["eq(__local0, input.a)", "not data.t.f(__local0)"]),
+        ("not f(input.a)", ["eq(__negated0, input.a)", "not data.t.f(__negated0)"]),
+        (
+            # What is negated binds nothing, though its reference is read before it.
+            "not f(input.a[n]); n = data.t.k",
+            ["eq(n, data.t.k)", "eq(__negated0, input.a.n)", "not data.t.f(__negated0)"],
+        ),
+        (
+            "not f(lower(input.a[n]))",
+            [
+                "eq(__step1, input.a.n)",
+                "eq(__step0, lower(__step1))",
+                "eq(__local0, __step0)",
+                "not data.t.f(__local0)",
+            ],
+        ),
         ("print(input.a)", ["print(input.a)"]),
         (
             "count([1 | input.a]) == 1",
@@ -74,7 +88,27 @@ def shown(expr: Expr) -> str:
     ],
 )
 def test_operands_are_steps_before_their_expression(body: str, want: list[str]) -> None:
-    assert steps(body, "f(x) := x") == want
+    assert steps(body, "f(x) := x\n\nk := 1") == want
+
+
+def test_an_operand_in_a_template_is_read_before_the_rule_it_stands_in() -> None:
+    """Nothing is read at an undefined key: the conflict in `r` never comes up."""
+    text = """package t
+
+f(x) := 1
+
+f(x) := x
+
+r contains f("A")
+
+p contains $"<{r[input.a]}>"
+
+q := $"{r}"
+"""
+    engine = Engine({"t.rego": text})
+    assert engine.prepare("data.t.p").value({}) == {"<<undefined>>"}
+    with pytest.raises(EvalError, match="multiple outputs"):
+        engine.prepare("data.t.q").value({})
 
 
 def test_added_steps_of_a_query_are_known() -> None:

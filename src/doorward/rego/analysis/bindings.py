@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
 from doorward.rego.analysis.negation import operand_calls
-from doorward.rego.analysis.variables import ROOTS, body_vars, expr_vars, term_vars
+from doorward.rego.analysis.variables import ROOTS, body_vars, expr_vars, part_vars, term_vars
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -116,8 +116,8 @@ class Binding:
             case TemplateString(parts):
                 for inner in parts:
                     if not isinstance(inner, str):
-                        self.need(expr_vars(inner, closures=False))
-                        self.closure(expr_vars(inner))
+                        self.need(part_vars(inner, closures=False))
+                        self.closure(part_vars(inner))
             case ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 self.closure(term_vars(term))
 

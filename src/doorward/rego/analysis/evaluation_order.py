@@ -11,8 +11,9 @@ this order, but which step fails first does: it decides whether an error is repo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from doorward.rego.analysis.bindings import Arity, names_function
@@ -46,6 +47,7 @@ from doorward.rego.syntax.nodes import (
     Var,
     With,
 )
+from doorward.rego.syntax.walk import Node, rewrite
 
 __all__ = ["definition_in_steps", "is_step", "query_in_steps", "rule_in_steps"]
 
@@ -111,7 +113,8 @@ class _Steps:
 
     def ordered(self, body: Body, bound: set[str], outer: set[str]) -> Body | None:
         """`body`, whose calls are taken apart, in order and in steps; None if there is no order."""
-        safety = Safety(self.arity, Negations(in_query="equal" not in self.equalities))
+        negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
+        safety = Safety(self.arity, negations)
         outer = outer | {var.name for var in body_vars(body, closures=False)}
         result, _ = safety.body(body, set(bound), outer)
         return None if safety.errors else self.spread(result)
@@ -135,8 +138,16 @@ class _Steps:
     def _expr(self, expr: Expr) -> list[Expr]:
         first: list[Expr] = []
         withs = tuple([self._with(item, first) for item in expr.withs])
-        before = [step for each in expr.before for step in self._expr(each)]
-        term = expr.term
+        before, references = list[Expr](), dict[str, Term]()
+        for each in expr.before:
+            assert isinstance(each.term, Call)
+            local, value = each.term.args
+            if isinstance(local, Var) and isinstance(value, (Ref, Var)):
+                references[local.name] = value
+            else:
+                before += self._expr(each)
+        # OPA reads the references of what is negated when the body is in order: they bind nothing.
+        term = rewrite(expr.term, partial(_value, references)) if references else expr.term
         match term:
             case SomeDecl():
                 return []
@@ -195,11 +206,11 @@ class _Steps:
 
     # References and comprehensions
 
-    def spread(self, body: Body) -> Body:
+    def spread(self, body: Sequence[Expr]) -> Body:
         return tuple([step for expr in body for step in self._spread(expr)])
 
     def _spread(self, expr: Expr) -> list[Expr]:
-        before: list[Expr] = []
+        before = [step for each in expr.before for step in self._spread(each)]
         term = expr.term
         match term:
             case SomeIn(_, _, domain):
@@ -221,7 +232,7 @@ class _Steps:
             case _:
                 term = self._outermost(term, before)
         steps = [replace(step, withs=expr.withs) for step in before]
-        return [*steps, replace(expr, term=term)]
+        return [*steps, replace(expr, term=term, before=())]
 
     def _outermost(self, term: Term, out: list[Expr]) -> Term:
         match term:
@@ -246,7 +257,20 @@ class _Steps:
             case Object(items):
                 pairs = [(self._read(key, out), self._read(item, out)) for key, item in items]
                 return replace(term, items=tuple(pairs))
+            case TemplateString(parts):
+                inside = [part if isinstance(part, str) else self._part(part) for part in parts]
+                return replace(term, parts=tuple(inside))
         return term
+
+    def _part(self, part: Expr) -> Expr:
+        """An expression of a template string: a body of its own, the steps of which come first."""
+        *steps, last = self.spread(self._expr(part))
+        return replace(last, before=tuple(steps))
+
+
+def _value(references: Mapping[str, Term], node: Node) -> Node:
+    """What `node` stands for, if it is a variable for one of `references`."""
+    return references.get(node.name, node) if isinstance(node, Var) else node
 
 
 def _equation(left: Term, right: Term, span: Span) -> Expr:

@@ -298,6 +298,7 @@ class _Walk:
 
     def value(self, expr: Expr) -> None:
         """An expression whose value is wanted."""
+        self.body(expr.before)
         for item in expr.withs:
             self.replacement(item)
         assert isinstance(expr.term, _TERMS)

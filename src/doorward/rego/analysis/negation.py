@@ -76,11 +76,14 @@ def _calls_in(term: Term) -> Iterator[Call]:
 
 
 class Negations:
-    """Takes negated expressions apart. `equalities`: the calls that compare both sides whole."""
+    """Takes negated expressions apart. `equalities`: the calls that compare both sides whole.
 
-    def __init__(self, *, in_query: bool) -> None:
+    The names of the variables it makes begin with `prefix`.
+    """
+
+    def __init__(self, *, in_query: bool, prefix: str = "") -> None:
         self.equalities = {"eq"} if in_query else {"eq", "equal"}
-        self.prefix = QUERY_LOCAL if in_query else "__local"
+        self.prefix = prefix or (QUERY_LOCAL if in_query else "__local")
         self.count = 0
 
     def apart(self, expr: Expr) -> Expr:

@@ -33,7 +33,7 @@ from doorward.rego.syntax.nodes import (
     Var,
 )
 
-__all__ = ["ROOTS", "BodyReader", "body_vars", "expr_vars", "term_vars"]
+__all__ = ["ROOTS", "BodyReader", "body_vars", "expr_vars", "part_vars", "term_vars"]
 
 BodyReader: TypeAlias = Callable[[Body], Iterator[Var]]
 """Gives the variables of a body, those inside closures too."""
@@ -79,7 +79,15 @@ def term_vars(
         case TemplateString(parts):
             for part in parts:
                 if not isinstance(part, str):
-                    yield from expr_vars(part, closures=closures)
+                    yield from part_vars(part, closures=closures)
+
+
+def part_vars(part: Expr, *, closures: bool = True) -> Iterator[Var]:
+    """The variables of a template string's expression but those of its steps, `local = value`."""
+    own = {next(expr_vars(step)).name for step in part.before}
+    for var in expr_vars(part, closures=closures):
+        if var.name not in own:
+            yield var
 
 
 def expr_vars(expr: Expr, *, closures: bool = True) -> Iterator[Var]:

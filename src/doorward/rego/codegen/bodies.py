@@ -85,6 +85,8 @@ def expression_value(state: FunctionState, expr: Expr) -> Operand:
     """The value of an expression that is a term, under its `with` clauses."""
     assert not isinstance(expr.term, (SomeDecl, SomeIn, Every, Not, And, Or))
     with state.env.same_evaluation():
+        for step in expr.before:
+            expression(state, step)
         if expr.withs:
             _replace(state, expr)
         return term(state, expr.term)
