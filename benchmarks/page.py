@@ -19,8 +19,6 @@ LIMITS = {"people": 2.5, "docker": 2.5, "rbac": 2.5}
 BUNDLE = "regopy bundle"
 TIMES_FASTER = 40
 
-BEGIN = "<!-- measured: begin -->\n"
-END = "<!-- measured: end -->\n"
 
 HEAD = """# What a decision costs in the engine
 
@@ -69,13 +67,14 @@ def page(results: Mapping[str, Sequence[Measured]], scaling: Sequence[Measure]) 
     return "".join(lines)
 
 
-def put(path: Path, text: str) -> None:
-    """Write `text` into the file's measured part, which comes last where there is none yet."""
-    before, _, rest = (path.read_text() if path.exists() else "").partition(BEGIN)
-    after = rest.partition(END)[2]
+def put(path: Path, text: str, part: str = "measured") -> None:
+    """Write `text` into this part of the file, which comes last where there is none yet."""
+    begin, end = (f"<!-- {part}: {edge} -->\n" for edge in ("begin", "end"))
+    before, _, rest = (path.read_text() if path.exists() else "").partition(begin)
+    after = rest.partition(end)[2]
     if before and not rest:
         before += "\n"
-    path.write_text(f"{before}{BEGIN}{text}{END}{after}")
+    path.write_text(f"{before}{begin}{text}{end}{after}")
 
 
 def machine() -> str:

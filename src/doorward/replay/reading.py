@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-__all__ = ["Chunk", "ReplayError", "chunks_of", "log_files", "size_of"]
+__all__ = ["Chunk", "ReplayError", "chunks_of", "is_whole", "log_files", "size_of"]
 
 CHUNK: Final = 1 << 20
 """Bytes that are decided at a time, and the rest of the last line."""
@@ -88,6 +88,15 @@ def chunks_of(files: Sequence[str], *, size: int = CHUNK) -> Iterator[Chunk]:
                 )
         except (OSError, EOFError, zlib.error) as error:
             raise ReplayError(_why(path, error)) from None
+
+
+def is_whole(path: str) -> bool:
+    """Whether a file must be read from its beginning, since it is compressed. ReplayError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == _GZIP
+    except OSError as error:
+        raise ReplayError(_why(path, error)) from None
 
 
 def _why(path: str, error: Exception) -> str:

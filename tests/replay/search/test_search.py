@@ -148,6 +148,87 @@ granted if {
     assert "read:all" in locations["scope",].values.values()
 
 
+EXCHANGE = """package exchange
+
+token := {"payload": io.jwt.decode(input.token)[1]}
+
+claims := token.payload if io.jwt.verify_hs256(input.token, data.secret)
+
+granted contains scope if {
+	some scope in wanted & given
+	regex.match(`^[a-z]+:[a-z]+$`, scope)
+}
+
+wanted := {scope | some scope in split(input.scope, " ")}
+
+given := {scope | some scope in split(claims.scope, " ")}
+
+mine if input.path == ["users", claims.sub]
+
+whole if indexof(json.marshal(claims.exp), ".") == -1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[a-z]+$", "[a-z]*$"),
+        ('["users", claims.sub]', '["users", claims.scope]'),
+        ("== -1", ">= -1"),
+    ],
+)
+def test_what_is_compared_with_the_claims_of_a_token_is_found(old: str, new: str) -> None:
+    versions = version(EXCHANGE), version(EXCHANGE.replace(old, new))
+
+    def is_enough(result: Search) -> bool:
+        return bool(result.findings)
+
+    result = search(*versions, entry_points(versions), seconds=30, most=1, is_enough=is_enough)
+    assert len(result.findings) == 1
+
+
+def test_places_that_are_compared_know_each_other() -> None:
+    locations = dict(shape_of([version(EXCHANGE).snapshot.engine]).shape.locations())
+    claims = ("token", "<claims>")
+    assert locations["scope",] in locations[*claims, "scope"].peers
+    assert locations[*claims, "sub"] in locations["path", "*"].peers
+    assert ["users", "a"] in locations["path",].values.values()
+    assert list(locations["token",].secrets) == ["s3cret"]
+
+
+def test_many_conditions_that_are_in_data_are_met_one_after_the_other() -> None:
+    policy = """package p
+
+allow if {
+	some rule in data.rules
+	every condition in rule { input[condition.name] == condition.value }
+}
+"""
+    data: Any = {"rules": [[{"name": f"n{n}", "value": f"v{n}"} for n in range(5)]]}
+    old, new = (
+        Version.compile(Loaded({"p.rego": text}, data))
+        for text in (policy, policy.replace("allow if {", "allow if {\n\tfalse"))
+    )
+    result = search(
+        old, new, ["p/allow"], seconds=30, most=0, is_enough=lambda each: each.different > 0
+    )
+    assert result.different == 1
+
+
+def test_documents_are_searched_in_turns() -> None:
+    """The second of two documents does not wait until the time of the first is over."""
+    new = OLD.replace("[0-9]+", "[0-9]*")
+    result = search(
+        version(OLD),
+        version(new),
+        ["app/allow", "app/listed"],
+        seconds=60,
+        is_enough=lambda each: each.different > 0,
+    )
+    assert result.different == 1
+    assert result.seconds < 30
+
+
 def test_the_same_seed_makes_the_same_candidates_and_changes_none() -> None:
     def inputs_of(seed: int) -> list[Value]:
         candidates = Candidates(shape_of([version(OLD).snapshot.engine]), Random(seed))

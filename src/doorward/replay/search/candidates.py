@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import hmac
-from collections.abc import Sequence
+import binascii
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from doorward.rego import Key, Value, to_json
-from doorward.replay.search.shape import Material, Shape
+from doorward.rego import Key, Value
+from doorward.replay.search.shape import CLAIMS, Material, Shape
+from doorward.replay.search.tokens import Token, read_token
 
 __all__ = ["Candidates"]
 
@@ -19,7 +20,10 @@ WHOLE: Final = 24
 """Inputs to begin with that have everything that is read."""
 CHANGES: Final = 3
 """Changes made at most to one of them."""
-_ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, "", "a", [], {}, ["a"], {"a": "a"}]
+RECENT: Final = 16
+"""Inputs kept last, which are changed as often as all of them together."""
+_ELEMENT: Final = "*"
+_ODD: Final[list[Value]] = [None, True, False, 0, 1, -1, 0.5, "", "a", [], {}, ["a"], {"a": "a"}]
 _MISSING: Final = object()
 
 
@@ -31,6 +35,9 @@ class Candidates:
         self._random = random
         self._constants = material.constants or list(_ODD)
         locations = list(shape.locations())
+        self._paths = {id(each): path for path, each in reversed(locations)}
+        secrets = [secret for _, each in locations for secret in each.secrets]
+        self._secrets = list(dict.fromkeys(secrets)) or ["a"]
         # What has no members decides; the others change what is below them as well.
         ends = [each for each in locations if not each[1].members]
         self._locations = [*locations, *ends * (3 * len(locations) // max(len(ends), 1))]
@@ -48,70 +55,128 @@ class Candidates:
     def new(self) -> Any:
         """One more input; nothing in it is changed later."""
         random = self._random
-        input = random.choice(self.corpus)
+        is_recent = random.random() < 0.5
+        input = random.choice(self.corpus[-RECENT:] if is_recent else self.corpus)
         if not self._locations:
             return random.choice(_ODD)
         for _ in range(random.randint(1, CHANGES)):
             path, shape = random.choice(self._locations)
-            chance = random.random()
-            if chance < 0.12:
-                input = _with(input, path, _MISSING, random)
-            elif chance < 0.22:
-                other = _at(random.choice(self.corpus), path)
-                input = _with(input, path, other, random)
-            elif chance < 0.27:
-                source, _ = random.choice(self._locations)
-                input = _with(input, path, _at(input, source), random)
-            else:
-                input = _with(input, path, self._value(shape), random)
+            input = self._with(input, path, self._change(input, path, shape))
         return input
+
+    def _change(self, input: Any, path: Sequence[str], shape: Shape) -> Any:
+        """What to put at `path`; `_MISSING` to leave it out."""
+        random = self._random
+        chance = random.random()
+        if chance < 0.12:
+            return _MISSING
+        if chance < 0.22:
+            return _at(random.choice(self.corpus), path)
+        if chance < 0.27:
+            return _at(input, random.choice(self._locations)[0])
+        if chance < 0.37 and shape.peers:
+            peer = self._paths.get(id(random.choice(shape.peers)))
+            value = _MISSING if peer is None else _at(input, peer)
+            return random.choice(_FORMS)(value) if isinstance(value, str) else value
+        return self._value(shape)
 
     def _whole(self, shape: Shape) -> Any:
         """A value with everything that is read of it."""
-        if shape.members and not (shape.values and self._random.random() < 0.05):
-            names = [name for name in shape.members if name != "*"]
-            if not names:
-                return [self._whole(shape.members["*"])]
+        names = [name for name in shape.members if name != _ELEMENT]
+        if not names and shape.members:
+            if shape.values and self._random.random() < 0.5:
+                return self._value(shape)
+            return [self._whole(shape.members[_ELEMENT]) for _ in range(self._random.randint(1, 3))]
+        if names and not (shape.values and self._random.random() < 0.05):
             return {name: self._whole(shape.members[name]) for name in names}
         return self._value(shape)
 
     def _value(self, shape: Shape) -> Value:
         random = self._random
         if shape.claims is not None and random.random() < 0.85:
-            return self._token(shape)
-        if shape.members and random.random() < 0.85:
+            return self._token(shape, shape.claims)
+        chance = random.random()
+        if shape.members and chance < (0.5 if shape.values else 0.85):
             whole: Value = self._whole(shape)
             return whole
-        chance = random.random()
-        if shape.values and chance < 0.8:
+        if shape.values and random.random() < 0.8:
             return random.choice(list(shape.values.values()))
-        return random.choice(self._constants if chance < 0.93 else _ODD)
+        return random.choice(self._constants if random.random() < 0.65 else _ODD)
 
-    def _token(self, shape: Shape) -> str:
+    def _token(self, shape: Shape, claimed: Shape) -> str:
         """A token with claims that are read, signed with a secret that is used; mostly after the
         word that clients put before it."""
         random = self._random
-        assert shape.claims is not None
-        whole = self._whole(shape.claims) if shape.claims.members else {}
+        whole = self._whole(claimed) if claimed.members else {}
         claims: dict[Key, Value] = whole if isinstance(whole, dict) else {}
         if random.random() < 0.8:
             claims = {**claims, "nbf": 0, "exp": 4102444800}
-        header: dict[Key, Value] = {"alg": "HS256", "typ": "JWT"}
-        parts = [_encoded(to_json(part)) for part in (header, claims)]
         secret = random.choice([*shape.secrets, "a"]) if random.random() < 0.9 else "b"
-        signature = hmac.digest(secret.encode(), ".".join(parts).encode(), "sha256")
-        token = ".".join([*parts, base64.urlsafe_b64encode(signature).decode().rstrip("=")])
-        return f"Bearer {token}" if random.random() < 0.8 else token
+        return Token("Bearer " if random.random() < 0.8 else "", claims).signed(secret)
+
+    def _with(self, value: Any, path: Sequence[str], new: Any) -> Any:
+        """A copy of `value` with `new` at `path`, or without anything there."""
+        if not path:
+            return value if new is _MISSING else new
+        name, rest = path[0], path[1:]
+        if name == _ELEMENT:
+            return self._with_item(value, rest, new)
+        if name == CLAIMS:
+            token = read_token(value) or Token("Bearer ", {})
+            changed = self._with(token.claims, rest, new)
+            return Token(token.scheme, changed).signed(self._random.choice(self._secrets))
+        members = value if isinstance(value, dict) else {}
+        if new is _MISSING and not rest:
+            return {key: item for key, item in members.items() if key != name}
+        if new is _MISSING and name not in members:
+            return value
+        return {**members, name: self._with(members.get(name, {}), rest, new)}
+
+    def _with_item(self, value: Any, rest: Sequence[str], new: Any) -> Any:
+        random = self._random
+        if isinstance(value, dict) and value:
+            key = random.choice(sorted(value))
+            return {**value, key: self._with(value[key], rest, new)}
+        items = list(value) if isinstance(value, list) else []
+        if new is _MISSING and not rest:
+            return items[:-1]
+        if not items or (len(items) < 3 and random.random() < 0.3):
+            return [*items, self._with({}, rest, new)]
+        number = random.randrange(len(items))
+        items[number] = self._with(items[number], rest, new)
+        return items
+
+
+def _decoded(text: str) -> str:
+    try:
+        octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        return text
+    return octets.decode("utf-8", "replace")
 
 
 def _encoded(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (
+    str,
+    str,
+    _encoded,
+    _decoded,
+    str.lower,
+    str.upper,
+)
+"""How a text may be written where another is compared with it."""
+
+
 def _at(input: Any, path: Sequence[str]) -> Any:
     for name in path:
-        if isinstance(input, dict):
-            input = input.get(name, _MISSING) if name != "*" else _first(input.values())
+        if name == CLAIMS:
+            token = read_token(input)
+            input = _MISSING if token is None else token.claims
+        elif isinstance(input, dict):
+            input = input.get(name, _MISSING) if name != _ELEMENT else _first(input.values())
         elif isinstance(input, list):
             input = _first(input)
         else:
@@ -121,32 +186,3 @@ def _at(input: Any, path: Sequence[str]) -> Any:
 
 def _first(items: Any) -> Any:
     return next(iter(items), _MISSING)
-
-
-def _with(value: Any, path: Sequence[str], new: Any, random: Random) -> Any:
-    """A copy of `value` with `new` at `path`, or without anything there."""
-    if not path:
-        return value if new is _MISSING else new
-    name, rest = path[0], path[1:]
-    if name == "*":
-        return _with_item(value, rest, new, random)
-    members = value if isinstance(value, dict) else {}
-    if new is _MISSING and not rest:
-        return {key: item for key, item in members.items() if key != name}
-    if new is _MISSING and name not in members:
-        return value
-    return {**members, name: _with(members.get(name, {}), rest, new, random)}
-
-
-def _with_item(value: Any, rest: Sequence[str], new: Any, random: Random) -> Any:
-    if isinstance(value, dict) and value:
-        key = random.choice(sorted(value))
-        return {**value, key: _with(value[key], rest, new, random)}
-    items = list(value) if isinstance(value, list) else []
-    if new is _MISSING:
-        return items[:-1]
-    if not items or (len(items) < 3 and random.random() < 0.3):
-        return [*items, _with({}, rest, new, random)]
-    number = random.randrange(len(items))
-    items[number] = _with(items[number], rest, new, random)
-    return items

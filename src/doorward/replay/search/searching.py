@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from random import Random
 from typing import Any, Final
 
-from doorward.rego import Evaluation, Query, RegoError, Value
+from doorward.rego import Evaluation, Query, RegoError
 from doorward.rego.tools import Expr, Rule, path_text
 from doorward.replay.causes import Cause, cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
 from doorward.replay.events import Event
 from doorward.replay.search.candidates import Candidates
-from doorward.replay.search.shape import Material, shape_of
+from doorward.replay.search.shape import shape_of
 
 __all__ = ["Finding", "Search", "entry_points", "search"]
 
@@ -23,7 +25,8 @@ NOW_NS: Final = 1_790_000_000_000_000_000
 """The time at which candidates are decided."""
 SMALLER: Final = 2_000
 """Inputs tried to make one finding smaller."""
-SIMPLE: Final[list[Value]] = [None, False, True, 0, 1, "", "a", [], {}]
+TURN: Final = 0.05
+"""Seconds that one document is searched before the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,26 @@ class Search:
     """Rules and expressions that were asked, and those that held, of either version."""
 
 
+_Node = tuple[int | str, bool, int]
+"""An expression or a definition, whether it held, and the bits of how often; or the name of a rule,
+and how many of its definitions held."""
+MANY: Final = 15
+
+
 class _Reached:
-    """A tracer that notes which expressions were asked and which held."""
+    """A tracer that counts which expressions were asked and which held. That a condition holds for
+    more items than ever is progress, and so is that fewer definitions of a rule hold."""
 
     def __init__(self) -> None:
-        self.nodes: set[tuple[int, bool]] = set()
+        self._counts: Counter[tuple[int, bool]] = Counter()
+        self._rules: Counter[str] = Counter()
+
+    def nodes(self) -> set[_Node]:
+        """What was reached."""
+        nodes: set[_Node] = {
+            (node, holds, count.bit_length()) for (node, holds), count in self._counts.items()
+        }
+        return nodes | {(name, True, min(count, MANY)) for name, count in self._rules.items()}
 
     def enter(self, evaluation: Evaluation, name: str, operands: tuple[Any, ...]) -> None:
         """Rules are noted by their definitions."""
@@ -65,7 +83,9 @@ class _Reached:
     def trace(
         self, evaluation: Evaluation, node: Rule | Expr, holds: bool, bound: Mapping[str, Any]
     ) -> None:
-        self.nodes.add((id(node), holds))
+        self._counts[id(node), holds] += 1
+        if isinstance(node, Rule):
+            self._rules[node.head.ref.span.text] += holds
 
 
 class _Pair:
@@ -86,7 +106,7 @@ class _Pair:
         kind = kind_of(old, new)
         return UNCHANGED if kind == "not-replayable" else kind
 
-    def reached(self, input: Any) -> set[tuple[int, bool]]:
+    def reached(self, input: Any) -> set[_Node]:
         tracer = _Reached()
         for query in self._traced:
             evaluation = query.evaluation(input, now_ns=NOW_NS)
@@ -95,7 +115,7 @@ class _Pair:
                 query.value_of(evaluation)
             except RegoError:
                 continue  # what was reached until then counts
-        return tracer.nodes
+        return tracer.nodes()
 
     def finding(self, input: Any, kind: str) -> Finding:
         event = self.event(input)
@@ -124,10 +144,12 @@ def search(
     most: int = 10,
     guided: bool = True,
     is_enough: Callable[[Search], bool] = lambda _search: False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Search:
     """Requests for the documents at `paths` that `old` and `new` decide differently.
 
-    At most `most` findings with causes of their own, in all of `seconds` or until `is_enough`.
+    At most `most` findings with causes of their own, in all of `seconds` of `clock` or until
+    `is_enough`.
     `guided=False` is for comparison: what policies compare with what is not used, and nothing
     that rules reached is kept.
     """
@@ -137,57 +159,73 @@ def search(
         material.examples.clear()
         for _, each in material.shape.locations():
             each.values.clear()
-    causes: set[tuple[str, str, Cause]] = set()
-    reached: set[tuple[int, bool]] = set()
+            each.peers.clear()
+    reached: set[_Node] = set()
     # To compile code that reports is not searching.
-    pairs = [_Pair(old, new, path) for path in paths]
-    began = time.monotonic()
-    for number, (path, pair) in enumerate(zip(paths, pairs, strict=True)):
-        until = began + seconds * (number + 1) / len(paths)
-        for input, kind in _differences(pair, material, seed, until, result, guided, reached):
+    hunts = [
+        _Hunt(_Pair(old, new, path), Candidates(material, Random(seed)), reached, guided=guided)
+        for path in paths
+    ]
+    causes: set[tuple[str, str, Cause]] = set()
+    began = clock()
+    until = began + seconds
+    # In turns: to search for longer is to search further, not elsewhere.
+    for hunt in cycle(hunts):
+        for input, kind in hunt.differences(min(clock() + TURN, until), clock, result):
             if len(result.findings) < most:
-                small = _smaller(pair, input, kind)
-                finding = pair.finding(small, kind)
-                key = path, kind, finding.cause
-                # Decided once more, by both, before it is shown.
-                if key not in causes and pair.kind(small) == kind:
-                    causes.add(key)
-                    result.findings.append(finding)
+                _add_finding(hunt.pair, input, kind, causes, result)
             if is_enough(result):
                 break
-        if is_enough(result):
+        if is_enough(result) or clock() >= until:
             break
     result.reached = len(reached)
-    result.seconds = time.monotonic() - began
+    result.seconds = clock() - began
     return result
 
 
-def _differences(
-    pair: _Pair,
-    material: Material,
-    seed: int,
-    until: float,
-    result: Search,
-    guided: bool,
-    reached: set[tuple[int, bool]],
-) -> Iterator[tuple[Any, str]]:
-    random = Random(seed)
-    candidates = Candidates(material, random)
-    waiting = list(candidates.corpus)
-    while True:
-        input = waiting.pop() if waiting else candidates.new()
-        result.candidates += 1
-        kind = pair.kind(input)
-        if kind != UNCHANGED:
-            result.different += 1
-            yield input, kind
-        if guided and random.random() < 0.5:
-            nodes = pair.reached(input)
-            if not nodes <= reached:
-                reached |= nodes
-                candidates.keep(input)
-        if time.monotonic() >= until:
-            return
+def _add_finding(
+    pair: _Pair, input: Any, kind: str, causes: set[tuple[str, str, Cause]], result: Search
+) -> None:
+    small = _smaller(pair, input, kind)
+    finding = pair.finding(small, kind)
+    key = pair.path, kind, finding.cause
+    # Decided once more, by both, before it is shown.
+    if key not in causes and pair.kind(small) == kind:
+        causes.add(key)
+        result.findings.append(finding)
+
+
+class _Hunt:
+    """The search of one document, which can be left and gone on with."""
+
+    def __init__(
+        self, pair: _Pair, candidates: Candidates, reached: set[_Node], *, guided: bool
+    ) -> None:
+        self.pair = pair
+        self._candidates = candidates
+        self._reached = reached
+        self._is_guided = guided
+        self._random = Random(0)
+        self._waiting = list(candidates.corpus)
+
+    def differences(
+        self, until: float, clock: Callable[[], float], result: Search
+    ) -> Iterator[tuple[Any, str]]:
+        """Inputs that make a difference, and which."""
+        while True:
+            input = self._waiting.pop() if self._waiting else self._candidates.new()
+            result.candidates += 1
+            kind = self.pair.kind(input)
+            if kind != UNCHANGED:
+                result.different += 1
+                yield input, kind
+            if self._is_guided and self._random.random() < 0.5:
+                nodes = self.pair.reached(input)
+                if not nodes <= self._reached:
+                    self._reached |= nodes
+                    self._candidates.keep(input)
+            if clock() >= until:
+                return
 
 
 def _smaller(pair: _Pair, input: Any, kind: str) -> Any:

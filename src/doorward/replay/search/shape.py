@@ -33,7 +33,10 @@ from doorward.rego.tools import (
 )
 from doorward.replay.search.witnesses import glob_witnesses, regex_witnesses
 
-__all__ = ["Material", "Shape", "shape_of"]
+__all__ = ["CLAIMS", "Material", "Shape", "shape_of"]
+
+CLAIMS: Final = "<claims>"
+"""In a path: what the token there says."""
 
 VALUES: Final = 64
 """Values kept of one location."""
@@ -44,13 +47,17 @@ NAMES: Final = 16
 ROUNDS: Final = 4
 """How often variables and rules are followed: chains that are longer are cut."""
 DEPTH: Final = 12
+PEERS: Final = 8
 _ELEMENT: Final = "*"
 _COMPARISONS: Final = frozenset({"eq", "equal", "neq", "lt", "lte", "gt", "gte", "assign"})
+_LINKING: Final = _COMPARISONS - {"assign"} | {"and", "minus"}
 _SAME_TEXT: Final = frozenset(
     {"base64.decode", "base64url.decode", "json.unmarshal", "lower", "replace", "split"}
     | {"substring", "to_number", "trim", "trim_left", "trim_prefix", "trim_right", "trim_space"}
     | {"trim_suffix", "upper", "urlquery.decode"}
 )
+_CLAIMS_AT: Final = {"io.jwt.decode": 1, "io.jwt.decode_verify": 2}
+"""Where their answers hold the claims."""
 _JOINED: Final = frozenset({"and", "or", "minus", "array.concat", "union"})
 _WITNESSES: Final[dict[str, list[Value]]] = {
     "string": ["a"],
@@ -63,7 +70,7 @@ _WITNESSES: Final[dict[str, list[Value]]] = {
 
 class Shape:
     """A location in the input. `members` are the names below it, `*` for the items of a collection;
-    `values` what may be there; `claims` what a token in it says."""
+    `values` what may be there; `claims` what a token in it says; `peers` are compared with it."""
 
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
@@ -71,6 +78,7 @@ class Shape:
         self.values: dict[str, Value] = {}
         self.claims: Shape | None = None
         self.secrets: dict[str, None] = {}
+        self.peers: list[Shape] = []
 
     def below(self, name: str) -> Shape:
         """The location one name below."""
@@ -87,10 +95,17 @@ class Shape:
                 self.values.setdefault(to_json(value), value)
 
     def locations(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Shape]]:
-        """All locations below with their paths."""
-        for name, shape in self.members.items():
+        """All locations below with their paths, those in the claims of tokens below `CLAIMS`."""
+        below = self.members if self.claims is None else {**self.members, CLAIMS: self.claims}
+        for name, shape in below.items():
             yield (*path, name), shape
             yield from shape.locations((*path, name))
+
+    def link(self, other: Shape) -> None:
+        """Note that what is here is compared with what is there."""
+        for a, b in ((self, other), (other, self)):
+            if a is not b and len(a.peers) < PEERS and not any(each is b for each in a.peers):
+                a.peers.append(b)
 
 
 class Material(NamedTuple):
@@ -173,6 +188,10 @@ class _Reader:
         if head.value is not None:
             name = _name(head.ref)
             self._bind(name, self._locations(head.value))
+            if isinstance(head.value, Object):
+                for key, value in head.value.items:
+                    if isinstance(key, Scalar):
+                        self._bind(f"{name}.{key.value}", self._locations(value))
             if head.args is None:
                 self._know(name, self._values(head.value))
         elif head.key is not None:
@@ -222,14 +241,18 @@ class _Reader:
 
     def _call(self, call: Call) -> None:
         name, args = call.name, call.args
+        if name in _LINKING and len(args) == 2:
+            self._link(self._locations(args[0]), self._locations(args[1]))
         if name in _COMPARISONS and len(args) == 2:
             self._compare(args[0], args[1], ordered=name in ("lt", "lte", "gt", "gte"))
             self._compare(args[1], args[0], ordered=name in ("lt", "lte", "gt", "gte"))
         elif name == "internal.member_2" and len(args) == 2:
             for location in self._locations(args[0]):
                 location.add(self._members(args[1]))
-            for location in self._locations(args[1]):
-                location.below(_ELEMENT).add(self._values(args[0]))
+            items = [each.below(_ELEMENT) for each in self._locations(args[1])]
+            for item in items:
+                item.add(self._values(args[0]))
+            self._link(self._locations(args[0]), items)
         elif name.startswith("data."):
             for parameters in self._parameters.get(name, ()):
                 for parameter, arg in zip(parameters, args, strict=False):
@@ -237,6 +260,16 @@ class _Reader:
                     self._compare(arg, parameter)
         else:
             self._builtin(name, args)
+
+    def _all_locations(self, terms: Sequence[Term]) -> list[Shape]:
+        return [location for term in terms for location in self._locations(term)]
+
+    def _link(self, left: Sequence[Shape], right: Sequence[Shape]) -> None:
+        for a in left[:PEERS]:
+            for b in right[:PEERS]:
+                a.link(b)
+                if _ELEMENT in a.members and _ELEMENT in b.members:
+                    a.members[_ELEMENT].link(b.members[_ELEMENT])
 
     def _builtin(self, name: str, args: Sequence[Term]) -> None:
         texts = [value for arg in args for value in self._values(arg) if isinstance(value, str)]
@@ -252,12 +285,15 @@ class _Reader:
                     location.add(
                         [each for text in texts for each in (text, text.partition("/")[0])]
                     )
+        if name.startswith("io.jwt.verify_hs") and len(args) == 2:
+            for location in self._locations(args[0]):
+                self._claims(location, args[0])
+                self._add_secrets(location, args[1])
         builtin = self._engine.registry.get(name)
         kinds = builtin.signature.args if builtin is not None else ()
         for kind, arg in zip(kinds, args, strict=False):
-            word = str(getattr(kind, "name", ""))
             for location in self._locations(arg):
-                location.add(_WITNESSES.get(word, []))
+                location.add(_WITNESSES.get(kind.kind, []))
 
     def _compare(self, left: Term, right: Term, *, ordered: bool = False) -> None:
         """Learn of `left` from what it is compared with, or bound to."""
@@ -271,24 +307,22 @@ class _Reader:
                 sizes = [n for n in self._values(right) if type(n) is int and 0 <= n < 8]
                 for location in self._locations(left.args[0]):
                     location.add([["a"] * n for size in sizes for n in (size, size + 1)])
-        values = self._values(right)
+        if isinstance(right, Array):
+            for location in self._locations(left):
+                self._link([location.below(_ELEMENT)], self._all_locations(right.items))
+        values = self._likely(right)
         if ordered:
             values += [n + d for n in values if type(n) is int for d in (-1, 1)]
         for location in self._locations(left):
             location.add(values)
 
     def _unpack(self, items: Sequence[Term], right: Term) -> None:
-        if isinstance(right, Call) and right.name == "io.jwt.decode_verify":
-            claims = [
-                self._claims(location, right.args[1]) for location in self._locations(right.args[0])
-            ]
-            if len(items) == 3 and isinstance(items[2], Var):
-                self._bind(items[2].name, claims)
-            return
-        if isinstance(right, Call) and right.name == "io.jwt.decode":
-            claims = [self._claims(location, right) for location in self._locations(right.args[0])]
-            if len(items) == 3 and isinstance(items[1], Var):
-                self._bind(items[1].name, claims)
+        if isinstance(right, Call) and right.name in _CLAIMS_AT:
+            constraints = right.args[-1]
+            claims = [self._claims(each, constraints) for each in self._locations(right.args[0])]
+            payload = items[_CLAIMS_AT[right.name]] if len(items) == 3 else None
+            if isinstance(payload, Var):
+                self._bind(payload.name, claims)
             return
         is_text = isinstance(right, Call) and right.name in _SAME_TEXT
         for item in items:
@@ -306,9 +340,12 @@ class _Reader:
             if isinstance(key, Scalar) and key.value in ("aud", "iss"):
                 location.claims.below(str(key.value)).add(self._values(term))
             if isinstance(key, Scalar) and key.value == "secret":
-                secrets = [each for each in self._values(term) if isinstance(each, str)]
-                location.secrets |= dict.fromkeys(secrets[:VALUES])
+                self._add_secrets(location, term)
         return location.claims
+
+    def _add_secrets(self, location: Shape, term: Term) -> None:
+        secrets = [each for each in self._values(term) if isinstance(each, str)]
+        location.secrets |= dict.fromkeys(secrets[:VALUES])
 
     def _locations(self, term: Term) -> list[Shape]:
         """The locations that a term may stand for."""
@@ -350,6 +387,9 @@ class _Reader:
     def _below(self, head: Term, args: Sequence[Term]) -> list[Shape]:
         if isinstance(head, Var) and head.name == "data":
             locations, args = self._of_rule(args)
+        elif isinstance(head, Call) and head.name in _CLAIMS_AT:
+            locations = [self._claims(each, head) for each in self._locations(head.args[0])]
+            args = args[1:]
         else:
             locations = self._locations(head)
         for arg in args:
@@ -371,10 +411,16 @@ class _Reader:
                         location.add(list(base)[:VALUES])
                 break
             name = f"{name}.{arg.value}"
-            if name in self._of:
+            if self._of.get(name):
                 return list(self._of[name]), args[number + 1 :]
             base = base.get(arg.value) if isinstance(base, dict) else None
         return [], ()
+
+    def _likely(self, term: Term) -> list[Any]:
+        """Values of a term; of an array, also those whose parts are not all known."""
+        if not isinstance(term, Array):
+            return self._values(term)
+        return [[(self._values(item) or ["a"])[0] for item in term.items]]
 
     def _values(self, term: Term) -> list[Any]:
         """Values that a term has whatever the input is, as far as that is easy to say."""
@@ -394,6 +440,8 @@ class _Reader:
                 return _descend(self._known(name), args)
             case Var(name):
                 return self._known(name)
+            case Call(args=[owner, key, other]) if term.name == "object.get":
+                return [*_descend(self._values(owner), [key]), *self._values(other)]
         return []
 
     def _known(self, name: str) -> list[Any]:

@@ -1,0 +1,44 @@
+"""Tokens of candidates: what they claim can be read and changed, since candidates sign them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from typing import Any, Final, NamedTuple
+
+from doorward.rego import Key, Value, from_json, to_json
+
+__all__ = ["Token", "read_token"]
+
+_HEADER: Final[dict[Key, Value]] = {"alg": "HS256", "typ": "JWT"}
+
+
+class Token(NamedTuple):
+    """`scheme` is the word with its space that clients put before a token; "" for none."""
+
+    scheme: str
+    claims: Value
+
+    def signed(self, secret: str) -> str:
+        """The text of the token."""
+        text = ".".join([_encoded(to_json(part).encode()) for part in (_HEADER, self.claims)])
+        signature = hmac.digest(secret.encode(), text.encode(), "sha256")
+        return f"{self.scheme}{text}.{_encoded(signature)}"
+
+
+def _encoded(octets: bytes) -> str:
+    return base64.urlsafe_b64encode(octets).decode().rstrip("=")
+
+
+def read_token(value: Any) -> Token | None:
+    """What a text claims that is a token; None for anything else."""
+    if not isinstance(value, str) or value.count(".") != 2:
+        return None
+    scheme, space, token = value.rpartition(" ")
+    payload = token.split(".")[1]
+    try:
+        claims = from_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (binascii.Error, ValueError):
+        return None
+    return Token(f"{scheme}{space}", claims)
