@@ -9,7 +9,7 @@ import pytest
 from doorward.console import Ring
 from doorward.console import ring as rings
 from doorward.console.views import batch, detail, summary
-from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
@@ -35,8 +35,8 @@ class Log:
         self.records: list[Decision] = []
         self.is_closed = False
 
-    def record(self, decision: Decision, *_: Any, **__: Any) -> None:
-        self.records.append(decision)
+    def record(self, answered: Answered) -> None:
+        self.records.append(answered.decision)
 
     def close(self) -> None:
         self.is_closed = True

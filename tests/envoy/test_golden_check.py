@@ -19,7 +19,7 @@ from tests.envoy.request.test_golden_input import services_of
 from doorward.envoy.check import make_check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options, from_block
-from doorward.pdp.decision import Decision, error_document
+from doorward.pdp.decision import Answered, Decision, error_document
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import Engine
@@ -42,10 +42,8 @@ class Events:
     def __init__(self) -> None:
         self.kept: list[tuple[Decision, Value | Undefined]] = []
 
-    def record(
-        self, decision: Decision, input: Value | Undefined, snapshot: Snapshot, **_: object
-    ) -> None:
-        self.kept.append((decision, input))
+    def record(self, answered: Answered) -> None:
+        self.kept.append((answered.decision, answered.input))
 
     def close(self) -> None:
         pass

@@ -15,7 +15,7 @@ from doorward.edge import Parts
 from doorward.pdp import decision_log
 from doorward.pdp.builtin_answers import noting
 from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.decision_log import DecisionLog
 from doorward.pdp.loader import Loaded
 from doorward.pdp.log import line_for
@@ -178,7 +178,9 @@ def test_an_error_stands_in_place_of_the_result() -> None:
     lines = Lines()
     log = log_to(lines)
     snapshot = snapshot_of()
-    log.record(Decision("id", "a/b", error=DecisionError("undefined decision")), 1, snapshot)
+    log.record(
+        Answered(Decision("id", "a/b", error=DecisionError("undefined decision")), 1, snapshot)
+    )
     log.close()
     assert lines.events[0]["error"] == {"message": "undefined decision"}
     assert lines.events[0]["decision_id"] == "id"
@@ -251,7 +253,7 @@ def test_values_json_does_not_have_are_written_all_the_same() -> None:
 def test_numbers_keep_their_text() -> None:
     lines = Lines()
     log = log_to(lines)
-    log.record(Decision("id", "a"), from_json("[1.50, 1e400, -0, 1E5]"), snapshot_of())
+    log.record(Answered(Decision("id", "a"), from_json("[1.50, 1e400, -0, 1E5]"), snapshot_of()))
     log.close()
     assert b'"input":[1.50,1e400,-0,1E5]' in lines.content
 
@@ -269,7 +271,7 @@ def test_a_full_queue_counts_what_it_loses_and_keeps_the_rest() -> None:
     )
     snapshot = snapshot_of()
     for number in range(20):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot))
     lines.open.set()
     log.close()
     assert log.lost["queue_full"] == len(reasons) > 0
@@ -281,14 +283,14 @@ def test_events_that_wait_are_bounded_in_bytes_too() -> None:
     lines.open.clear()
     log = log_to(lines, buffer_bytes=100_000)
     snapshot, large = snapshot_of(), "x" * 40_000
-    log.record(Decision("first", "a"), UNDEFINED, snapshot)
+    log.record(Answered(Decision("first", "a"), UNDEFINED, snapshot))
     wait_until(lambda: log._open == 1)  # the writer has it, and is stopped
     for number in range(5):
-        log.record(Decision(str(number), "a"), large, snapshot, size=len(large))
+        log.record(Answered(Decision(str(number), "a"), large, snapshot, size=len(large)))
     assert log.lost == {"queue_bytes": 3}
     lines.open.set()
     wait_until(lambda: len(lines.events) == 3)
-    log.record(Decision("after", "a"), large, snapshot, size=len(large))
+    log.record(Answered(Decision("after", "a"), large, snapshot, size=len(large)))
     log.close()
     assert [event["decision_id"] for event in lines.events] == ["first", "0", "1", "after"]
 
@@ -297,10 +299,10 @@ def test_an_event_that_is_larger_than_the_limit_waits_alone() -> None:
     lines = Lines()
     lines.open.clear()
     log = log_to(lines, buffer_bytes=1)
-    log.record(Decision("first", "a"), UNDEFINED, snapshot_of())
+    log.record(Answered(Decision("first", "a"), UNDEFINED, snapshot_of()))
     wait_until(lambda: log._open == 1)
     for number in range(2):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot_of()))
     lines.open.set()
     log.close()
     assert [event["decision_id"] for event in lines.events] == ["first", "0"]
@@ -311,7 +313,7 @@ def test_what_cannot_be_written_is_lost_and_counted() -> None:
     lines = Lines()
     lines.fails = True
     log = log_to(lines)
-    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot_of()))
     log.close()
     assert log.lost == {"write": 1}
 
@@ -332,10 +334,10 @@ def test_an_event_that_fails_is_lost_and_the_next_is_written(error: BaseExceptio
     log = DecisionLog(lines.write, line, labels={}, options=DecisionLogs(console=True), parts=parts)
     snapshot = snapshot_of()
     for number in range(5):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot))
     wait_until(lambda: log.lost == {"event": 5})
     failing.clear()
-    log.record(Decision("last", "a"), UNDEFINED, snapshot)
+    log.record(Answered(Decision("last", "a"), UNDEFINED, snapshot))
     wait_until(lambda: bool(lines.content))
     assert parts.problems == {"decision-log": None}
     log.close()
@@ -358,14 +360,14 @@ def test_a_writer_that_fails_in_any_way_is_counted_and_asked_again(error: BaseEx
     snapshot = snapshot_of()
     number = 0
     while parts.problems["decision-log"] is None:
-        log.record(Decision(f"{number}", "a"), UNDEFINED, snapshot)
+        log.record(Answered(Decision(f"{number}", "a"), UNDEFINED, snapshot))
         number += 1
         lost = number
         wait_until(lambda wanted=lost: sum(log.lost.values()) == wanted)  # type: ignore[misc]  # the stubs' lambda has no default
     assert parts.problems == {"decision-log": "failing"}
     assert set(log.lost) == {"fault"}
     failing.clear()
-    log.record(Decision("last", "a"), UNDEFINED, snapshot)
+    log.record(Answered(Decision("last", "a"), UNDEFINED, snapshot))
     wait_until(lambda: parts.problems["decision-log"] is None)
     log.close()
     assert b'"decision_id":"last"' in b"".join(content)
@@ -379,7 +381,7 @@ def test_a_writer_that_hangs_is_known_to_hang(monkeypatch: pytest.MonkeyPatch) -
     log = DecisionLog(
         lines.write, line_for("json"), labels={}, options=DecisionLogs(console=True), parts=parts
     )
-    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot_of()))
     wait_until(lambda: parts.problems == {"decision-log": "stuck"})
     lines.open.set()
     wait_until(lambda: parts.problems == {"decision-log": None})
@@ -389,7 +391,7 @@ def test_a_writer_that_hangs_is_known_to_hang(monkeypatch: pytest.MonkeyPatch) -
 def test_nothing_is_taken_after_the_end() -> None:
     log = log_to(Lines())
     log.close()
-    log.record(Decision("1", "a"), UNDEFINED, snapshot_of())
+    log.record(Answered(Decision("1", "a"), UNDEFINED, snapshot_of()))
     log.close()
     assert log.lost == {"closed": 1}
 
@@ -399,7 +401,7 @@ def test_a_writer_that_hangs_does_not_hold_up_the_end_for_ever() -> None:
     lines.open.clear()
     log = log_to(lines)
     for number in range(3):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot_of()))
     log.close(timeout=0.1)
     assert sum(log.lost.values()) >= 1
     lines.open.set()
@@ -416,11 +418,11 @@ def test_events_are_built_by_requests_in_turns_and_keep_their_order(
     log = log_to(lines)
     snapshot = snapshot_of()
     for number in range(decision_log._TURN):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot)
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot))
     assert len(log._lines) == decision_log._TURN
-    log.record(Decision("large", "a"), UNDEFINED, snapshot, size=100_000)
+    log.record(Answered(Decision("large", "a"), UNDEFINED, snapshot, size=100_000))
     for number in range(decision_log._TURN):
-        log.record(Decision(f"after-{number}", "a"), UNDEFINED, snapshot)
+        log.record(Answered(Decision(f"after-{number}", "a"), UNDEFINED, snapshot))
     assert len(log._lines) == decision_log._TURN  # what takes long is left to the log's thread
     log.close()
     assert log.lost == {}
@@ -436,7 +438,7 @@ def test_policies_that_mask_run_in_the_thread_of_the_log() -> None:
     lines = Lines()
     log = log_to(lines)
     for number in range(2 * decision_log._TURN):
-        log.record(Decision(str(number), "a"), {"a": 1, "b": 2}, snapshot)
+        log.record(Answered(Decision(str(number), "a"), {"a": 1, "b": 2}, snapshot))
     log.close()
     assert {json.dumps(event["input"]) for event in lines.events} == {'{"b": 2}'}
     assert len(lines.events) == 2 * decision_log._TURN
@@ -447,7 +449,7 @@ def test_a_full_queue_is_written_without_waiting_for_more(monkeypatch: pytest.Mo
     lines = Lines()
     log = log_to(lines, buffer_size=10)
     for number in range(8):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot_of()))
     wait_until(lambda: lines.content)
     log.close()
     assert (len(lines.events), log.lost) == (8, {})
@@ -459,7 +461,7 @@ def test_a_request_need_not_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> No
     lines.open.clear()
     log = log_to(lines, buffer_size=1, when_full="drop")
     for number in range(3):
-        log.record(Decision(str(number), "a"), UNDEFINED, snapshot_of())
+        log.record(Answered(Decision(str(number), "a"), UNDEFINED, snapshot_of()))
     assert log.lost["queue_full"] > 0
     lines.open.set()
     log.close()

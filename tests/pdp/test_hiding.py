@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import copy
 import json
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -287,18 +289,87 @@ def test_names_that_only_look_like_credentials_stay(name: str) -> None:
     assert hide_credentials(event) is event
 
 
-def test_texts_and_shapes_that_were_met_before_are_hidden_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hiding, "SHAPES", 4)
-    monkeypatch.setattr(hiding, "HARMLESS", 4)
-    for number in range(40):
-        document = {f"name-{number}": "a=b", "x": [{"text": f"q={number}", "password": "p"}]}
-        document |= {"uri": f"/a?token=t{number}&b=1"}
-        for _ in range(3):
-            event = hide_credentials({"path": "a", "input": document})
-            assert event["erased"] == ["/input/x/0/password"]
-            assert event["masked"] == ["/input/uri"]
-            assert event["input"]["uri"] == "/a?token=[masked]&b=1"
-    wide = {f"n{number}": "v" for number in range(200)} | {"secret": "s"}
-    assert hide_credentials({"path": "a", "input": wide})["erased"] == ["/input/secret"]
+PIECES = [
+    *("password", "secret", "Cookie", "my-secret-x", "token", "jwts", "auth", "author", "pwd"),
+    *("otp", "x.sig", "design", "api_key", "api+key", "session id", "signature-256", "key", "name"),
+    *("value", "Value", "rawValue", "kty", "k", "raw_body", "rawBody", "body", "path", "plain"),
+    *("=", "&", "?", ";", " ", "\n", "\t", '"', "\\", '":', '": ', "'", "%77", "%", "+", "/", ":"),
+    *("://", "@", ".", "Bearer ", "basic ", "eyJhbGciOi", "3f9A", "abcdefgh", "abcdefgh.ijklmnop."),
+    *("-----BEGIN PRIVATE KEY-----", "ı", "K", "ſ", "é", "\u2003", "\x1f", "\x7f", "٣", "x", "1"),
+]
+
+
+def texts(random: Random) -> str:
+    text = "".join(random.choices(PIECES, k=random.choice((0, 1, 1, 2, 3, 4))))
+    wrapped = random.random()
+    if wrapped < 0.1:
+        text = json.dumps({text: "x"}, ensure_ascii=random.random() < 0.5)
+    return json.dumps(text) if wrapped < 0.05 else text
+
+
+def values(random: Random, depth: int = 0) -> Any:
+    kind = random.randint(0, 9)
+    if depth < 3 and kind < 4:
+        return {texts(random): values(random, depth + 1) for _ in range(random.randint(0, 3))}
+    if depth < 3 and kind == 4:
+        return [values(random, depth + 1) for _ in range(random.randint(0, 3))]
+    if kind == 5:
+        return random.choice([None, True, False, 0, -1.5, 10**30, make_set(["x", texts(random)])])
+    return texts(random)
+
+
+def events(random: Random) -> Iterator[dict[str, Any]]:
+    """Inputs with members at the same places, and much else."""
+    names = random.sample(PIECES, 6)
+    for _ in range(40):
+        http = {random.choice(names): values(random, 2) for _ in range(random.randint(0, 3))}
+        document = {"attributes": {"request": {"http": {**http, "headers": dict(http)}}}}
+        document |= {random.choice(names): values(random) for _ in range(random.randint(0, 2))}
+        if random.random() < 0.1:
+            document["parsed_body"] = values(random)
+        yield {"path": "a/b", "input": document, "result": values(random)}
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_is_shown_at_a_glance_is_what_a_walk_shows(seed: int) -> None:
+    known = hiding._Known()
+    for event in events(Random(seed)):
+        walk = hiding._Walk({name: event[name] for name in ("input", "result")})
+        shown, erased, masked = hiding._walked(copy.deepcopy(event), is_secret=False)
+        quick = known.hidden(event)
+        if quick is not None:
+            assert (quick[0], sorted(quick[1]), sorted(quick[2])) == (
+                shown,
+                sorted(erased),
+                sorted(masked),
+            )
+        if not walk.is_below_body:
+            known.learn(walk.locations)
+
+
+def test_an_event_like_the_last_one_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "cookie": SECRET, "accept": "text/html;q=0.9"}
+    body = json.dumps({"firstname": "Bob", "url": "/a?page=1"})
+    http = {"headers": headers, "path": f"/a?token={SECRET}", "body": body}
+    event = {"input": {"attributes": {"request": {"http": http}}}, "result": {"allowed": True}}
+    first = hidden(event)
+    monkeypatch.delattr(hiding, "_walked")
+    again = hidden(event)
+    assert {name: sorted(value) for name, value in again.items()} == {
+        name: sorted(value) for name, value in first.items()
+    }
+    assert again["input"] == first["input"]
+    raw = base64.b64encode(body.encode()).decode()
+    assert hidden({"input": {"attributes": {"request": {"http": {**http, "rawBody": raw}}}}})
+
+
+def test_the_oldest_places_are_forgotten() -> None:
+    known = hiding._Known()
+    for number in range(3 * hiding.LOCATIONS):
+        known.learn([("input", f"password{number}")])
+    event = {"input": {f"password{number}": SECRET for number in range(3 * hiding.LOCATIONS)}}
+    assert known.hidden(event) is None
+    newest = f"password{3 * hiding.LOCATIONS - 1}"
+    result = known.hidden({"input": {newest: SECRET, "a": 1}})
+    assert result == ({"input": {"a": 1}}, [f"/input/{newest}"], [])
+    assert known.hidden({"input": {"password0": SECRET}}) is None

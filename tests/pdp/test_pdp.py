@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import PATIENCE
 
 from doorward.edge import counts
-from doorward.pdp.decision import Decision, DecisionError
+from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
@@ -214,8 +214,8 @@ class Sink:
         self.decisions: list[Decision] = []
         self.closed = False
 
-    def record(self, decision: Decision, *_: object, **__: object) -> None:
-        self.decisions.append(decision)
+    def record(self, answered: Answered) -> None:
+        self.decisions.append(answered.decision)
 
     def close(self) -> None:
         self.closed = True

@@ -19,6 +19,7 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.pdp.config import ConfigError, parse_config
 from doorward.pdp.config import Shadow as ShadowOptions
+from doorward.pdp.decision import Answered
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
 from doorward.pdp.snapshot import build
@@ -41,7 +42,7 @@ class Log:
         self.decisions = 0
         self.is_closed = False
 
-    def record(self, *_: Any, **__: Any) -> None:
+    def record(self, answered: Answered) -> None:
         self.decisions += 1
 
     def close(self) -> None:

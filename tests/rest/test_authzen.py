@@ -11,6 +11,7 @@ import pytest
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import ConfigError, parse_config
+from doorward.pdp.decision import Answered
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -50,8 +51,8 @@ class Sink:
     def __init__(self) -> None:
         self.events: list[tuple[Any, Any]] = []
 
-    def record(self, decision: Any, input: Any, *_: Any, **__: Any) -> None:
-        self.events.append((decision, input))
+    def record(self, answered: Answered) -> None:
+        self.events.append((answered.decision, answered.input))
 
     def close(self) -> None:
         pass

@@ -10,6 +10,7 @@ import pytest
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import Config, Server
+from doorward.pdp.decision import Answered
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -35,8 +36,8 @@ class Sink:
     def __init__(self) -> None:
         self.decisions: list[Any] = []
 
-    def record(self, decision: Any, *_: Any, **__: Any) -> None:
-        self.decisions.append(decision)
+    def record(self, answered: Answered) -> None:
+        self.decisions.append(answered.decision)
 
     def close(self) -> None:
         pass

@@ -19,6 +19,7 @@ from tests.rego.partial.recorded import comparable
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import Config, ConfigError, identified, parse_config
+from doorward.pdp.decision import Answered
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
@@ -67,7 +68,7 @@ class Server:
 
 
 class Sink:
-    def record(self, *_: object, **__: object) -> None:
+    def record(self, answered: Answered) -> None:
         pass
 
     def close(self) -> None:

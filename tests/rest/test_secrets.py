@@ -9,6 +9,7 @@ import pytest
 from tests.rest.asgi import Answer, ask
 
 from doorward.pdp.config import ConfigError, parse_config
+from doorward.pdp.decision import Answered
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -24,8 +25,8 @@ class Sink:
     def __init__(self) -> None:
         self.results: list[Any] = []
 
-    def record(self, decision: Any, *_: Any, **__: Any) -> None:
-        self.results.append(decision.result)
+    def record(self, answered: Answered) -> None:
+        self.results.append(answered.decision.result)
 
     def close(self) -> None:
         pass

@@ -22,7 +22,7 @@ from doorward import history
 from doorward.edge import counts
 from doorward.pdp import pdp as pdps
 from doorward.pdp.config import Config, DecisionLogs, parse_config
-from doorward.pdp.decision import Decision
+from doorward.pdp.decision import Answered
 from doorward.pdp.health import Health
 from doorward.pdp.loader import Loaded
 from doorward.pdp.metrics import Metrics
@@ -230,8 +230,8 @@ class Sink:
     def __init__(self) -> None:
         self.contexts: list[Any] = []
 
-    def record(self, *_: object, request_context: Any = None, **__: object) -> None:
-        self.contexts.append(request_context)
+    def record(self, answered: Answered) -> None:
+        self.contexts.append(answered.request_context)
 
     def close(self) -> None: ...
 
@@ -323,8 +323,8 @@ class Kept:
     def __init__(self) -> None:
         self.ids: list[str] = []
 
-    def record(self, decision: Decision, *_: Any, **__: Any) -> None:
-        self.ids.append(decision.decision_id)
+    def record(self, answered: Answered) -> None:
+        self.ids.append(answered.decision.decision_id)
 
     def close(self) -> None:
         pass

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from doorward.pdp.decision import Decision
+from doorward.pdp.decision import Answered, Decision
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import UNDEFINED, Undefined, Value
 
@@ -68,17 +67,9 @@ class Ring:
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
         self._lock = threading.Lock()
 
-    def observe(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None,
-        size: int,
-    ) -> None:
+    def observe(self, answered: Answered) -> None:
         """Keep one decision; the oldest ones go."""
-        time_ns = time.time_ns()
+        decision, input, snapshot, handler_ns, _, size, time_ns = answered
         is_large = size > LARGE
         taken = 0 if is_large else size or UNKNOWN
         with self._lock:

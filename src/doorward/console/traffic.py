@@ -10,9 +10,9 @@ import threading
 from collections import Counter
 from typing import Any, Final
 
-from doorward.pdp.decision import Decision
+from doorward.pdp.decision import Answered
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Policies, Undefined, Value
+from doorward.rego import Policies
 
 __all__ = ["Traffic"]
 
@@ -34,16 +34,9 @@ class Traffic:
         self._answered: Counter[int] = Counter()
         self._failed: Counter[int] = Counter()
 
-    def observe(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None,
-        size: int,
-    ) -> None:
+    def observe(self, answered: Answered) -> None:
         """Count what one decision noted; policies that are new begin at nothing."""
+        decision, _, snapshot = answered[:3]
         marks = decision.marks
         if marks is None:
             return

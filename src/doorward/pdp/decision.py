@@ -16,7 +16,7 @@ from doorward.rego import UNDEFINED, Diagnostic, Key, Marks, RegoError, Undefine
 if TYPE_CHECKING:
     from doorward.rego import Explanation
 
-__all__ = ["Decision", "DecisionError", "error_document", "new_decision_id"]
+__all__ = ["Answered", "Decision", "DecisionError", "error_document", "new_decision_id"]
 
 
 class DecisionError(Exception):
@@ -79,6 +79,21 @@ class Decision(NamedTuple):
 
         query = self.query if self.query is not None else document_ref(self.path)
         return explain(snapshot.engine, query, input, now_ns=now_ns, deadline=snapshot.deadline)
+
+
+class Answered(NamedTuple):
+    """A decision that was answered, for those who write it down or look at it."""
+
+    decision: Decision
+    input: Value | Undefined
+    snapshot: Snapshot
+    handler_ns: int | None = None
+    """How long the adapter took for it."""
+    request_context: Value | None = None
+    size: int = 0
+    """Bytes that input and result take in memory, about."""
+    time_ns: int = 0
+    """When it was answered, since the epoch."""
 
 
 def error_document(error: Exception) -> Any:

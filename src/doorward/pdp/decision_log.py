@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
 from doorward.pdp.claims import claims_of
 from doorward.pdp.config import DecisionLogs
-from doorward.pdp.decision import Decision, error_document
+from doorward.pdp.decision import Answered, error_document
 from doorward.pdp.hiding import DOCUMENTS, hide_credentials
 from doorward.pdp.log import Line, Stamp, line_for, second_text, stamp_for
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
@@ -92,16 +92,6 @@ class _Built(NamedTuple):
     text: bytes
 
 
-class _Entry(NamedTuple):
-    decision: Decision
-    input: Value | Undefined
-    snapshot: Snapshot
-    handler_ns: int | None
-    request_context: Value | None
-    time_ns: int
-    size: int
-
-
 _TEXT: Final = line_for("json")
 
 
@@ -129,7 +119,7 @@ class DecisionLog:
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
-        self._queue: deque[_Entry] = deque()
+        self._queue: deque[Answered] = deque()
         """Under the lock where it grows; under `_building` where it shrinks."""
         self._lines: deque[tuple[int, _Built]] = deque()
         """Built events, each with the bytes that it was queued with."""
@@ -148,6 +138,8 @@ class DecisionLog:
         self._closed = False
         self._open = 0
         """Events that were taken from the queue, and are neither written nor lost yet."""
+        self._left = 0
+        """Events that left the queues so far, about."""
         self._ended = threading.Event()
         self._parts = parts or Parts()
         self._part = Part("decision-log", within=STUCK_AFTER)
@@ -164,28 +156,17 @@ class DecisionLog:
         with self._lock:
             return dict(self._lost)
 
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None = None,
-        request_context: Value | None = None,
-        size: int = 0,
-    ) -> None:
-        """Queue one answered decision, whose input and result take `size` bytes."""
+    def record(self, answered: Answered) -> None:
+        """Queue one answered decision."""
         if self._closed:
             self._lose("closed")
             return
-        if decision.builtins:
-            size += _size_of(decision.builtins)
-        entry = _Entry(
-            decision, input, snapshot, handler_ns, request_context, time.time_ns(), size + _ENTRY
-        )
-        reason = self._refusal(entry)
+        if answered.decision.builtins:
+            size = answered.size + _size_of(answered.decision.builtins)
+            answered = answered._replace(size=size)
+        reason = self._refusal(answered)
         if reason and self._options.when_full == "wait":
-            reason = self._refusal_after_a_while(entry)
+            reason = self._refusal_after_a_while(answered)
         if reason:
             self._lose(reason)
         elif len(self._queue) >= _TURN and self._building.acquire(blocking=False):
@@ -204,8 +185,8 @@ class DecisionLog:
                 return
             self._build_next()
 
-    def _takes_long(self, entry: _Entry) -> bool:
-        return entry.size > _LARGE or self._has_policies(entry.snapshot)
+    def _takes_long(self, answered: Answered) -> bool:
+        return answered.size > _LARGE or self._has_policies(answered.snapshot)
 
     def _has_policies(self, snapshot: Snapshot) -> bool:
         """Whether a policy may drop or mask."""
@@ -216,23 +197,25 @@ class DecisionLog:
         )
 
     def _build_next(self) -> None:
-        entry = self._queue.popleft()
-        built = self._line_of(entry)
+        answered = self._queue.popleft()
+        built = self._line_of(answered)
         if built is None:
-            self._taken_bytes += entry.size
+            self._left += 1
+            self._taken_bytes += answered.size + _ENTRY
         else:
-            self._lines.append((entry.size, built))
+            self._lines.append((answered.size + _ENTRY, built))
 
-    def _refusal(self, entry: _Entry) -> str:
-        """Queue `entry`, or say why there is no room for it."""
+    def _refusal(self, answered: Answered) -> str:
+        """Queue `answered`, or say why there is no room for it."""
         with self._lock:
             queued = len(self._queue) + len(self._lines)
             waiting = self._put_bytes - self._taken_bytes
             # One that is larger than the limit waits alone.
-            is_large = waiting and waiting + entry.size > self._limit_bytes
+            size = answered.size + _ENTRY
+            is_large = waiting and waiting + size > self._limit_bytes
             if not is_large and queued < self._limit:
-                self._put_bytes += entry.size
-                self._queue.append(entry)
+                self._put_bytes += size
+                self._queue.append(answered)
                 if not queued:
                     self._waits.set()
                 elif queued * 2 > self._limit or waiting * 2 > self._limit_bytes:
@@ -241,11 +224,11 @@ class DecisionLog:
         self._is_urgent.set()
         return "queue_bytes" if is_large else "queue_full"
 
-    def _refusal_after_a_while(self, entry: _Entry) -> str:
+    def _refusal_after_a_while(self, answered: Answered) -> str:
         until = time.monotonic() + WAIT
         while True:
             time.sleep(WAIT / 20)
-            reason = self._refusal(entry)
+            reason = self._refusal(answered)
             if not reason or time.monotonic() >= until:
                 return reason
 
@@ -293,8 +276,11 @@ class DecisionLog:
         if not self._closed:
             self._is_urgent.clear()
         self._waits.clear()
+        # No more than what is here: a thread that went on as long as there is something would
+        # take the interpreter from the requests, which build their events themselves.
+        end = self._left + len(self._queue) + len(self._lines)
         try:
-            while self._queue or self._lines:
+            while (self._queue or self._lines) and (self._left < end or self._closed):
                 self._write_batch()
         finally:
             # None is left but after a fault.
@@ -307,15 +293,17 @@ class DecisionLog:
         return not self._closed
 
     def _write_batch(self) -> None:
-        with self._building:
-            while self._queue and len(self._lines) < _BATCH:
-                self._part.beat()
-                self._build_next()
+        for _ in range(min(len(self._queue), _BATCH)):
+            self._part.beat()
+            with self._building:
+                if self._queue:
+                    self._build_next()
         batch: list[_Built] = []
         size = 0
         while self._lines and len(batch) < _BATCH and size < _BATCH_BYTES:
             taken, built = self._lines.popleft()
             self._open += 1
+            self._left += 1
             self._taken_bytes += taken
             batch.append(built)
             size += len(built.line) + len(built.text)
@@ -336,11 +324,11 @@ class DecisionLog:
                 self._lose("write")
         self._open -= len(batch)
 
-    def _line_of(self, entry: _Entry) -> _Built | None:
+    def _line_of(self, answered: Answered) -> _Built | None:
         """The line of an event; None for one that is dropped, or lost."""
         try:
-            event = self._event(entry)
-            return None if event is None else self._written(event, entry.time_ns)
+            event = self._event(answered)
+            return None if event is None else self._written(event, answered.time_ns)
         except _LogError as error:
             _log.error(str(error), extra={"plugin": "decision_logs"})
         except FAULTS as fault:
@@ -366,32 +354,32 @@ class DecisionLog:
             kept["erased"] = [*kept.get("erased", ()), *[f"/{name}" for name in documents]]
             return line(kept)
 
-    def _event(self, entry: _Entry) -> dict[str, Any] | None:
+    def _event(self, answered: Answered) -> dict[str, Any] | None:
         """The whole event; None for one that is dropped."""
-        event = event_of(entry.decision, entry.input, self._labels, entry.time_ns)
-        if entry.snapshot.bundles:
-            event["bundles"] = entry.snapshot.bundles
-        if entry.request_context is not None:
-            event["request_context"] = entry.request_context
+        event = event_of(answered, self._labels)
+        if answered.snapshot.bundles:
+            event["bundles"] = answered.snapshot.bundles
+        if answered.request_context is not None:
+            event["request_context"] = answered.request_context
         masks: list[Mask] = []
-        if self._has_policies(entry.snapshot):
-            if self._is_dropped(entry.snapshot, event):
+        if self._has_policies(answered.snapshot):
+            if self._is_dropped(answered.snapshot, event):
                 return None
-            masks = self._masks(entry.snapshot, event)
+            masks = self._masks(answered.snapshot, event)
         if self._options.mask_credentials:
             event = hide_credentials(event)
         if masks:
             event = apply(event, masks)
         if self._options.claims:
-            claims = claims_of(event, entry.input, entry.snapshot.engine.environment)
+            claims = claims_of(event, answered.input, answered.snapshot.engine.environment)
             if claims:
                 event["custom"] = {"claims": claims}
-        if self._options.rules and entry.decision.marks is not None:
-            engine = entry.snapshot.engine
-            add_rules(event, engine, engine.read_marks(entry.decision.marks))
-        metrics = event["metrics"] = entry.decision.metrics
-        if entry.handler_ns is not None:
-            metrics["timer_server_handler_ns"] = entry.handler_ns
+        if self._options.rules and answered.decision.marks is not None:
+            engine = answered.snapshot.engine
+            add_rules(event, engine, engine.read_marks(answered.decision.marks))
+        metrics = event["metrics"] = answered.decision.metrics
+        if answered.handler_ns is not None:
+            metrics["timer_server_handler_ns"] = answered.handler_ns
         return event
 
     def _is_dropped(self, snapshot: Snapshot, event: dict[str, Any]) -> bool:
@@ -410,14 +398,13 @@ class DecisionLog:
             raise _LogError(f"Log event masking failed: {_first(error)}.") from None
 
 
-def event_of(
-    decision: Decision, input: Value | Undefined, labels: Mapping[str, str], time_ns: int
-) -> dict[str, Any]:
+def event_of(answered: Answered, labels: Mapping[str, str]) -> dict[str, Any]:
     """The event as drop and mask policies see it."""
+    decision, input = answered.decision, answered.input
     event: dict[str, Any] = {
         "decision_id": decision.decision_id,
-        "labels": dict(labels),
-        "timestamp": _timestamp(time_ns),
+        "labels": labels,
+        "timestamp": _timestamp(answered.time_ns),
     }
     if decision.batch_decision_id:
         event["batch_decision_id"] = decision.batch_decision_id

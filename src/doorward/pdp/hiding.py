@@ -4,7 +4,10 @@ Not OPA's: it logs them unless a policy masks them. What has the name of a crede
 listed under `erased`; of texts that hold one (a token, a query, JSON) that part is replaced and the
 path listed under `masked`. What a credential is called is defined once, in `rego/credentials.py`.
 
-One walk without recursion finds everything; what lies on the way to it is copied, the rest shared.
+Most events have theirs where the last ones had (a header). So what is at these locations is hidden
+first, and one pass over the encoded rest tells whether that was all; if it may not be, a walk
+without recursion finds everything, and the locations for the next events. What lies on the way to
+something hidden is copied, the rest shared.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_plus
+
+import orjson
 
 from doorward.rego import (
     MASKED,
@@ -23,6 +28,7 @@ from doorward.rego import (
     Value,
     has_credential_names,
     hide_looks,
+    may_hold_credentials,
     may_look,
     names_all_below,
     names_credential,
@@ -39,25 +45,154 @@ LISTED: Final = 1_000
 NAMES: Final = 4_096
 REMEMBERED: Final = 64
 """Names that are remembered, and the characters of the longest of them."""
-SHAPES: Final = 1_024
-WIDEST: Final = 64
-"""Shapes of objects that are remembered, and the members of the largest of them."""
-HARMLESS: Final = 1_024
-SHORT: Final = 256
-"""Texts without a credential that are remembered, and the characters of the longest of them."""
+LOCATIONS: Final = 8
+DEPTH: Final = 16
+"""Places of credentials that are looked at first, and the names on the way to one."""
 
 _SETTING: Final = re.compile(r"(^|[?&;\s])([^=&?;\s]{1,64})=([^&;\s]+)")
 _NAMED: Final = (("name", "value"), ("key", "value"), ("key", "rawValue"), ("key", "raw_value"))
 _KEYS_OF_JWK: Final = frozenset({"d", "dp", "dq", "k", "p", "q", "qi"})
 _OF_PAIRS: Final = frozenset({"kty", "rawValue", "raw_value", "value", "Value"})
 
+Location: TypeAlias = tuple[str, ...]
+"""The names of objects on the way to a value, from the event on, and its own."""
+
 
 def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
     """`event` without the credentials of its input and result."""
-    documents = {name: event[name] for name in DOCUMENTS if name in event}
-    is_secret = "result" in documents and _is_below_credentials(
-        event.get("path", event.get("query", ""))
+    is_secret = "result" in event and _is_below_credentials(
+        event.get("path") or event.get("query", "")
     )
+    hidden = _NOT_SURE if is_secret or "nd_builtin_cache" in event else _known.hidden(event)
+    shown, erased, masked = hidden or _walked(event, is_secret=is_secret)
+    if not erased and not masked:
+        return event
+    for name, paths in (("erased", erased), ("masked", masked)):
+        if paths:
+            shown[name] = [*event.get(name, ()), *paths[:LISTED]]
+    return shown
+
+
+Hidden: TypeAlias = tuple[dict[str, Any], list[str], list[str]]
+"""A copy of an event, or itself, and the paths of what was removed and of what was replaced."""
+
+_NOT_SURE: Final[Hidden | None] = None
+
+
+class _Known:
+    """Where credentials were found lately, by the object that they were in."""
+
+    def __init__(self) -> None:
+        self._locations: dict[Location, dict[str, str]] = {}
+        """Names, and the path that the event lists. INVARIANT: replaced as a whole, never changed,
+        since any thread may be looking at it."""
+
+    def hidden(self, event: dict[str, Any]) -> Hidden | None:
+        """The event, if there is nothing to hide but at known locations; None if there may be."""
+        shown = event
+        erased: list[str] = []
+        masked: list[str] = []
+        for parent, names in self._locations.items():
+            value = shown
+            for key in parent:
+                value = value.get(key)  # type: ignore[assignment] # looked at below
+                if type(value) is not dict:
+                    break
+            else:
+                changed = _changed(value, names, erased, masked)
+                if changed is not value:
+                    shown = _with(shown, parent, changed)
+        rest = _without_raw_bodies(shown)
+        if rest is None:
+            return None
+        documents = (rest.get("input"), rest.get("result"))
+        try:
+            encoded = orjson.dumps(documents, default=_plain)
+        except TypeError:
+            return None  # numbers, names or depths that are not everybody's JSON
+        return None if may_hold_credentials(encoded) else (shown, erased, masked)
+
+    def learn(self, locations: list[Location]) -> None:
+        """Remember locations; the oldest are forgotten for them."""
+        known = [(parent, name) for parent, names in self._locations.items() for name in names]
+        new = [(each[:-1], each[-1]) for each in locations]
+        kept = [*[each for each in known if each not in new], *new][-LOCATIONS:]
+        by_parent: dict[Location, dict[str, str]] = {parent: {} for parent, _ in kept}
+        for parent, name in kept:
+            by_parent[parent][name] = _path((*parent, name))
+        self._locations = by_parent
+
+
+_known: Final = _Known()
+
+
+def _changed(
+    value: dict[Any, Any], names: dict[str, str], erased: list[str], masked: list[str]
+) -> dict[Any, Any]:
+    """A copy of an object without the credentials under some names, or itself without any."""
+    changed = value
+    for name, path in names.items():
+        item: Any = value.get(name)
+        kind = type(item)
+        if item is None or kind is bool:
+            continue
+        named = _kinds[name]
+        if named == _ALL or (named == _ONE and kind is not dict):
+            changed = value.copy() if changed is value else changed
+            del changed[name]
+            erased.append(path)
+        elif kind is str and (text := _shown(item, is_encoded=named == _ENCODED)) != item:
+            changed = value.copy() if changed is value else changed
+            changed[name] = text
+            masked.append(path)
+    return changed
+
+
+def _with(event: dict[str, Any], location: Location, value: dict[Any, Any]) -> dict[str, Any]:
+    """A copy of an event with `value` at a location."""
+    if not location:
+        return value
+    copy = outer = event.copy()
+    for key in location[:-1]:
+        outer[key] = outer = outer[key].copy()
+    outer[location[-1]] = value
+    return copy
+
+
+def _plain(value: object) -> Any:
+    """What orjson does not know, for a look at the texts: numbers that keep theirs, and sets."""
+    if isinstance(value, float):
+        return 0
+    if isinstance(value, frozenset):
+        return sorted_values(value)
+    raise TypeError(type(value).__name__)
+
+
+_HTTP: Final = ("attributes", "request", "http")
+_RAW: Final = ("raw_body", "rawBody")
+
+
+def _without_raw_bodies(event: dict[str, Any]) -> dict[str, Any] | None:
+    """The event without the raw bodies of a request, which are base64; None where one holds a
+    credential."""
+    http = event.get("input")
+    for key in _HTTP:
+        if type(http) is not dict:
+            return event
+        http = http.get(key)
+    if type(http) is not dict or ("rawBody" not in http and "raw_body" not in http):
+        return event
+    rest = http.copy()
+    for name in _RAW:
+        text = rest.pop(name, "")
+        if type(text) is not str or _shown(text, is_encoded=True) != text:
+            return None
+    return _with(event, ("input", *_HTTP), rest)
+
+
+def _walked(event: dict[str, Any], *, is_secret: bool) -> Hidden:
+    """What is left of an event after a look at everything; `is_secret`: nothing of its result."""
+    documents = {name: event[name] for name in DOCUMENTS if name in event}
     if is_secret:
         del documents["result"]
     answers = documents.get("nd_builtin_cache", _NOTHING)
@@ -66,29 +201,20 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
         kept = {name: each for name, each in answers.items() if name not in telling}
         documents["nd_builtin_cache"] = kept
     walk = _Walk(documents)
+    if walk.locations and not walk.is_below_body:
+        _known.learn(walk.locations)
     shown, bodies = _without_bodies(walk)
-    erased = [*walk.erased, *bodies, *(["/result"] if is_secret else [])]
-    erased += [f"/nd_builtin_cache/{name}" for name in telling]
-    if not erased and not walk.masked:
-        return event
-    changed = event.copy()
-    for name in DOCUMENTS:
-        changed.pop(name, None)
-    changed |= shown
-    for name, paths in (("erased", erased), ("masked", walk.masked)):
-        if paths:
-            changed[name] = [*changed.get(name, ()), *paths[:LISTED]]
-    return changed
+    paths = [*bodies, *(["/result"] if is_secret else [])]
+    paths += [f"/nd_builtin_cache/{name}" for name in telling]
+    others = {name: value for name, value in event.items() if name not in DOCUMENTS}
+    return {**others, **shown}, [*walk.erased, *paths], walk.masked
 
 
 def _tells(name: str, answers: Mapping[str, Value]) -> bool:
     """Whether operands of a built-in hold a credential, which are in the names of its answers."""
     return name.startswith(_TELLING) or any(
-        _without_credentials(operands, is_encoded=False) != operands for operands in answers
+        _shown(operands, is_encoded=False) != operands for operands in answers
     )
-
-
-_HTTP: Final = ("input", "attributes", "request", "http")
 
 
 def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
@@ -96,19 +222,18 @@ def _without_bodies(walk: _Walk) -> tuple[dict[str, Any], list[str]]:
 
     As text the body may write it in many ways: escaped, in parts, in base64.
     """
-    paths = [*walk.erased, *walk.masked]
-    if not any(path.startswith("/input/parsed_body") for path in paths):
+    if not walk.is_below_body:
         return walk.documents, []
     copy = outer = dict(walk.documents)
-    for key in _HTTP:
+    for key in ("input", *_HTTP):
         inner = outer.get(key)
         if type(inner) is not dict:
             return walk.documents, []
         outer[key] = outer = inner.copy()
     bodies = []
-    for name in ("body", "raw_body", "rawBody"):
-        path = "/".join(["", *_HTTP, name])
-        if outer.get(name) and path not in paths:
+    for name in ("body", *_RAW):
+        path = _path(("input", *_HTTP, name))
+        if outer.get(name) and path not in walk.erased and path not in walk.masked:
             del outer[name]
             bodies.append(path)
     return copy, bodies
@@ -127,73 +252,36 @@ class _Walk:
     def __init__(self, documents: dict[str, Any]) -> None:
         self.erased: list[str] = []
         self.masked: list[str] = []
+        self.locations: list[Location] = []
+        self.is_below_body = False
+        """Whether something was found in `parsed_body`."""
         # Each collection, the number of the one that it lies in, and its key there.
         self._nodes: list[tuple[Any, int, Any]] = [(documents, 0, "")]
         self._removed: dict[int, set[Any]] = {}
         self._changed: dict[int, dict[Any, Any]] = {}
-        self._rests: dict[int, dict[Any, Any]] = {}
-        """Of objects with names that say something: what is left to look at."""
-        texts: list[str] = []
-        self._find(texts)
-        if _may_hide("\n".join(texts)):
-            unknown = [text for text in texts if text not in _harmless]
-            if _may_hide("\n".join(unknown)):
-                self._mask_texts()
+        for number, (value, _, _) in enumerate(self._nodes):  # it grows on the way
+            if type(value) is dict:
+                self._object(number, value)
+            else:
+                self._list(number, value)
         self.documents: dict[str, Any] = self._copies() or documents
 
-    def _find(self, texts: list[str]) -> None:
-        """Note every collection, what is hidden by its name, and all texts.
-
-        Most events have a hundred values and one to hide: here every step counts.
-        """
-        nodes, add, note, shapes = self._nodes, self._nodes.append, texts.append, _shapes
-        number = -1
-        for value, _, _ in nodes:  # it grows on the way
-            number += 1
-            if type(value) is not dict:
-                self._list(number, value, note)
-                continue
-            shape = shapes[tuple(value)]
-            if shape is not _PLAIN:
-                value = self._without_named(number, value, shape)
-            for key, item in value.items():
-                kind = type(item)
-                if kind is str:
-                    note(item)
-                elif (kind is dict or kind is list or kind is frozenset) and item:
-                    add((item, number, key))
-
-    def _mask_texts(self) -> None:
-        """Note what is hidden of texts."""
-        for number, (value, _, _) in enumerate(self._nodes):
-            value = self._rests.get(number, value)
-            for key, item in value.items() if type(value) is dict else enumerate(value):
-                if type(item) is str and _may_hide(item):
-                    self._text(number, key, item)
-
-    def _without_named(self, number: int, value: dict[Any, Any], shape: _Shape) -> dict[Any, Any]:
-        """What is left to look at of an object, some of whose names say something."""
-        fields = _fields_of_pair(value) if shape.may_be_pair else ()
-        kinds = shape.kinds
-        if not kinds and not fields:
-            return value
-        rest = self._rests[number] = value.copy()
-        for key in (*kinds, *fields):
-            item = rest.pop(key, None)
+    def _object(self, number: int, value: dict[Any, Any]) -> None:
+        fields = () if _OF_PAIRS.isdisjoint(value) else _fields_of_pair(value)
+        for key, item in value.items():
             kind = type(item)
             if item is None or kind is bool:
                 continue
-            named = kinds.get(key, 0)
+            named = _kinds[key] if type(key) is str else 0
             if named == _ALL or (named == _ONE and kind is not dict) or key in fields:
                 self._removed.setdefault(number, set()).add(key)
-                self.erased.append(self._path(number, key))
-            elif named == _ENCODED and kind is str:
-                self._text(number, key, item, is_encoded=True)
-            else:
-                rest[key] = item
-        return rest
+                self._note(self.erased, number, key)
+            elif kind is str:
+                self._text(number, key, item, is_encoded=named == _ENCODED)
+            elif (kind is dict or kind is list or kind is frozenset) and item:
+                self._nodes.append((item, number, key))
 
-    def _list(self, number: int, value: Any, note: Callable[[str], None]) -> None:
+    def _list(self, number: int, value: Any) -> None:
         """Note what is in an array, or a set, which becomes an array where anything changes."""
         if type(value) is frozenset:
             if not any(type(item) is str or isinstance(item, Boxed) for item in value):
@@ -204,22 +292,28 @@ class _Walk:
         for index, item in enumerate(value):
             kind = type(item)
             if kind is str:
-                note(item)
+                self._text(number, index, item)
             elif (kind is dict or kind is list or kind is frozenset) and item:
                 self._nodes.append((item, number, index))
 
     def _text(self, number: int, key: Any, text: str, *, is_encoded: bool = False) -> None:
-        shown = _without_credentials(text, is_encoded=is_encoded)
+        shown = _shown(text, is_encoded=is_encoded)
         if shown != text:
             self._changed.setdefault(number, {})[key] = shown
-            self.masked.append(self._path(number, key))
+            self._note(self.masked, number, key)
 
-    def _path(self, number: int, key: Any) -> str:
+    def _note(self, paths: list[str], number: int, key: Any) -> None:
+        """Note a path, and the location if an event may have it again."""
         keys = [key]
         while number:
             _, number, key = self._nodes[number]
             keys.append(key)
-        return "".join([f"/{each}" for each in reversed(keys)])
+        keys.reverse()
+        paths.append(_path(keys))
+        if keys[:2] == ["input", "parsed_body"]:
+            self.is_below_body = True
+        elif len(self.locations) < LOCATIONS and _is_location(keys):
+            self.locations.append(tuple(keys))
 
     def _copies(self) -> Any:
         """The documents with their changes; None if there are none."""
@@ -241,6 +335,23 @@ class _Walk:
 _NOTHING: Final[dict[Any, Any]] = {}
 
 
+def _path(keys: Sequence[Any]) -> str:
+    return "".join([f"/{each}" for each in keys])
+
+
+def _is_location(keys: list[Any]) -> bool:
+    """Whether a location can be looked at by itself.
+
+    What is called `name` or `key` says what another member is.
+    """
+    return (
+        len(keys) <= DEPTH
+        and keys[0] != "nd_builtin_cache"
+        and all(type(each) is str and len(each) <= REMEMBERED for each in keys)
+        and keys[-1].lower() not in ("name", "key")
+    )
+
+
 _ONE, _ALL, _ENCODED = 1, 2, 3
 """What a name says: a text is a credential; all below is; a text is in base64."""
 
@@ -254,7 +365,7 @@ class _Kinds(dict[str, int]):
             kind = _ALL
         elif names_credential(name) or _without_looks(name) is not name:
             kind = _ONE
-        elif name in ("raw_body", "rawBody"):
+        elif name in _RAW:
             kind = _ENCODED
         if len(name) <= REMEMBERED:
             if len(self) >= NAMES:
@@ -266,40 +377,6 @@ class _Kinds(dict[str, int]):
 _kinds: Final = _Kinds()
 
 
-class _Shape(NamedTuple):
-    """What the names of an object say, whatever its values are."""
-
-    kinds: dict[str, int]
-    may_be_pair: bool
-
-
-_PLAIN: Final = _Shape({}, may_be_pair=False)
-
-
-def _shape(names: tuple[Any, ...]) -> _Shape:
-    texts = [name for name in names if type(name) is str]
-    kinds = {name: kind for name in texts if (kind := _kinds[name])}
-    may_be_pair = not _OF_PAIRS.isdisjoint(texts)
-    return _Shape(kinds, may_be_pair) if kinds or may_be_pair else _PLAIN
-
-
-class _Shapes(dict[tuple[Any, ...], _Shape]):
-    """The shapes of objects that came lately, by their names in order: most inputs are alike."""
-
-    def __missing__(self, names: tuple[Any, ...]) -> _Shape:
-        shape = _shape(names)
-        if len(names) <= WIDEST and all(
-            type(name) is str and len(name) <= REMEMBERED for name in names
-        ):
-            if len(self) >= SHAPES:
-                self.clear()
-            self[names] = shape
-        return shape
-
-
-_shapes: Final = _Shapes()
-
-
 def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     """The members of an object that are credentials because of what another member says."""
     if "kty" in value:
@@ -307,32 +384,10 @@ def _fields_of_pair(value: dict[Any, Any]) -> frozenset[str]:
     lowered = {key.lower(): key for key in value if type(key) is str and len(key) <= 9}
     fields = set()
     for name, field in _NAMED:
-        said = value.get(lowered.get(name, ""))
+        said = value[lowered[name]] if name in lowered else None
         if type(said) is str and names_credential(said) and field.lower() in lowered:
             fields.add(lowered[field.lower()])
     return frozenset(fields)
-
-
-def _may_hide(text: str) -> bool:
-    """Whether there may be a credential in a text: a look at it that costs next to nothing."""
-    return "=" in text or '"' in text or may_look(text)
-
-
-_harmless: Final[set[str]] = set()
-"""Texts that came lately and are shown as they are; no text with a credential gets in here."""
-
-
-def _without_credentials(text: str, *, is_encoded: bool) -> str:
-    if is_encoded:
-        return _shown(text, is_encoded=True)
-    if text in _harmless:
-        return text
-    shown = _shown(text, is_encoded=False)
-    if shown == text and len(text) <= SHORT:
-        if len(_harmless) >= HARMLESS:
-            _harmless.clear()
-        _harmless.add(text)
-    return shown
 
 
 def _shown(text: str, *, is_encoded: bool) -> str:

@@ -8,11 +8,11 @@ them, are not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Final, Protocol
 
 from doorward.edge import FAULTS, Edge
-from doorward.pdp.decision import Decision, DecisionError, new_decision_id
+from doorward.pdp.decision import Answered, Decision, DecisionError, new_decision_id
 from doorward.pdp.residuals import unsafe_calls
 from doorward.pdp.snapshot import Document, PathKey, Snapshot
 from doorward.pdp.solutions import solutions_of
@@ -39,21 +39,13 @@ Notes = dict[str, dict[Key, Value]]
 
 # What `Decision(…)` does, without the function in between: every decision makes one.
 _to_decision: Final[Callable[[type[Decision], tuple[object, ...]], Decision]] = tuple.__new__
+_to_answered: Final[Callable[[type[Answered], tuple[object, ...]], Answered]] = tuple.__new__
 
 
 class DecisionSink(Protocol):
     """Where answered decisions go: the decision log."""
 
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None = None,
-        request_context: Value | None = None,
-        size: int = 0,
-    ) -> None: ...
+    def record(self, answered: Answered, /) -> None: ...
 
     def close(self) -> None: ...
 
@@ -61,15 +53,7 @@ class DecisionSink(Protocol):
 class DecisionObserver(Protocol):
     """What looks at answered decisions; must return at once."""
 
-    def observe(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None,
-        size: int,
-    ) -> None: ...
+    def observe(self, answered: Answered, /) -> None: ...
 
 
 class Tee:
@@ -82,27 +66,11 @@ class Tee:
         self._observer = observer
         self._sink = sink
 
-    def record(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None = None,
-        request_context: Value | None = None,
-        size: int = 0,
-    ) -> None:
+    def record(self, answered: Answered) -> None:
         """Show the decision to the observer, and log it where there is a log."""
-        self._observer.observe(decision, input, snapshot, handler_ns=handler_ns, size=size)
+        self._observer.observe(answered)
         if self._sink is not None:
-            self._sink.record(
-                decision,
-                input,
-                snapshot,
-                handler_ns=handler_ns,
-                request_context=request_context,
-                size=size,
-            )
+            self._sink.record(answered)
 
     def close(self) -> None:
         """Close the sink."""
@@ -264,14 +232,8 @@ class PDP:
         result take in memory, in bytes and about; it bounds what waits to be logged.
         """
         if self._sink is not None:
-            self._sink.record(
-                decision,
-                input,
-                self._snapshot,
-                handler_ns=handler_ns,
-                request_context=request_context,
-                size=size,
-            )
+            fields = decision, input, self._snapshot, handler_ns, request_context, size, time_ns()
+            self._sink.record(_to_answered(Answered, fields))
 
     def close(self) -> None:
         """Write out what the decision log still holds."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from doorward.rego.codegen.marks import Mark, Marks
     from doorward.rego.collector import gc_paused
     from doorward.rego.conversion import from_python
+    from doorward.rego.credential_scan import may_hold_credentials
     from doorward.rego.credentials import (
         MASKED,
         has_credential_names,
@@ -109,6 +110,7 @@ else:
             "codegen.marks": "Mark Marks",
             "collector": "gc_paused",
             "conversion": "from_python",
+            "credential_scan": "may_hold_credentials",
             "credentials": (
                 "MASKED has_credential_names hide_looks may_look names_all_below names_credential"
             ),
@@ -208,6 +210,7 @@ __all__ = [
     "has_credential_names",
     "hide_looks",
     "kind_name",
+    "may_hold_credentials",
     "may_look",
     "names_all_below",
     "names_credential",

@@ -13,6 +13,10 @@ from typing import Final
 
 __all__ = [
     "MASKED",
+    "NAMES_AT_THE_END",
+    "NAMES_OF_ALL_BELOW",
+    "NAMES_OF_WORDS",
+    "NAMES_WITHIN",
     "has_credential_names",
     "hide_looks",
     "may_look",
@@ -22,19 +26,23 @@ __all__ = [
 
 MASKED: Final = "[masked]"
 
+NAMES_WITHIN: Final = r"cookie|passw(or)?d|passphrase|secret|credential"
+NAMES_AT_THE_END: Final = (
+    r"auth(orization|entication|token)?|(token|jwt)s?|(api|access)[-_. ]?key"
+    r"|(private|signing|encryption|session)[-_. ]?keys?|session[-_. ]?id"
+    r"|signature([-_]?\d{1,3})?|registry-config|assertion|saml[-_]?response"
+)
+NAMES_OF_WORDS: Final = "pwd|sig|otp|pass|passcode"
+"""Whole words at the end of a name: `bypass` and `design` are none."""
+NAMES_OF_ALL_BELOW: Final = (
+    r"passw(or)?ds?|passphrases?|secrets?|credentials?|cookies?"
+    r"|(api|access|private)[-_. ]?keys?|tokens"
+)
+
 _NAMES: Final = re.compile(
-    r"auth(orization|entication|token)?$|cookie|passw(or)?d|passphrase|(^|[-_. ])pwd$"
-    r"|secret|credential"
-    r"|(token|jwt)s?$|(api|access)[-_. ]?key|(private|signing|encryption|session)[-_. ]?keys?$"
-    r"|session[-_. ]?id$|signature([-_]?\d{1,3})?$|registry-config$"
-    r"|(^|[-_. ])(sig|otp|pass|passcode)$|assertion$|saml[-_]?response$",
-    re.IGNORECASE,
+    rf"{NAMES_WITHIN}|({NAMES_AT_THE_END})$|(^|[-_. ])({NAMES_OF_WORDS})$", re.IGNORECASE
 )
-_NAMES_OF_ALL_BELOW: Final = re.compile(
-    r"passw(or)?ds?$|passphrases?$|secrets?$|credentials?$|cookies?$"
-    r"|(api|access|private)[-_. ]?keys?$|tokens$",
-    re.IGNORECASE,
-)
+_ALL_BELOW: Final = re.compile(rf"({NAMES_OF_ALL_BELOW})$", re.IGNORECASE)
 _LOOKS: Final = re.compile(
     r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*"
@@ -52,7 +60,7 @@ def names_credential(name: str) -> bool:
 
 def names_all_below(name: str) -> bool:
     """Whether everything below `name` is one, whatever its own names are."""
-    return _NAMES_OF_ALL_BELOW.search(name) is not None
+    return _ALL_BELOW.search(name) is not None
 
 
 def hide_looks(text: str) -> str:

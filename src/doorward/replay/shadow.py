@@ -14,14 +14,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.config import Shadow as ShadowOptions
-from doorward.pdp.decision import Decision
+from doorward.pdp.decision import Answered
 from doorward.pdp.quiet import Quiet
-from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Undefined, Value
 from doorward.replay.causes import cause_of
 from doorward.replay.compare import UNCHANGED, Answer, kind_of
 from doorward.replay.deciding import Version
@@ -37,13 +35,6 @@ _ROUND: Final = 1.0
 """Seconds that the thread waits for something to do."""
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("shadow", "deciding by the candidate failed")
-
-
-class _Entry(NamedTuple):
-    decision: Decision
-    input: Value | Undefined
-    time_ns: int
-    since: float
 
 
 class Shadow:
@@ -66,7 +57,7 @@ class Shadow:
         self._kinds: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._differences: deque[dict[str, Any]] = deque(maxlen=KEPT)
-        self._queue: deque[_Entry] = deque()
+        self._queue: deque[tuple[Answered, float]] = deque()
         self._waits = threading.Event()
         self._stop = threading.Event()
         self._quiet = Quiet()
@@ -79,21 +70,13 @@ class Shadow:
         self._parts.add(self._part)
         self._thread.start()
 
-    def observe(
-        self,
-        decision: Decision,
-        input: Value | Undefined,
-        snapshot: Snapshot,
-        *,
-        handler_ns: int | None,
-        size: int,
-    ) -> None:
+    def observe(self, answered: Answered) -> None:
         """Queue one answered decision, or count it as dropped. Returns at once."""
         # Several threads may pass the check together: the bound is the number of threads off.
         if len(self._queue) >= self._options.queue:
             self._drop("busy")
             return
-        self._queue.append(_Entry(decision, input, time.time_ns(), time.monotonic()))
+        self._queue.append((answered, time.monotonic()))
         self._waits.set()
 
     def close(self) -> None:
@@ -111,25 +94,25 @@ class Shadow:
         while self._queue and not self._stop.is_set():
             self._part.beat()
             began = time.thread_time()
-            self._decide(self._queue.popleft())
+            self._decide(*self._queue.popleft())
             spent = time.thread_time() - began
             # So much rest that the work is the share of the whole.
             self._stop.wait(spent * (1 / self._options.share - 1))
         return not self._stop.is_set()
 
-    def _decide(self, entry: _Entry) -> None:
-        if time.monotonic() - entry.since > self._options.max_age:
+    def _decide(self, answered: Answered, since: float) -> None:
+        if time.monotonic() - since > self._options.max_age:
             self._drop("late")
             return
-        decision = entry.decision
+        decision = answered.decision
         event = Event(
             decision.decision_id,
             decision.path,
             decision.query or "",
-            entry.input,
+            answered.input,
             decision.result,
             decision.error is not None,
-            entry.time_ns,
+            answered.time_ns,
             (),
             {},
             {},

@@ -28,6 +28,7 @@ __all__ = [
     "SMALL",
     "Pattern",
     "Spans",
+    "byte_matcher",
     "matcher",
     "only_small",
     "pattern",
@@ -160,6 +161,16 @@ def matcher(text: str) -> Any:
 
     def matches(value: str) -> bool:
         data = value.encode("utf-8", "surrogatepass")
+        return match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
+
+    return matches
+
+
+def byte_matcher(text: str) -> Callable[[bytes], bool]:
+    """A function of UTF-8 that tells whether a pattern, which is our own, matches somewhere."""
+    match = _compile(text, captures=False).Match
+
+    def matches(data: bytes) -> bool:
         return match(_ANYWHERE, data, 0, len(data))[0] != _NOWHERE  # type: ignore[no-any-return] # a bool
 
     return matches

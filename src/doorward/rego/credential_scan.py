@@ -1,0 +1,95 @@
+"""A look at encoded JSON that tells whether a credential may be in it, at the cost of one RE2 pass.
+
+    documents -> JSON -> `may_hold_credentials`: False is a proof, True a reason to walk them
+
+The patterns are those of `rego/credentials.py`, widened until they hold for a name or a text in
+whatever way JSON writes it: quotes and backslashes escaped, JSON within JSON, `+` for a space.
+What is found too often costs time; what is not found would be logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from doorward.rego.credentials import (
+    MASKED,
+    NAMES_AT_THE_END,
+    NAMES_OF_ALL_BELOW,
+    NAMES_OF_WORDS,
+    NAMES_WITHIN,
+)
+from doorward.rego.golang.regexp import byte_matcher
+
+__all__ = ["may_hold_credentials"]
+
+
+def _widened(pattern: str) -> str:
+    """`pattern` of Python's `re` without regard to case, for RE2 and what a query may write."""
+    return (
+        pattern.replace("(", "(?:")
+        .replace("[-_. ]", "[-_. +]")
+        .replace(r"\d", r"[0-9\x{80}-\x{10FFFF}]")
+        # Python takes two more letters for an `i`; both know that of `s` and `k`.
+        .replace("i", r"[i\x{130}\x{131}]")
+    )
+
+
+_BEFORE_A_WORD: Final = r"(?:[^0-9A-Za-z]|\\[a-z]|\\u[0-9A-Fa-f]{4})"
+# `$` holds in front of a line break as well.
+_AT_THE_END: Final = (
+    rf"(?:{_widened(NAMES_AT_THE_END)}|{_BEFORE_A_WORD}(?:{_widened(NAMES_OF_WORDS)}))(?:\\n)?"
+)
+_WITHIN: Final = _widened(NAMES_WITHIN)
+_SPACE: Final = r"(?:[^!-~]|\\u[0-9A-Fa-f]{4}|\\[a-z])*"
+_INNER: Final = r"(?:[^\"\\]|\\.)*"
+"""What a text may go on with."""
+_DOTTED_TWICE: Final = r"[0-9A-Za-z_-]{8}\.[0-9A-Za-z_-]{8,}\."
+_DOTTED: Final = rf"{_DOTTED_TWICE}[0-9A-Za-z_-]{{8}}"
+_SCHEME: Final = "(?:earer|asic) "
+
+
+def _named(rest: str, end: str) -> str:
+    """A name of a credential up to its end; within one that has it inside, `rest` may follow."""
+    return rf"(?i:(?:{_AT_THE_END}|(?:{_WITHIN}){rest}){end})"
+
+
+def _not_masked() -> str:
+    """A value that is not masked already."""
+    pattern = '[^&; "]'
+    for char in reversed(MASKED):
+        code = rf"\x{ord(char):02x}"
+        pattern = f"(?:[^{code}]|{code}{pattern})"
+    return pattern
+
+
+_SUSPECTS: Final = (
+    # A member with a text, a number or an array, and with an object where all below is secret.
+    _named(_INNER, r'":["\[0-9-]'),
+    rf'(?i:(?:{_widened(NAMES_OF_ALL_BELOW)})(?:\\n)?":["\[{{0-9-])',
+    # A member of JSON within a text.
+    _named(r"(?:[^\"\\]|\\[^\"\\])*", rf'\\+"{_SPACE}:'),
+    # What a query or the environment sets, and a name that is written with percent signs.
+    _named(r"(?:[^=&?; \"\\]|\\.)*", "=") + _not_masked(),
+    r"%[0-9A-Fa-f]{2}(?:[^=&?; \"\\]|\\.)*=",
+    # The value beside a name, and what a key consists of.
+    rf'(?i:"(?:name|key)":"?{_INNER}(?:{_AT_THE_END}|(?:{_WITHIN}){_INNER})")',
+    '"kty":',
+    '"raw(?:_b|B)ody":"',
+    # What texts look like.
+    "eyJ",
+    "-----BEGIN",
+    r"[Bb](?:earer|asic) [a-z]*[A-Z0-9+/=]",
+    rf"{_SCHEME}{_INNER}{_DOTTED}",
+    # The last name may end with the scheme.
+    rf"{_DOTTED_TWICE}{_INNER}{_SCHEME}",
+    rf"://{_INNER}@",
+    rf"@{_INNER}://",
+)
+
+
+may_hold_credentials: Final[Callable[[bytes], bool]] = byte_matcher(f"(?s){'|'.join(_SUSPECTS)}")
+"""Whether names or texts of a JSON text, as orjson writes it, may be those of credentials.
+
+So is what is called `raw_body`: it is base64.
+"""
