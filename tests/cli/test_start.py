@@ -140,6 +140,14 @@ def test_a_sum_loads_no_other_built_ins_and_no_heavy_library(tmp_path: Path) -> 
     assert not NOT_FOR_ONE_SUM & loaded
 
 
+def test_the_http_api_leaves_what_few_ask_for_until_they_do(tmp_path: Path) -> None:
+    loaded = python("import sys, doorward.rest.app; print(*sys.modules)", tmp_path).split()
+    late = (
+        r"doorward\.(filters|rego\.partial|rest\.(filters|compile|openapi|authzen_search))(\..*)?"
+    )
+    assert [name for name in loaded if re.fullmatch(late, name)] == []
+
+
 def test_formatting_imports_only_the_built_ins_that_are_called(tmp_path: Path) -> None:
     (tmp_path / "p.rego").write_text("package p\n\nq := count(input.x)\n")
     code = (

@@ -7,9 +7,11 @@ active.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from doorward.rego import Partial
+if TYPE_CHECKING:
+    # Loads all of partial evaluation.
+    from doorward.rego import Partial
 
 __all__ = ["KeptResiduals", "Question"]
 

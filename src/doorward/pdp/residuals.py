@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.pdp.snapshot import PathKey, Snapshot, document_ref
 from doorward.pdp.turns import Turns
@@ -16,13 +16,16 @@ from doorward.rego import (
     CompileError,
     Diagnostic,
     ParseError,
-    Partial,
     Source,
     Undefined,
     Value,
     to_json,
 )
 from doorward.rego.tools import Body, Call, parse_query, walk
+
+if TYPE_CHECKING:
+    # Loads all of partial evaluation.
+    from doorward.rego import Partial
 
 __all__ = ["MAX_SIZE", "UNSAFE", "residual", "residual_of_rows", "unsafe_calls"]
 

@@ -33,13 +33,9 @@ from doorward.rego.golang import marshal, object_text, ordered_text
 from doorward.rest import (
     authorization,
     authzen,
-    authzen_search,
     batch,
-    compile,
     data,
-    filters,
     health,
-    openapi,
     policies,
     query,
     writes,
@@ -344,6 +340,8 @@ class Api:
 
         def decide(body: bytes) -> Response:
             if search:
+                from doorward.rest import authzen_search  # few ask for it
+
                 return authzen_search.post_search(self._pdp, options, search, body, kind, context)
             return authzen.post_evaluation(self._pdp, options, body, kind, context, many=many)
 
@@ -355,6 +353,8 @@ class Api:
             return authzen.error(503, "too many large requests at the same time")
 
     async def _answer_openapi(self, path: tuple[str, ...], parameters: Parameters) -> Response:
+        from doorward.rest import openapi  # few ask for it
+
         return json_answer(ordered_text(openapi.document()), pretty=parameters.flag("pretty"))
 
     async def _answer_batch(self, request: Request, path: tuple[str, ...]) -> Response:
@@ -425,6 +425,9 @@ class Api:
         wanted, context = request.headers.get("accept", ""), self._context(request)
 
         def post(body: bytes) -> Response:
+            # Few ask for it, and it loads partial evaluation and filters.
+            from doorward.rest import compile, filters
+
             if not path:
                 return compile.post_compile(self._pdp, params, body)
             return filters.post_filter(self._pdp, path, params, body, wanted, context)
