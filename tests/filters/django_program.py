@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import django
 from django.conf import settings
 
+if sys.argv[1].find("mysql") > 0:
+    import pymysql
+
+    pymysql.install_as_MySQLdb()  # the driver that Django asks for has to be compiled
+
 settings.configure(
     DATABASES={"default": json.loads(sys.argv[1])},
+    INSTALLED_APPS=["tests.filters"],  # without it nobody knows the other sides of relations
     DEFAULT_AUTO_FIELD="django.db.models.AutoField",
     USE_TZ=True,
 )
 django.setup()
 
 from django.db import connection, models  # noqa: E402  # settings come first
+from tests.filters import related  # noqa: E402  # the settings come first
 from tests.filters.generated import document, policy, rows  # noqa: E402  # the settings come first
 
 from doorward.filters import Conditions, FilterError, to_conditions  # noqa: E402  # the settings come first
@@ -51,27 +59,72 @@ class Doc(models.Model):  # type: ignore[misc]
         app_label = "filters"
 
 
-def conditions(body: str) -> Conditions:
-    engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n"})
+class Folder(models.Model):  # type: ignore[misc]
+    level = models.FloatField(null=True)
+    name = models.CharField(max_length=20, null=True)
+
+    class Meta:
+        app_label = "filters"
+
+
+class File(models.Model):  # type: ignore[misc]
+    """A document of `related`."""
+
+    a = models.DecimalField(max_digits=9, decimal_places=3, null=True)
+    s = models.CharField(max_length=20, null=True)
+    ok = models.BooleanField(null=True)
+    folder = models.ForeignKey(Folder, models.CASCADE, null=True)
+    readers = models.ManyToManyField(Owner, related_name="files")
+
+    class Meta:
+        app_label = "filters"
+
+
+class Comment(models.Model):  # type: ignore[misc]
+    n = models.FloatField(null=True)
+    t = models.CharField(max_length=20, null=True)
+    ok = models.BooleanField(null=True)
+    doc = models.ForeignKey(File, models.CASCADE, related_name="comments")
+
+    class Meta:
+        app_label = "filters"
+
+
+class Mark(models.Model):  # type: ignore[misc]
+    k = models.CharField(max_length=20, null=True)
+    comment = models.ForeignKey(Comment, models.CASCADE, related_name="marks")
+
+    class Meta:
+        app_label = "filters"
+
+
+def conditions(body: str, more: str = "") -> Conditions:
+    engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n{more}\n"})
     unknowns = ["input.docs", "input.owner"]
     return to_conditions(engine.partial("data.f.include", unknowns, only_truth=True))
 
 
-def compare(table: list[tuple[Any, ...]], nulls: Any, policies: int) -> int:
+def compare(
+    model: type[models.Model],
+    documents: dict[int, Any],
+    make_policy: Callable[[Random], str],
+    nulls: Any,
+    policies: int,
+) -> int:
     draw = Random(f"django {nulls}")
-    documents = {row[0]: from_python({"docs": document(row, nulls=nulls)}) for row in table}
+    known = {number: from_python({"docs": each}) for number, each in documents.items()}
     compared = 0
     for _ in range(policies):
-        text = policy(draw)
+        text = make_policy(draw)
         try:
             engine = Engine({"f.rego": text})
             partial = engine.partial("data.f.include", ["input.docs"], only_truth=True)
-            clause = to_q(to_conditions(partial), Doc, {"docs": ""}, nulls=nulls)
+            clause = to_q(to_conditions(partial), model, {"docs": ""}, nulls=nulls)
         except (FilterError, CompileError):
             continue
         query = engine.prepare("data.f.include")
-        expected = {number for number, each in documents.items() if query.value(each) is True}
-        selection = Doc.objects.filter(clause)
+        expected = {number for number, each in known.items() if query.value(each) is True}
+        selection = model.objects.filter(clause)
         assert set(selection.values_list("id", flat=True)) == expected, (text, selection.query)
         compared += 1
     return compared
@@ -88,6 +141,33 @@ def check_relations() -> None:
     assert list(first.filter(mine).values_list("id", flat=True)) == ids[:1]
     others = to_q(conditions('not input.owner.name == "ann"'), Doc, tables)
     assert list(first.filter(others).order_by("id").values_list("id", flat=True)) == ids[1:]
+
+
+def check_many_to_many() -> None:
+    ann, bob = Owner.objects.order_by("id")[:2]
+    first, second, third = File.objects.order_by("id")[:3]
+    first.readers.add(ann, bob)
+    second.readers.add(bob)
+    some = File.objects.filter(id__in=[first.id, second.id, third.id])
+
+    def selected(body: str, more: str = "") -> list[int]:
+        clause = to_q(conditions(body, more), File, {"docs": ""})
+        return [
+            (first.id, second.id, third.id).index(each.id)
+            for each in some.filter(clause).order_by("id")
+        ]
+
+    one = 'some r in input.docs.readers\nr.name == "ann"'
+    assert selected(one) == [0]
+    assert selected("not other", f"other if {{\n{one}\n}}") == [1, 2]
+    assert selected(f'{one}\nr.name != "ann"') == []
+    assert selected(f'{one}\nsome q in input.docs.readers\nq.name != "ann"') == [0]
+    assert selected('every r in input.docs.readers { r.name == "Ann" }') == [1, 2]
+    # and from the other side
+    clause = to_q(
+        conditions(f"some f in input.docs.files\nf.id == {second.id}"), Owner, {"docs": ""}
+    )
+    assert [owner.name for owner in Owner.objects.filter(clause)] == ["Ann"]
 
 
 def check_refusals() -> None:
@@ -110,14 +190,27 @@ def refusal(body: str, relation: str) -> str:
 
 def main() -> None:
     with connection.schema_editor() as editor:
-        for model in (Owner, Doc):
+        for model in (Owner, Doc, Folder, File, Comment, Mark):
             editor.create_model(model)
-    table = [(n + 1, *values) for n, *values in rows(Random(3), 300)]
+    table = [(n + 1, *values) for n, *values in rows(Random(3), 150)]
     Doc.objects.bulk_create(
         [Doc(**dict(zip(("id", "a", "b", "s", "t", "ok"), row, strict=True))) for row in table]
     )
-    count = compare(table, "null", int(sys.argv[2])) + compare(table, "undefined", int(sys.argv[2]))
+    contents = related.tables(Random(4), 60)
+    stored: dict[str, Any] = {"folders": Folder, "docs": File, "comments": Comment, "marks": Mark}
+    for name, model in stored.items():
+        columns = related.COLUMNS[name]
+        model.objects.bulk_create(
+            [model(**dict(zip(columns, row, strict=True))) for row in contents[name]]
+        )
+    count, policies = 0, int(sys.argv[2])
+    for nulls in ("null", "undefined"):
+        documents = {row[0]: document(row, nulls=nulls) for row in table}
+        count += compare(Doc, documents, policy, nulls, policies)
+        documents = dict(enumerate(related.documents(contents, nulls), 1))
+        count += compare(File, documents, related.policy, nulls, policies)
     check_relations()
+    check_many_to_many()
     check_refusals()
     sys.stdout.write(f"{count}\n")
 

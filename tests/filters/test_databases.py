@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from random import Random
 from typing import Any, Final
 
@@ -68,12 +69,43 @@ def postgres(postgresql: str, table: list[tuple[Any, ...]]) -> Iterator[Select]:
         yield select
 
 
+MODES: Final = ["", "ansi_quotes,no_backslash_escapes", "oracle,pad_char_to_full_length"]
+"""Of MariaDB: what quotes and backslashes are depends on them."""
+
+
+@pytest.fixture(scope="module")
+def maria(mariadb: int, table: list[tuple[Any, ...]]) -> Iterator[Select]:
+    """With collations that ignore case; each clause in one mode after the other."""
+    import pymysql
+
+    connection = pymysql.connect(
+        host="127.0.0.1", port=mariadb, user="root", database="test", autocommit=True
+    )
+    modes = cycle(MODES)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("drop table if exists docs")
+        columns = (
+            "id int, a decimal(9,3), b double, s varchar(20) collate utf8mb4_general_ci, "
+            "t varchar(20) collate utf8mb4_unicode_nopad_ci, ok boolean"
+        )
+        cursor.execute(f"create table docs ({columns}) character set utf8mb4")
+        marks = ", ".join(["%s"] * 6)
+        cursor.executemany(f"insert into docs values ({marks})", table)
+
+        def select(clause: Clause) -> set[int]:
+            cursor.execute("set session sql_mode = %s", (next(modes),))
+            cursor.execute(f"select id from docs where {clause.text}", clause.parameters)
+            return {number for (number,) in cursor.fetchall()}
+
+        yield select
+
+
 @pytest.mark.parametrize("nulls", ["null", "undefined"])
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql", "mysql"])
 def test_the_filter_decides_as_the_policy(
     dialect: Dialect, nulls: Any, table: list[tuple[Any, ...]], request: pytest.FixtureRequest
 ) -> None:
-    name = {"sqlite": "sqlite", "postgresql": "postgres"}[dialect]
+    name = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "maria"}[dialect]
     select: Select = request.getfixturevalue(name)
     draw = Random(f"{SEED} {nulls}")
     documents = [from_python({"docs": document(row, nulls=nulls)}) for row in table]

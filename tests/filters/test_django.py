@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-POLICIES = 40
+POLICIES = 25
 
 
-@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql", "mysql"])
 def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRequest) -> None:
     database: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
     if vendor == "postgresql":
@@ -28,6 +28,14 @@ def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRe
             "HOST": url.hostname,
             "PORT": url.port,
         }
+    if vendor == "mysql":
+        database = {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": "test",
+            "USER": "root",
+            "HOST": "127.0.0.1",
+            "PORT": request.getfixturevalue("mariadb"),
+        }
     done = subprocess.run(
         [sys.executable, "-m", "tests.filters.django_program", json.dumps(database), str(POLICIES)],
         cwd=ROOT,
@@ -38,4 +46,4 @@ def test_the_filter_decides_as_the_policy(vendor: str, request: pytest.FixtureRe
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > POLICIES // 2
+    assert int(done.stdout) > 3 * POLICIES

@@ -9,6 +9,7 @@ from doorward.filters import (
     Conditions,
     FilterError,
     Names,
+    target_of,
     to_conditions,
     to_sql_text,
     to_ucast,
@@ -20,7 +21,8 @@ DIALECTS = ("mysql", "postgresql", "sqlite", "sqlserver")
 
 def conditions(body: str, data: object = None) -> Conditions:
     engine = Engine({"f.rego": f"package f\n\ninclude if {{\n{body}\n}}\n"}, data=data)
-    return to_conditions(engine.partial("data.f.include", ["input.docs"], {"user": "ann"}))
+    left = engine.partial("data.f.include", ["input.docs"], {"user": "ann"})
+    return to_conditions(left, [target_of("ucast", "all")])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

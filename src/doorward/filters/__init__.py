@@ -14,8 +14,16 @@ from doorward.exporting import exporter as _exporter
 
 if TYPE_CHECKING:
     from doorward.filters.annotations import Told, read_annotations
-    from doorward.filters.conditions import Comparison, Conditions, Field, FilterError, is_always
-    from doorward.filters.logic import Columns, Kind, Nulls
+    from doorward.filters.conditions import (
+        Comparison,
+        Conditions,
+        Field,
+        FilterError,
+        Group,
+        Some,
+        is_always,
+    )
+    from doorward.filters.logic import Columns, Kind, Nulls, Relation, Relations
     from doorward.filters.mappings import Names, names_for, short_names
     from doorward.filters.sql import Clause, Dialect, to_sql
     from doorward.filters.sql_text import to_sql_text
@@ -27,8 +35,8 @@ else:
         __name__,
         {
             "annotations": "Told read_annotations",
-            "conditions": "Comparison Conditions Field FilterError is_always",
-            "logic": "Columns Kind Nulls",
+            "conditions": "Comparison Conditions Field FilterError Group Some is_always",
+            "logic": "Columns Kind Nulls Relation Relations",
             "mappings": "Names names_for short_names",
             "sql": "Clause Dialect to_sql",
             "sql_text": "to_sql_text",
@@ -48,9 +56,13 @@ __all__ = [
     "Dialect",
     "Field",
     "FilterError",
+    "Group",
     "Kind",
     "Names",
     "Nulls",
+    "Relation",
+    "Relations",
+    "Some",
     "Target",
     "Told",
     "is_always",

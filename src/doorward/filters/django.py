@@ -13,7 +13,8 @@ from typing import Final
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import NotSupportedError, models
-from django.db.models import F, Func, Model, Q, Value
+from django.db.models import Exists, F, Func, Model, OuterRef, Q, QuerySet, Value
+from django.db.models.fields.related import ForeignKey, ForeignObjectRel, ManyToManyField
 from django.db.models.lookups import (
     Exact,
     GreaterThan,
@@ -34,9 +35,12 @@ from doorward.filters.logic import (
     Match,
     Nulls,
     Predicate,
+    Related,
+    Stored,
     to_predicate,
 )
 from doorward.filters.logic import IsNull as Null
+from doorward.records import record
 from doorward.rego import Number, number_text
 
 __all__ = ["to_q"]
@@ -66,12 +70,74 @@ def to_q(
     else a lookup path of relations to one other row each. FilterError for a column that is not
     there, whose type has no kind, or behind a relation to many rows.
     """
-    columns = {name: _kinds(_related(model, path)) for name, path in tables.items()}
-    writer = _Writer(tables, columns)
-    condition = writer.predicate(to_predicate(conditions, columns, nulls))
-    for stored in writer.stored.values():
-        condition = Q(stored) & condition
-    return condition
+    places = {name: _Place(_related(model, path), path) for name, path in tables.items()}
+    schema = _Models(places)
+    return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
+
+
+@record(frozen=True)
+class _Place:
+    """A model, where its fields are from the model of the query at `depth`."""
+
+    model: type[Model]
+    path: str = ""
+    depth: int = 0
+
+    def column(self, name: str, depth: int) -> F:
+        """A field in the query at `depth`, which is this one or one inside of it."""
+        path = f"{self.path}__{name}" if self.path else name
+        column: F = F(path) if depth == self.depth else OuterRef(path)
+        for _ in range(depth - self.depth - 1):
+            column = OuterRef(column)
+        return column
+
+
+class _Models:
+    def __init__(self, tables: Mapping[str, _Place]) -> None:
+        self._tables = tables
+
+    def table(self, name: str) -> _Place | None:
+        return self._tables.get(name)
+
+    def kind(self, table: _Place, column: str) -> Kind | None:
+        return _kinds(table.model).get(column)
+
+    def related(self, table: _Place, relation: str) -> tuple[_Place, bool] | None:
+        field = _relation(table.model, relation)
+        if field is None:
+            return None
+        return _Place(field.related_model), not (field.many_to_one or field.one_to_one)
+
+
+def _relation(model: type[Model], name: str) -> Anything:
+    """The relation of a name, be it that of a field or of the attribute on the other side."""
+    for field in model._meta.get_fields(include_hidden=False):
+        names = {field.name}
+        if isinstance(field, ForeignObjectRel):
+            names.add(field.get_accessor_name())
+        if name in names and field.is_relation and field.related_model is not None:
+            return field if _joined(field) is not None else None
+    return None
+
+
+def _joined(field: Anything) -> tuple[str, str] | None:
+    """The lookup on the other side of a relation, and the field that it is equal to on this one.
+
+    None for relations by content types.
+    """
+    if isinstance(field, ForeignObjectRel):
+        if field.many_to_many:
+            other = field.field
+            return f"{other.name}__{other.related_model._meta.pk.attname}", "pk"
+        if not isinstance(field.field, ForeignKey):
+            return None
+        return field.field.attname, field.field.target_field.attname
+    if isinstance(field, ManyToManyField):
+        pk = field.model._meta.pk.attname
+        return f"{field.related_query_name()}__{pk}", "pk"
+    if isinstance(field, ForeignKey):
+        return field.target_field.attname, field.attname
+    return None
 
 
 def _related(model: type[Model], path: str) -> type[Model]:
@@ -101,13 +167,10 @@ def _kind(field: Anything) -> Kind | None:
 
 
 class _Writer:
-    def __init__(
-        self, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, Kind]]
-    ) -> None:
-        self._tables = tables
-        self._columns = columns
-        self.stored: dict[Field, Func] = {}
-        """That columns hold what they are declared to hold, which SQLite does not see to."""
+    def __init__(self, schema: _Models) -> None:
+        self._schema = schema
+        self._rows: dict[str, _Place] = {}
+        self._depth = 0
 
     def predicate(self, predicate: Predicate) -> Q:
         match predicate:
@@ -127,6 +190,10 @@ class _Writer:
             case Match(field, operator, text, negated):
                 column, wanted = self._column(field), _text(text)
                 return Q(Exact(_Matches(column, wanted, operator), Value(not negated)))
+            case Stored(field, kind, negated):
+                return Q(_Stored(self._column(field), kind, negated))
+            case Related():
+                return self._related(predicate)
             case All(parts):
                 condition = Q(Exact(Value(1), Value(1)))
                 for part in parts:
@@ -138,12 +205,26 @@ class _Writer:
                     condition |= self.predicate(part)
                 return condition
 
+    def _related(self, related: Related) -> Q:
+        table = self._table(related.table)
+        field = _relation(table.model, related.relation)
+        lookup, own = _joined(field) or ("", "")
+        outer = table.column(own, self._depth + 1)
+        rows: QuerySet = field.related_model._default_manager.filter(**{lookup: outer})
+        self._depth += 1
+        self._rows[related.row] = _Place(field.related_model, depth=self._depth)
+        rows = rows.filter(self.predicate(related.holds))
+        self._depth -= 1
+        selection = Exists(rows)
+        return Q(~selection if related.negated else selection)
+
+    def _table(self, name: str) -> _Place:
+        table = self._rows.get(name) or self._schema.table(name)
+        assert table is not None
+        return table
+
     def _column(self, field: Field) -> F:
-        prefix = self._tables[field.table]
-        column = F(f"{prefix}__{field.column}" if prefix else field.column)
-        if field not in self.stored:
-            self.stored[field] = _Stored(column, self._columns[field.table][field.column])
-        return column
+        return self._table(field.table).column(field.column, self._depth)
 
     def _compare(self, column: F, operator: str, value: bool | int | Number | str, kind: Kind) -> Q:
         if kind == "text":
@@ -217,15 +298,19 @@ class _Stored(_PerDatabase):
 
     output_field = models.BooleanField()
 
-    def __init__(self, column: Anything, kind: str = "text", **options: Anything) -> None:
+    def __init__(
+        self, column: Anything, kind: str = "text", negated: bool = False, **options: Anything
+    ) -> None:
         super().__init__(column, **options)
         self.kind = kind
+        self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
         if connection.vendor != "sqlite":
-            return "1 = 1", []
+            return "1 = 0" if self.negated else "1 = 1", []
         text, parameters = compiler.compile(self.source_expressions[0])
-        return f"typeof({text}) IN ({_STORED[self.kind]}, 'null')", parameters
+        operator = "NOT IN" if self.negated else "IN"
+        return f"typeof({text}) {operator} ({_STORED[self.kind]}, 'null')", parameters
 
 
 class _Matches(_PerDatabase):
@@ -245,9 +330,8 @@ class _Matches(_PerDatabase):
         other, more = compiler.compile(wanted)
         vendor = connection.vendor
         if self.operator == "endswith":
-            length = "LENGTH" if vendor == "mysql" else "length"
-            tail = "right({0}, {2}({1}))" if vendor == "postgresql" else "substr({0}, -{2}({1}))"
-            test = f"({tail.format(text, other, length)} = {other})"
+            tail = "substr({0}, -length({1}))" if vendor == "sqlite" else "right({0}, length({1}))"
+            test = f"({tail.format(text, other)} = {other})"
             return test, [*parameters, *more, *more]
         position = {"postgresql": "strpos({0}, {1})", "sqlite": "instr({0}, {1})"}.get(
             vendor, "LOCATE({1}, {0})"

@@ -9,9 +9,10 @@ can then only make a row fail.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from doorward.filters.conditions import Comparison, Conditions, Field, fault
+from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some, fault
+from doorward.filters.hints import ROWS
 from doorward.records import record
 from doorward.rego import Number, Value
 
@@ -29,12 +30,33 @@ __all__ = [
     "Match",
     "Nulls",
     "Predicate",
+    "Related",
+    "Relation",
+    "Relations",
+    "Schema",
+    "Stored",
     "to_predicate",
 ]
+
+T = TypeVar("T")
 
 Kind: TypeAlias = Literal["boolean", "number", "text"]
 Columns: TypeAlias = Mapping[str, Mapping[str, Kind]]
 """The kinds of values in the columns of tables, under the names of the policy."""
+
+
+@record(frozen=True)
+class Relation:
+    """To the rows of `table`, a name in `Columns`, in which each column (a key of `on`) is equal to
+    the column of the row that the relation is of (its value). `many`: to any number of rows."""
+
+    table: str
+    on: Mapping[str, str]
+    many: bool = True
+
+
+Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
+"""The relations of tables, under the names of the policy."""
 Nulls: TypeAlias = Literal["null", "undefined"]
 """What NULL is to the policy: the value null, or a key that is not there."""
 
@@ -90,6 +112,26 @@ class Match:
 
 
 @record(frozen=True)
+class Stored:
+    """A column holds NULL or a value of its kind, which SQLite does not see to; `negated`: not."""
+
+    field: Field
+    kind: Kind
+    negated: bool = False
+
+
+@record(frozen=True)
+class Related:
+    """A relation leads to a row, `row` in `holds`, for which that holds; or, `negated`, to none."""
+
+    table: str
+    relation: str
+    row: str
+    holds: Predicate
+    negated: bool = False
+
+
+@record(frozen=True)
 class All:
     parts: tuple[Predicate, ...]
 
@@ -99,46 +141,148 @@ class Any:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = IsNull | Compare | CompareFields | In | Match | All | Any
+Predicate: TypeAlias = IsNull | Compare | CompareFields | In | Match | Stored | Related | All | Any
 
 ALWAYS: Final = All(())
 NEVER: Final = Any(())
 
 
-def to_predicate(conditions: Conditions, columns: Columns, nulls: Nulls = "null") -> Predicate:
-    """What rows have to fulfil. FilterError for a column that is not declared."""
-    bodies = [_all([_of(each, columns, nulls) for each in body]) for body in conditions]
-    return _any(bodies)
+class Schema(Protocol[T]):
+    """What is known of tables; T is what stands for one, or for a row of one."""
+
+    def table(self, name: str) -> T | None:
+        """The table of a name of the policy."""
+
+    def kind(self, table: T, column: str) -> Kind | None:
+        """The kind of a column; None where there is none that can be compared."""
+
+    def related(self, table: T, relation: str) -> tuple[T, bool] | None:
+        """Where a relation leads, and whether to many rows."""
 
 
-def _of(comparison: Comparison, columns: Columns, nulls: Nulls) -> Predicate:
-    field, value = comparison.field, comparison.value
-    kind = _kind(field, columns, comparison)
-    if isinstance(value, Field):
-        other = _kind(value, columns, comparison)
-        holds = _fields(field, kind, comparison.operator, value, other)
-        present = [field, value]
-    else:
-        holds = _value(field, kind, comparison.operator, value)
-        present = [field]
-    if nulls == "null":
-        return _opposite(holds) if comparison.negated else holds
-    there = [IsNull(each, negated=True) for each in present]
-    if not comparison.negated:
-        return _all([*there, holds])
-    if comparison.operator == "eq":
-        return _opposite(_all([*there, holds]))
-    # `not x < 1` is undefined where x is; `not x == 1` holds there.
-    return _all([*there, _opposite(holds)])
+def to_predicate(
+    conditions: Conditions, schema: Schema[T], nulls: Nulls = "null", *, stored: bool = True
+) -> Predicate:
+    """What rows have to fulfil. FilterError for a column or relation that is not there.
+
+    `stored`: a row that holds something else than declared in a column that is compared is not let
+    through, nor because of a related row that does.
+    """
+    return _Maker(schema, nulls, stored=stored).whole(conditions)
 
 
-def _kind(field: Field, columns: Columns, comparison: Comparison) -> Kind:
-    kind = columns.get(field.table, {}).get(field.column)
-    if kind is None:
-        raise fault(f"the column {field.name} is not declared: {comparison.text()}")
-    if kind not in _RANKS:
-        raise fault(f"the kind of the column {field.name} cannot be compared: {comparison.text()}")
-    return kind
+class _Maker(Generic[T]):
+    """`rows` are the tables of rows that relations lead to."""
+
+    def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: bool) -> None:
+        self._schema = schema
+        self._nulls = nulls
+        self._stored = stored
+        self._compared: dict[str, dict[Field, Kind]] = {}
+        """The columns of related rows; those of all others are under ""."""
+        self._refuses = False
+        """Whether what holds here refuses."""
+
+    def whole(self, conditions: Conditions) -> Predicate:
+        """For the rows of the tables."""
+        self._compared[""] = {}
+        return self._kept("", self.conditions(conditions, {}))
+
+    def _kept(self, row: str, holds: Predicate) -> Predicate:
+        """`holds`, but what is not as declared never lets through."""
+        compared = self._compared.pop(row).items() if self._stored else ()
+        tests: list[Predicate] = [Stored(each, kind, self._refuses) for each, kind in compared]
+        return _any([*tests, holds]) if self._refuses else _all([*tests, holds])
+
+    def conditions(self, conditions: Conditions, rows: Mapping[str, T]) -> Predicate:
+        return _any([_all([self._of(each, rows) for each in body]) for body in conditions])
+
+    def _of(self, condition: Condition, rows: Mapping[str, T]) -> Predicate:
+        match condition:
+            case Comparison():
+                return self._comparison(condition, rows)
+            case Group(conditions, negated):
+                self._refuses ^= negated
+                holds = self.conditions(conditions, rows)
+                self._refuses ^= negated
+                return _opposite(holds) if negated else holds
+            case Some():
+                return self._some(condition, rows)
+
+    def _some(self, some: Some, rows: Mapping[str, T]) -> Predicate:
+        table = rows[some.table] if some.table in rows else self._schema.table(some.table)
+        target = None if table is None else self._schema.related(table, some.relation)
+        name = Field(some.table, some.relation).name
+        if target is None:
+            raise fault(f"{name} is not a declared relation: {_text(some)}", ROWS)
+        row_table, many = target
+        if many != some.many:
+            shown = "many rows" if many else "one row"
+            raise fault(f"{name} is a relation to {shown}: {_text(some)}", ROWS)
+        self._refuses ^= some.negated
+        self._compared[some.row] = {}
+        holds = self._kept(
+            some.row, self.conditions(some.conditions, {**rows, some.row: row_table})
+        )
+        self._refuses ^= some.negated
+        if holds == NEVER:
+            return ALWAYS if some.negated else NEVER
+        return Related(some.table, some.relation, some.row, holds, some.negated)
+
+    def _comparison(self, comparison: Comparison, rows: Mapping[str, T]) -> Predicate:
+        field, value = comparison.field, comparison.value
+        if comparison.operator == "defined":
+            return self._defined(comparison, rows)
+        kind = self._kind(field, rows, comparison)
+        if isinstance(value, Field):
+            other = self._kind(value, rows, comparison)
+            holds = _fields(field, kind, comparison.operator, value, other)
+            present = [field, value]
+        else:
+            holds = _value(field, kind, comparison.operator, value)
+            present = [field]
+        if self._nulls == "null":
+            return _opposite(holds) if comparison.negated else holds
+        there = [IsNull(each, negated=True) for each in present]
+        if not comparison.negated:
+            return _all([*there, holds])
+        if comparison.operator == "eq":
+            return _opposite(_all([*there, holds]))
+        # `not x < 1` is undefined where x is; `not x == 1` holds there.
+        return _all([*there, _opposite(holds)])
+
+    def _defined(self, comparison: Comparison, rows: Mapping[str, T]) -> Predicate:
+        field = comparison.field
+        table = rows[field.table] if field.table in rows else self._schema.table(field.table)
+        target = None if table is None else self._schema.related(table, field.column)
+        if target is None:
+            self._kind(field, rows, comparison)
+            return ALWAYS if self._nulls == "null" else IsNull(field, negated=True)
+        if target[1] or self._nulls == "null":
+            return ALWAYS
+        return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
+
+    def _kind(self, field: Field, rows: Mapping[str, T], comparison: Comparison) -> Kind:
+        table = rows[field.table] if field.table in rows else self._schema.table(field.table)
+        kind = None if table is None else self._schema.kind(table, field.column)
+        if kind is None:
+            related = table is not None and self._schema.related(table, field.column) is not None
+            shown = f"the column {field.name} is not declared: {comparison.text()}"
+            raise fault(shown, ROWS if related else None)
+        if kind not in _RANKS:
+            shown = f"the kind of the column {field.name} cannot be compared: {comparison.text()}"
+            raise fault(shown)
+        self._compared.get(field.table, self._compared[""])[field] = kind
+        return kind
+
+
+def _text(condition: Condition) -> str:
+    """The first expression about a related row."""
+    match condition:
+        case Comparison():
+            return condition.text()
+        case Some(conditions=conditions) | Group(conditions):
+            return next((_text(each) for body in conditions for each in body), "its rows")
 
 
 # With known values
@@ -220,6 +364,10 @@ def _opposite(predicate: Predicate) -> Predicate:
             return _any([In(field, values, kind, not negated), IsNull(field)])
         case Match(field, operator, text, negated):
             return _any([Match(field, operator, text, not negated), IsNull(field)])
+        case Stored(field, kind, negated):
+            return Stored(field, kind, not negated)
+        case Related(table, relation, row, holds, negated):
+            return Related(table, relation, row, holds, not negated)
         case All(parts):
             return _any([_opposite(part) for part in parts])
         case Any(parts):

@@ -32,6 +32,10 @@ class Names:
         table = self._name(first, "$self", first)
         return (table, self._name(first, column, column)) if column else (table,)
 
+    def table(self, name: str) -> tuple[str]:
+        """The name of a table."""
+        return (self._name(name, "$self", name),)
+
     def _name(self, table: str, key: str, default: str) -> str:
         name = self._tables.get(table, {}).get(key, default)
         if not isinstance(name, str):

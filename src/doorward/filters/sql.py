@@ -6,12 +6,12 @@ collation is beside the exact test, so that indexes are used: equal texts are eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any as Anything
 from typing import Final, Literal, TypeAlias
 
-from doorward.filters.conditions import Conditions, Field, fault, tables
+from doorward.filters.conditions import Conditions, Field, fault
 from doorward.filters.logic import (
     All,
     Any,
@@ -20,9 +20,14 @@ from doorward.filters.logic import (
     CompareFields,
     In,
     IsNull,
+    Kind,
     Match,
     Nulls,
     Predicate,
+    Related,
+    Relation,
+    Relations,
+    Stored,
     to_predicate,
 )
 from doorward.filters.mappings import Names
@@ -60,6 +65,7 @@ def to_sql(
     columns: Columns,
     dialect: Dialect,
     *,
+    relations: Relations | None = None,
     names: Names | None = None,
     placeholder: str | None = None,
     nulls: Nulls = "null",
@@ -70,35 +76,46 @@ def to_sql(
     column that is not declared, and for what the dialect cannot decide exactly.
     """
     mark = placeholder or ("?" if dialect in ("sqlite", "sqlserver") else "%s")
-    writer = _Writer(dialect, names or Names({}), mark)
-    text = writer.predicate(to_predicate(conditions, columns, nulls))
-    if dialect == "sqlite":
-        text = writer.guarded(text, _kinds(conditions, columns))
+    schema = _Declared(columns, relations or {})
+    writer = _Writer(dialect, names or Names({}), mark, schema)
+    # The others see to it that columns hold what they are declared to hold.
+    predicate = to_predicate(conditions, schema, nulls, stored=dialect == "sqlite")
+    text = writer.predicate(predicate)
     return Clause(text, tuple(writer.parameters))
 
 
-def _kinds(conditions: Conditions, columns: Columns) -> Iterator[tuple[Field, str]]:
-    for table in tables(conditions):
-        fields = [each.field for body in conditions for each in body]
-        fields += [e.value for body in conditions for e in body if isinstance(e.value, Field)]
-        for field in dict.fromkeys(each for each in fields if each.table == table):
-            yield field, columns[field.table][field.column]
+class _Declared:
+    """Tables are their names."""
+
+    def __init__(self, columns: Columns, relations: Relations) -> None:
+        self._columns = columns
+        self._relations = relations
+
+    def table(self, name: str) -> str | None:
+        return name if name in self._columns else None
+
+    def kind(self, table: str, column: str) -> Kind | None:
+        return self._columns.get(table, {}).get(column)
+
+    def related(self, table: str, relation: str) -> tuple[str, bool] | None:
+        declared = self.relation(table, relation)
+        return None if declared is None else (declared.table, declared.many)
+
+    def relation(self, table: str, relation: str) -> Relation | None:
+        return self._relations.get(table, {}).get(relation)
 
 
 class _Writer:
-    def __init__(self, dialect: Dialect, names: Names, mark: str) -> None:
+    def __init__(self, dialect: Dialect, names: Names, mark: str, schema: _Declared) -> None:
         self._dialect = dialect
         self._names = names
         self._mark = mark
         self._percent = mark.startswith("%")
+        self._schema = schema
+        self._rows: dict[str, tuple[str, str]] = {}
+        """The table of each related row, and its name in the text."""
+        self._aliases = 0
         self.parameters: list[Parameter] = []
-
-    def guarded(self, text: str, kinds: Iterator[tuple[Field, str]]) -> str:
-        """Only rows whose columns hold what they are declared to hold."""
-        tests = [
-            f"typeof({self._field(field)}) IN ({_STORED[kind]}, 'null')" for field, kind in kinds
-        ]
-        return " AND ".join([*tests, f"({text})"])
 
     def predicate(self, predicate: Predicate) -> str:
         match predicate:
@@ -113,6 +130,11 @@ class _Writer:
             case Match(field, operator, text, negated):
                 holds = self._match(self._field(field), operator, text)
                 return f"NOT ({holds})" if negated else holds
+            case Stored(field, kind, negated):
+                operator = "NOT IN" if negated else "IN"
+                return f"typeof({self._field(field)}) {operator} ({_STORED[kind]}, 'null')"
+            case Related():
+                return self._related(predicate)
             case All(parts):
                 return self._joined("AND", parts) or "1 = 1"
             case Any(parts):
@@ -121,9 +143,35 @@ class _Writer:
     def _joined(self, operator: str, parts: Sequence[Predicate]) -> str:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
 
+    def _related(self, related: Related) -> str:
+        table, _ = self._rows.get(related.table, (related.table, ""))
+        relation = self._schema.relation(table, related.relation)
+        assert relation is not None
+        self._aliases += 1
+        alias = f"related_{self._aliases}"
+        self._rows[related.row] = relation.table, alias
+        tests = [
+            f"{self._field(Field(related.row, here))} = {self._field(Field(related.table, there))}"
+            for here, there in relation.on.items()
+        ]
+        tests.append(f"({self.predicate(related.holds)})")
+        del self._rows[related.row]
+        name = self._quoted(self._names.table(relation.table))
+        select = f"SELECT 1 FROM {name} {alias} WHERE {' AND '.join(tests)}"
+        return f"{'NOT ' if related.negated else ''}EXISTS ({select})"
+
     def _field(self, field: Field) -> str:
+        if field.table in self._rows:
+            table, alias = self._rows[field.table]
+            return self._quoted((alias, self._names.of(Field(table, field.column))[-1]))
+        names = self._names.of(field)
+        if self._rows and len(names) < 2:  # alone it could be a column of the related table
+            raise fault(f"the column {field.name} needs the name of its table beside relations")
+        return self._quoted(names)
+
+    def _quoted(self, names: Sequence[str]) -> str:
         try:
-            name = ".".join([quoted_name(part, self._dialect) for part in self._names.of(field)])
+            name = ".".join([quoted_name(part, self._dialect) for part in names])
         except ValueError as error:
             raise fault(str(error)) from None
         return name.replace("%", "%%") if self._percent else name
@@ -212,14 +260,7 @@ class _Writer:
 
     def positions(self, name: str, operator: str, text: str) -> str:
         """By functions that know no collation."""
-        length, find = (
-            ("LENGTH", "LOCATE({1}, {0})")
-            if self._dialect == "mysql"
-            else (
-                "length",
-                "instr({0}, {1})",
-            )
-        )
+        find = "LOCATE({1}, {0})" if self._dialect == "mysql" else "instr({0}, {1})"
         subject = self._exact(name) if self._dialect == "mysql" else name
 
         def bound() -> str:
@@ -227,7 +268,12 @@ class _Writer:
             return self._exact(mark) if self._dialect == "mysql" else mark
 
         if operator == "endswith":
-            tail = f"substr({subject}, -{length}({bound()}))"
+            # `substr` is NULL for a text without characters in MariaDB's mode of Oracle.
+            tail = (
+                f"RIGHT({subject}, LENGTH({bound()}))"
+                if self._dialect == "mysql"
+                else f"substr({subject}, -length({bound()}))"
+            )
             return f"{tail} = {bound()}"
         position = find.format(subject, bound())
         return f"{position} = 1" if operator == "startswith" else f"{position} > 0"

@@ -12,7 +12,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from doorward.filters.conditions import Comparison, Conditions, Field, is_always
+from doorward.filters.conditions import (
+    Comparison,
+    Condition,
+    Conditions,
+    Field,
+    comparisons,
+    is_always,
+)
 from doorward.filters.mappings import Names
 from doorward.rego import Number, number_text
 
@@ -61,8 +68,8 @@ class _Writer:
         self._names = names
         self._dialect = dialect
 
-    def body(self, body: tuple[Comparison, ...]) -> str:
-        return _joined("AND", [self._comparison(each) for each in body])
+    def body(self, body: tuple[Condition, ...]) -> str:
+        return _joined("AND", [self._comparison(each) for each in comparisons(body)])
 
     def _comparison(self, comparison: Comparison) -> str:
         text = self._positive(comparison)

@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import CompileError, NoInspectionAvailable
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -45,6 +46,8 @@ from doorward.filters.logic import (
     Match,
     Nulls,
     Predicate,
+    Related,
+    Stored,
     to_predicate,
 )
 from doorward.rego import Number, number_text
@@ -70,30 +73,65 @@ def where(
     `tables`: mapped classes, aliases of them or tables, by the names of the policy. FilterError for
     a column that is not there, or whose type has no kind.
     """
-    columns = {name: _columns(table) for name, table in tables.items()}
-    kinds = {
-        name: {key: kind for key, c in each.items() if (kind := _kind(c.type)) is not None}
-        for name, each in columns.items()
-    }
-    writer = _Writer(columns, kinds)
-    expression = writer.predicate(to_predicate(conditions, kinds, nulls))
-    return and_(*writer.stored.values(), expression)
+    schema = _Mapped({name: _Table(table) for name, table in tables.items()})
+    return _Writer(schema).predicate(to_predicate(conditions, schema, nulls))
 
 
-def _columns(table: Anything) -> Mapping[str, ColumnElement[Anything]]:
-    if isinstance(table, Table):
-        return dict(table.c)
-    try:
-        mapper = inspect(table).mapper
-    except (NoInspectionAvailable, AttributeError):
-        raise fault(f"{table!r} is not a mapped class or a table") from None
-    return {each.key: getattr(table, each.key) for each in mapper.column_attrs}
+class _Table:
+    """A mapped class, an alias of one or a table."""
+
+    def __init__(self, entity: Anything) -> None:
+        self._entity = entity
+        if isinstance(entity, Table):
+            self.columns: Mapping[str, ColumnElement[Anything]] = dict(entity.c)
+            self._relations: Mapping[str, Anything] = {}
+            return
+        try:
+            mapper = inspect(entity).mapper
+        except (NoInspectionAvailable, AttributeError):
+            raise fault(f"{entity!r} is not a mapped class or a table") from None
+        self.columns = {each.key: getattr(entity, each.key) for each in mapper.column_attrs}
+        self._relations = dict(mapper.relationships)
+
+    def is_many(self, relation: str) -> bool | None:
+        """None where there is no relation of that name."""
+        declared = self._relations.get(relation)
+        return None if declared is None else bool(declared.uselist)
+
+    def row(self, relation: str) -> _Table:
+        """A row that a relation leads to, under a name of its own."""
+        return _Table(aliased(self._relations[relation].entity.entity))
+
+    def leads_to(
+        self, relation: str, row: _Table, holds: ColumnElement[bool]
+    ) -> ColumnElement[bool]:
+        """Whether there is such a row for which that holds."""
+        attribute = getattr(self._entity, relation).of_type(row._entity)
+        result: ColumnElement[bool] = (
+            attribute.any(holds) if self.is_many(relation) else attribute.has(holds)
+        )
+        return result
+
+
+class _Mapped:
+    def __init__(self, tables: Mapping[str, _Table]) -> None:
+        self._tables = tables
+
+    def table(self, name: str) -> _Table | None:
+        return self._tables.get(name)
+
+    def kind(self, table: _Table, column: str) -> Kind | None:
+        return _kind(table.columns[column].type) if column in table.columns else None
+
+    def related(self, table: _Table, relation: str) -> tuple[_Table, bool] | None:
+        many = table.is_many(relation)
+        return None if many is None else (table.row(relation), many)
 
 
 def _kind(type_: TypeEngine[Anything]) -> Kind | None:
     if isinstance(type_, Boolean):
         return "boolean"
-    if isinstance(type_, (Integer, Numeric)):
+    if isinstance(type_, (Integer, Numeric, Float)):  # in SQLAlchemy 2.1 a Float is not a Numeric
         return "number"
     # What an enumeration stores is not what the program sees.
     return "text" if isinstance(type_, String) and not isinstance(type_, Enum) else None
@@ -119,15 +157,9 @@ class _Exactly(TypeDecorator[Decimal]):
 
 
 class _Writer:
-    def __init__(
-        self,
-        columns: Mapping[str, Mapping[str, ColumnElement[Anything]]],
-        kinds: Mapping[str, Mapping[str, Kind]],
-    ) -> None:
-        self._columns = columns
-        self._kinds = kinds
-        self.stored: dict[Field, ColumnElement[bool]] = {}
-        """That columns hold what they are declared to hold, which SQLite does not see to."""
+    def __init__(self, schema: _Mapped) -> None:
+        self._schema = schema
+        self._rows: dict[str, _Table] = {}
 
     def predicate(self, predicate: Predicate) -> ColumnElement[bool]:
         match predicate:
@@ -151,16 +183,28 @@ class _Writer:
                     self._column(field), literal(_text(text), String())
                 )
                 return not_(holds) if negated else holds
+            case Stored(field, kind, negated):
+                return _STORED_AS[kind, negated](self._column(field))
+            case Related():
+                return self._related(predicate)
             case All(parts):
                 return and_(true(), *[self.predicate(part) for part in parts])
             case Any(parts):
                 return or_(false(), *[self.predicate(part) for part in parts])
 
+    def _related(self, related: Related) -> ColumnElement[bool]:
+        table = self._table(related.table)
+        row = self._rows[related.row] = table.row(related.relation)
+        holds = table.leads_to(related.relation, row, self.predicate(related.holds))
+        return not_(holds) if related.negated else holds
+
+    def _table(self, name: str) -> _Table:
+        table = self._rows.get(name) or self._schema.table(name)
+        assert table is not None
+        return table
+
     def _column(self, field: Field) -> ColumnElement[Anything]:
-        column = self._columns[field.table][field.column]
-        if field not in self.stored:
-            self.stored[field] = _STORED_AS[self._kinds[field.table][field.column]](column)
-        return column
+        return self._table(field.table).columns[field.column]
 
     def _compare(
         self,
@@ -206,33 +250,29 @@ class _ExactText(FunctionElement[str]):
 
 
 class _StoredAs(FunctionElement[bool]):
+    """Whether SQLite holds a value of the kind of a column; `others`: what holds elsewhere."""
+
     inherit_cache = True
     type = Boolean()
-    kinds = ""
+    test = ""
+    others = ""
 
 
-class _StoredBoolean(_StoredAs):
-    inherit_cache = True
-    name = "stored_boolean"
-    kinds = _STORED["boolean"]
+def _stored_as(kind: Kind, *, negated: bool) -> type[_StoredAs]:
+    operator, others = ("NOT IN", "1 = 0") if negated else ("IN", "1 = 1")
+    body = {
+        "inherit_cache": True,
+        "name": f"{'not_' if negated else ''}stored_{kind}",
+        "test": f"typeof({{}}) {operator} ({_STORED[kind]}, 'null')",
+        "others": others,
+    }
+    return type(f"_{'Not' if negated else ''}Stored{kind.title()}", (_StoredAs,), body)
 
 
-class _StoredNumber(_StoredAs):
-    inherit_cache = True
-    name = "stored_number"
-    kinds = _STORED["number"]
-
-
-class _StoredText(_StoredAs):
-    inherit_cache = True
-    name = "stored_text"
-    kinds = _STORED["text"]
-
-
-_STORED_AS: Final[dict[Kind, type[_StoredAs]]] = {
-    "boolean": _StoredBoolean,
-    "number": _StoredNumber,
-    "text": _StoredText,
+_STORED_AS: Final = {
+    (kind, negated): _stored_as(kind, negated=negated)
+    for kind in ("boolean", "number", "text")
+    for negated in (False, True)
 }
 
 
@@ -274,7 +314,7 @@ _FIND: Final = {
 _TAIL: Final = {
     "postgresql": "right({0}, length({1}))",
     "sqlite": "substr({0}, -length({1}))",
-    "mysql": "substr({0}, -LENGTH({1}))",
+    "mysql": "RIGHT({0}, LENGTH({1}))",
 }
 
 
@@ -295,9 +335,9 @@ def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything)
 @compiles(_StoredAs)
 def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything) -> str:
     if compiler.dialect.name != "sqlite":
-        return "1 = 1"
+        return element.others
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
-    return f"typeof({inner}) IN ({element.kinds}, 'null')"
+    return element.test.format(inner)
 
 
 @compiles(_Match)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from doorward.filters.conditions import Comparison, Conditions, Field, is_always
+from doorward.filters.conditions import Comparison, Conditions, Field, comparisons, is_always
 from doorward.filters.mappings import Names
 from doorward.rego import Number, number_text, parse_number
 
@@ -21,7 +21,8 @@ def to_ucast(conditions: Conditions, names: Names) -> dict[str, Any] | None:
         return None
     if is_always(conditions):
         return {}
-    return _compound("or", [_compound("and", [_node(c, names) for c in b]) for b in conditions])
+    bodies = [[_node(each, names) for each in comparisons(body)] for body in conditions]
+    return _compound("or", [_compound("and", nodes) for nodes in bodies])
 
 
 def _compound(operator: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:

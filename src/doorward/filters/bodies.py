@@ -1,0 +1,259 @@
+"""Residual queries to conditions for callers in Python: related rows, `not`, `every` and rules.
+
+Each body is read in three steps: what its variables stand for, then what must hold, then what must
+not, since `not` chooses no rows. Nothing is left out, in either direction: what is left out behind
+`not` would let through more as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from doorward.filters.comparing import MEMBER, Comparer, text_of, without_idle
+from doorward.filters.conditions import Comparison, Condition, Field, Group, Some
+from doorward.filters.hints import COLUMN, EVERY, RULE, WITH
+from doorward.filters.scopes import Meaning, Place, Scope, UnclearError
+from doorward.rego.tools import (
+    Array,
+    Body,
+    Call,
+    Every,
+    Expr,
+    Head,
+    Module,
+    Object,
+    Ref,
+    Rule,
+    Scalar,
+    Set,
+    Term,
+    Var,
+    path_text,
+)
+
+__all__ = ["BodyReader", "names_of"]
+
+MAX_CONDITIONS: Final = 20_000
+"""Expressions that are read, those of rules as often as they are asked for."""
+
+_WANTED: Final = "$wanted"
+_EQUATIONS: Final = ("eq", "equal", "assign")
+
+
+class BodyReader:
+    """Reads bodies; `comparer.faults` collects what is wrong with them."""
+
+    def __init__(self, comparer: Comparer, support: Sequence[Module]) -> None:
+        self._comparer = comparer
+        self._rules: dict[tuple[object, ...], list[Rule]] = {}
+        for module in support:
+            for rule in module.rules:
+                path = (*module.package.path, *names_of(rule.head.ref))
+                self._rules.setdefault(path, []).append(rule)
+        self._left = MAX_CONDITIONS
+
+    def body(self, body: Body, scope: Scope) -> tuple[Condition, ...] | None:
+        """None for a body that never holds."""
+        self._left -= len(body)
+        if self._left < 0:
+            if self._left + len(body) >= 0:
+                self._comparer.fail(body[0].span, f"more than {MAX_CONDITIONS} expressions")
+            return None
+        needed: list[Condition] = []
+        rest = self._bound([without_idle(expr) for expr in body], scope, needed)
+        never = False
+        for expr in sorted(rest, key=lambda each: each.negated):
+            count = len(self._comparer.faults)
+            try:
+                holds = self._condition(expr, scope, needed)
+            except UnclearError as error:
+                shown = f'invalid statement "{text_of(expr)}": {error}'
+                self._comparer.fail(expr.span, shown, hint=error.hint)
+                continue
+            if isinstance(holds, bool):
+                never = never or not holds
+            elif holds is not None:
+                needed.append(holds)
+            elif len(self._comparer.faults) == count:
+                self._comparer.fail(expr.span, f'invalid statement "{text_of(expr)}"', hint=COLUMN)
+        return None if never else scope.around(needed)
+
+    # Variables
+
+    def _bound(self, body: Sequence[Expr], scope: Scope, needed: list[Condition]) -> list[Expr]:
+        """The expressions that do more than name something; those that do are in `scope`."""
+        left = list(body)
+        count = len(left) + 1
+        while len(left) < count:
+            count = len(left)
+            left = [expr for expr in left if not self._binds(expr, scope, needed)]
+        return left
+
+    def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
+        call = expr.term
+        if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
+            return False
+        if call.name not in _EQUATIONS:
+            return False
+        for var, term in (call.args, call.args[::-1]):
+            if isinstance(var, Var) and scope.meaning(var.name) is None:
+                if not isinstance(term, Scalar) and not scope.begins_here(term):
+                    continue
+                try:
+                    meaning = scope.read(term)
+                except UnclearError:
+                    return False
+                scope.bind(var.name, meaning)
+                needed += _defined(meaning, expr)
+                return True
+        return False
+
+    # Expressions
+
+    def _condition(
+        self, expr: Expr, scope: Scope, needed: list[Condition]
+    ) -> Condition | bool | None:
+        """A condition; whether it holds, where that is known; None after a fault.
+
+        What must hold besides is put to `needed`.
+        """
+        term = expr.term
+        if expr.withs:
+            self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
+            return None
+        match term:
+            case Every():
+                return self._every(term, expr, scope)
+            case Call(Ref(Var("data"))):
+                meanings = [scope.read(arg) for arg in term.args]
+                for meaning in meanings:
+                    needed += _defined(meaning, expr)
+                return self._asked(names_of(term.operator), expr, scope, meanings)
+            case Call(_, (key, Ref(Var("data")) as rule)) if term.name == MEMBER:
+                wanted = scope.read(key)
+                needed += _defined(wanted, expr)
+                return self._asked(names_of(rule), expr, scope, wanted=wanted)
+            case Call():
+                return self._compared(expr, term, scope)
+            case Ref(Var("data")):
+                return self._asked(names_of(term), expr, scope)
+            case Ref() | Var():
+                return self._truth(expr, term, scope)
+        return None
+
+    def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
+        own = Scope(scope, only_one=True) if expr.negated else scope
+        args = [own.read(arg) if isinstance(arg, Var) else arg for arg in call.args]
+        known = [
+            value if isinstance(value, (Scalar, Array, Set, Object)) else arg
+            for arg, value in zip(call.args, args, strict=True)
+        ]
+        is_equation = call.name in ("eq", "equal")
+        read = replace(expr, term=replace(call, args=tuple(known)))
+        if not expr.negated:
+            return self._comparer.comparison(read, own.field)
+        # `not x < 1` is undefined where x is not there; `not x == 1` holds there.
+        compared = self._comparer.comparison(replace(read, negated=not is_equation), own.field)
+        if not isinstance(compared, Comparison):
+            return not compared if is_equation and isinstance(compared, bool) else compared
+        (whole,) = own.around([compared], negated=is_equation)
+        if whole is compared and is_equation:
+            return replace(compared, negated=True)
+        return whole
+
+    def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
+        """An expression that is a column or row alone: it is there, and not false."""
+        own = Scope(scope, only_one=True) if expr.negated else scope
+        place = own.read(term)
+        if not isinstance(place, Place):
+            return None
+        if not place.name:
+            return not expr.negated  # a row is there
+        compared = Comparison(
+            Field(place.row, place.name), "ne", False, text=partial(text_of, expr)
+        )
+        return Group((own.around([compared]),), negated=True) if expr.negated else compared
+
+    def _every(self, every: Every, expr: Expr, scope: Scope) -> Condition | None:
+        if expr.negated or not isinstance(every.domain, (Ref, Var)):
+            self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
+            return None
+        place = scope.read(every.domain)
+        if not isinstance(place, Place) or not place.name:
+            self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
+            return None
+        row = scope.each(place)
+        around = Scope(scope)
+        around.bind(every.value.name, Place(row))
+        inner = self.body(every.body, around)
+        fails = () if inner is None else (Group((inner,), negated=True),)
+        return Some(place.row, place.name, row, many=True, conditions=(fails,), negated=True)
+
+    # Rules
+
+    def _asked(
+        self,
+        path: Sequence[object],
+        expr: Expr,
+        scope: Scope,
+        args: Sequence[Meaning] | None = None,
+        *,
+        wanted: Meaning | None = None,
+    ) -> Condition | None:
+        """That a rule of the residual is true; or that `wanted` is among its values."""
+        rules = self._rules.get(tuple(path))
+        if not rules or any(not _is_plain(rule, args, wanted) for rule in rules):
+            name = path_text([str(name) for name in path])
+            self._comparer.fail(expr.span, f"use of the rule {name}", hint=RULE)
+            return None
+        bodies: list[tuple[Condition, ...]] = []
+        for rule in rules:
+            if rule.default:
+                continue
+            inner = Scope(scope, sees=False)
+            for parameter, meaning in zip(rule.head.args or (), args or (), strict=True):
+                assert isinstance(parameter, Var)
+                inner.bind(parameter.name, meaning)
+            body = rule.body
+            if wanted is not None and rule.head.key is not None:
+                inner.bind(_WANTED, wanted)
+                body = (Expr(_equation(rule.head.key), span=expr.span), *body)
+            conditions = self.body(body, inner)
+            if conditions is not None:
+                bodies.append(conditions)
+        return Group(tuple(bodies), negated=expr.negated)
+
+
+def _defined(meaning: Meaning, expr: Expr) -> list[Condition]:
+    """That a column is there, which it must be to have a name or to be an operand."""
+    if not isinstance(meaning, Place) or not meaning.name:
+        return []
+    field = Field(meaning.row, meaning.name)
+    return [Comparison(field, "defined", None, text=partial(text_of, expr))]
+
+
+def _equation(key: Term) -> Call:
+    return Call(Ref(Var("eq"), ()), (key, Var(_WANTED)), infix=True)
+
+
+def _is_plain(rule: Rule, args: Sequence[Meaning] | None, wanted: Meaning | None) -> bool:
+    """Whether a rule is true or not there: or for a `wanted` value a set."""
+    head: Head = rule.head
+    if rule.else_rule is not None or (head.key is None) != (wanted is None):
+        return False
+    if rule.default:
+        return head.value == Scalar(False) and args is None
+    if head.value not in (None, Scalar(True)) or (head.args is None) != (args is None):
+        return False
+    names = [arg.name for arg in head.args or () if isinstance(arg, Var)]
+    return len(set(names)) == len(head.args or ()) == len(args or ())
+
+
+def names_of(ref: Ref) -> tuple[object, ...]:
+    """The constant names of a reference below `data`, or of a rule's in its package."""
+    head = [ref.head.name] if isinstance(ref.head, Var) and ref.head.name != "data" else []
+    names = [part.value if isinstance(part, Scalar) else part for part in ref.args]
+    return (*head, *names)

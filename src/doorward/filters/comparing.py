@@ -1,0 +1,244 @@
+"""Calls of built-ins to comparisons of columns, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from doorward.filters.conditions import FRAGMENT_ERROR, Comparison, Field
+from doorward.filters.hints import (
+    COLUMN,
+    COLUMN_FIRST,
+    ELSE,
+    INDEX,
+    KNOWN_TEXT,
+    ROWS,
+    SCALAR,
+    VARIABLE,
+    builtin_hint,
+)
+from doorward.filters.targets import Target, missing_feature, unsupported
+from doorward.rego import Diagnostic, Number, Span, Value
+from doorward.rego.tools import (
+    Array,
+    Call,
+    Details,
+    Expr,
+    Object,
+    Ref,
+    Scalar,
+    Set,
+    Term,
+    Var,
+    format_tree,
+    walk,
+)
+
+__all__ = ["MEMBER", "Comparer", "Fields", "text_of", "without_idle"]
+
+Constant: TypeAlias = tuple[Value]
+"""A known value, wrapped: None is one."""
+Fields: TypeAlias = Callable[[Term], Field | None]
+"""The column that a term is."""
+
+_COMPARISONS: Final = {
+    "eq": "eq",
+    "equal": "eq",
+    "neq": "ne",
+    "lt": "lt",
+    "lte": "lte",
+    "gt": "gt",
+    "gte": "gte",
+}
+_MIRRORED: Final = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+_TEXTS: Final = frozenset({"startswith", "endswith", "contains"})
+MEMBER: Final = "internal.member_2"
+
+
+class Comparer:
+    """Reads calls; `faults` collects what is wrong with them."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self.faults: list[Diagnostic] = []
+        self.targets = targets
+
+    def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
+        """One more fault."""
+        more = Details((details,), {"details": details}) if details else None
+        fault = Diagnostic(FRAGMENT_ERROR, message, hint=hint, details=more)
+        # The query has no location: it is made of a path.
+        self.faults.append(replace(fault, span=span) if span.source.name else fault)
+
+    def comparison(self, expr: Expr, field: Fields) -> Comparison | bool | None:
+        """The comparison; whether it holds where both sides are known; None after a fault."""
+        call = expr.term
+        if expr.withs or not isinstance(call, Call):
+            return None
+        name = call.name
+        location = expr.span if name in ("eq", "equal") else call.operator.span
+        if not self._is_known(call, expr, location):
+            return None
+        left, right = call.args
+        one, other = field(left), field(right)
+        for term, column in ((left, one), (right, other)):
+            if column is None and not self._is_operand(term, name, location):
+                return None
+        if one and other and (lacking := missing_feature(self.targets, "field-ref")):
+            self.fail(location, f"reference to field: {lacking}")
+            return None
+        if name in _COMPARISONS:
+            return self._compared(expr, call, one, other, location)
+        if one is None:
+            self.fail(location, f"rhs of {name} must be known", hint=COLUMN_FIRST)
+            return None
+        if name == MEMBER:
+            return self._member(expr, call, one, location)
+        pattern = _constant(right)
+        if pattern is None or not isinstance(pattern[0], str):
+            shown = f"{name}: the operand must be a known string: {text_of(right)}"
+            self.fail(location, shown, hint=KNOWN_TEXT)
+            return None
+        return Comparison(one, name, pattern[0], expr.negated, partial(text_of, expr))
+
+    def _is_known(self, call: Call, expr: Expr, location: Span) -> bool:
+        """Whether the targets know the built-in."""
+        name = call.name
+        if name == "internal.member_3":
+            self.fail(location, 'invalid use of "... in ..."', hint=INDEX)
+        elif isinstance(call.operator.head, Var) and call.operator.head.name == "data":
+            shown = f'has function "{text_of(call.operator)}(...)" an `else`?'
+            self.fail(expr.span, f'invalid data reference "{text_of(expr)}"', shown, ELSE)
+        elif name not in _COMPARISONS and name not in _TEXTS and name != MEMBER:
+            self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
+        elif lacking := unsupported(self.targets, "eq" if name == "equal" else name):
+            self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
+        elif len(call.args) != 2:
+            self.fail(location, f"{name}: its value cannot be compared: {text_of(call)}")
+        else:
+            return True
+        return False
+
+    def _is_operand(self, term: Term, name: str, location: Span) -> bool:
+        """Whether what is no column may be known."""
+        if isinstance(term, Call):
+            shown = f"{name}: nested call operand: {text_of(term)}"
+            self.fail(location, shown, hint=builtin_hint(term.name))
+        elif isinstance(term, Ref):
+            self.fail(location, f"{name}: invalid ref operand: {text_of(term)}", hint=COLUMN)
+        elif isinstance(term, Var):
+            self.fail(location, f"{name}: invalid ref operand: {term.name}", hint=VARIABLE)
+        else:
+            return True
+        return False
+
+    def _compared(
+        self, expr: Expr, call: Call, one: Field | None, other: Field | None, location: Span
+    ) -> Comparison | bool | None:
+        left, right = call.args
+        operator = _COMPARISONS[call.name]
+        if one and other:
+            return Comparison(one, operator, other, expr.negated, partial(text_of, expr))
+        known = _constant(left if one is None else right)
+        if known is None or isinstance(known[0], (list, dict, frozenset)):
+            self.fail(location, "both rhs and lhs non-scalar/non-ground", hint=SCALAR)
+            return None
+        field = one or other
+        if field is None:
+            return self._known(expr, known, _constant(right), location)
+        if one is None:
+            operator = _MIRRORED.get(operator, operator)
+        return Comparison(field, operator, known[0], expr.negated, partial(text_of, expr))
+
+    def _known(
+        self, expr: Expr, left: Constant, right: Constant | None, location: Span
+    ) -> bool | None:
+        """Whether two known values are equal, which partial evaluation may leave to be seen."""
+        name = expr.term.name if isinstance(expr.term, Call) else ""
+        if right is None or name not in ("eq", "equal", "neq"):
+            self.fail(location, "both rhs and lhs non-scalar/non-ground", hint=SCALAR)
+            return None
+        same = type(left[0]) is type(right[0]) and left[0] == right[0]
+        if not same and _is_number(left[0]) and _is_number(right[0]):
+            same = left[0] == right[0]
+        return (same == (name != "neq")) != expr.negated
+
+    def _member(self, expr: Expr, call: Call, field: Field, location: Span) -> Comparison | None:
+        collection = call.args[1]
+        if not isinstance(collection, (Array, Set, Object, Scalar)):
+            shown = f"in: a known collection is needed: {text_of(collection)}"
+            self.fail(location, shown, hint=ROWS)
+            return None
+        items = _members(collection)
+        if items is None:
+            shown = f"in: a list of scalars is needed: {text_of(collection)}"
+            self.fail(location, shown, hint=SCALAR)
+            return None
+        return Comparison(field, "in", items, expr.negated, partial(text_of, expr))
+
+
+def _members(collection: Term) -> list[Value] | None:
+    """The scalars in a known collection; none in a scalar."""
+    match collection:
+        case Array(items) | Set(items):
+            terms: Sequence[Term] = items
+        case Object(pairs):
+            terms = [value for _, value in pairs]
+        case _:
+            return []
+    values = [term.value for term in terms if isinstance(term, Scalar)]
+    return list(values) if len(values) == len(terms) else None
+
+
+def _constant(term: Term) -> Constant | None:
+    """A scalar; or an empty list for what is known and not a scalar; None for what is not known."""
+    if isinstance(term, Scalar):
+        return (term.value,)
+    return ([],) if isinstance(term, (Array, Set, Object)) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, Number)) and not isinstance(value, bool)
+
+
+def text_of(tree: Expr | Term) -> str:
+    """As OPA's errors show it: calls by name, not infix."""
+    if isinstance(tree, Expr):
+        if isinstance(tree.term, Call):
+            return text_of(tree.term)
+        return format_tree((tree,)).strip()
+    if isinstance(tree, Call):
+        return f"{text_of(tree.operator)}({', '.join(map(text_of, tree.args))})"
+    if isinstance(tree, Ref) and not tree.args:
+        return text_of(tree.head)
+    return format_tree((Expr(tree),)).strip()
+
+
+def without_idle(expr: Expr) -> Expr:
+    """`expr` without each `with` that replaces nothing it reads."""
+    if not expr.withs:
+        return expr
+    read = [_path(node) for node in walk(expr.term) if isinstance(node, Ref)]
+    calls = any(path[:1] == ("data",) for path in read)
+    kept = [item for item in expr.withs if calls or _replaces(item.target, read)]
+    return replace(expr, withs=tuple(kept))
+
+
+def _replaces(target: Term, read: Sequence[tuple[object, ...]]) -> bool:
+    path = _path(target)
+    return path[0] != "input" or any(
+        all(a == b for a, b in zip(path, other, strict=False)) for other in read
+    )
+
+
+def _path(term: Term) -> tuple[object, ...]:
+    """The constant beginning of a reference."""
+    if not isinstance(term, Ref):
+        return (term.name,) if isinstance(term, Var) else ()
+    path: list[object] = [term.head.name] if isinstance(term.head, Var) else []
+    for part in term.args:
+        if not isinstance(part, Scalar):
+            break
+        path.append(part.value)
+    return tuple(path)

@@ -1,0 +1,76 @@
+"""What to write in a policy in place of what is no condition of a database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "COLUMN",
+    "COLUMN_FIRST",
+    "ELSE",
+    "EVERY",
+    "INDEX",
+    "KNOWN_TEXT",
+    "ROWS",
+    "RULE",
+    "SCALAR",
+    "VARIABLE",
+    "WITH",
+    "builtin_hint",
+]
+
+COLUMN: Final = (
+    "a column is `input.TABLE.COLUMN`, one of a related row `some row in input.TABLE.RELATION` and "
+    "`row.COLUMN`; pass everything else in the input or in data, so that it is known"
+)
+COLUMN_FIRST: Final = (
+    "the column stands first and the known value second: `input.TABLE.COLUMN in known`, "
+    '`startswith(input.TABLE.COLUMN, "known")`'
+)
+ELSE: Final = "write rules whose conditions exclude each other in place of `else`"
+EVERY: Final = (
+    "write `not other` and a rule `other if { some row in input.TABLE.RELATION; … }` that finds a "
+    "row for which it does not hold"
+)
+INDEX: Final = "rows have no order: write `some row in input.TABLE.RELATION` without the index"
+KNOWN_TEXT: Final = "the second operand must be known when the filter is made"
+ROWS: Final = (
+    "for related rows write `some row in input.TABLE.RELATION` and `row.COLUMN == …`; pass every "
+    "other collection in the input or in data, so that it is known"
+)
+RULE: Final = (
+    "a rule may be asked for where it is true or not there: `default … := false`, no `else`, and "
+    "no other value"
+)
+SCALAR: Final = "compare columns with texts, numbers, booleans or null, one by one"
+VARIABLE: Final = "a variable must stand for a row of `some row in input.TABLE.RELATION`"
+WITH: Final = "leave out `with`, or replace by it only what is known when the filter is made"
+
+_ARITHMETIC: Final = (
+    "calculate with what is known on the other side: `input.TABLE.COLUMN < limit - 1` in place of "
+    "`input.TABLE.COLUMN + 1 < limit`"
+)
+_PATTERNS: Final = "`startswith`, `endswith`, `contains` and `in` with a known list can be said"
+_CASES: Final = "keep a column with the text in one case and compare that"
+_COUNT: Final = (
+    "ask for one row with `some row in input.TABLE.RELATION`, for none with `not` before a rule "
+    "that does"
+)
+_OTHER: Final = (
+    "call it with what is known only, or keep its value in a column; of columns `==`, `!=`, `<`, "
+    "`<=`, `>`, `>=`, `in`, `startswith`, `endswith` and `contains` can be said"
+)
+_BUILTINS: Final = {
+    **dict.fromkeys(
+        ("plus", "minus", "mul", "div", "rem", "abs", "round", "ceil", "floor"), _ARITHMETIC
+    ),
+    **dict.fromkeys(("regex.match", "glob.match", "re_match"), _PATTERNS),
+    **dict.fromkeys(("lower", "upper"), _CASES),
+    **dict.fromkeys(("count", "sum", "max", "min"), _COUNT),
+    "object.get": "write the column itself: `input.TABLE.COLUMN`",
+}
+
+
+def builtin_hint(name: str) -> str:
+    """What to write in place of a call of a built-in with a column."""
+    return _BUILTINS.get(name, _OTHER)

@@ -1,0 +1,225 @@
+"""What the variables of a residual stand for: columns, related rows and known values.
+
+A reference such as `input.docs.comments[i].author` goes from row to row. Each relation on its way
+is one row in the conditions: the same relation of the same row with the same variable is the same
+row, and so is each relation to one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TypeAlias
+
+from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
+from doorward.filters.hints import COLUMN, INDEX, VARIABLE
+from doorward.records import record
+from doorward.rego.tools import Array, Object, Ref, Scalar, Set, Term, Var
+
+__all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
+
+
+class UnclearError(ValueError):
+    """A term that is no column and no row; `hint` says what to write."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@record(frozen=True)
+class Place:
+    """A row, or with a `name` a column or relation of it."""
+
+    row: str
+    name: str = ""
+
+
+@record(frozen=True)
+class Index:
+    """Which element of a relation: what a variable between brackets stands for."""
+
+    number: int
+
+
+Known: TypeAlias = Scalar | Array | Set | Object
+Meaning: TypeAlias = Place | Index | Known
+_Key: TypeAlias = tuple[Place, Index | None]
+
+
+class Scope:
+    """A body: what its variables mean, and the rows that it asks for.
+
+    `outer` is the body around it, whose rows are there; `sees`: its variables as well, which is so
+    in one rule. `only_one`: no more rows to choose from, as behind `not`.
+    """
+
+    def __init__(
+        self, outer: Scope | None = None, *, sees: bool = True, only_one: bool = False
+    ) -> None:
+        self._outer = outer
+        self._seen = outer if sees else None
+        self._only_one = only_one
+        self._numbers: Iterator[int] = outer._numbers if outer is not None else count(1)
+        self._indexed: dict[Index, Place] = outer._indexed if outer is not None else {}
+        self._meanings: dict[str, Meaning] = {}
+        self._rows: dict[_Key, str] = {}
+
+    # Variables
+
+    def meaning(self, name: str) -> Meaning | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._meanings:
+                return scope._meanings[name]
+            scope = scope._seen
+        return None
+
+    def bind(self, name: str, meaning: Meaning) -> None:
+        self._meanings[name] = meaning
+
+    def begins_here(self, term: Term) -> bool:
+        """Whether the beginning of a reference, or a variable, has a meaning."""
+        head = term.head if isinstance(term, Ref) else term
+        return isinstance(head, Var) and (
+            (head.name == "input" and isinstance(term, Ref)) or self.meaning(head.name) is not None
+        )
+
+    # References
+
+    def read(self, term: Term) -> Meaning:
+        """What a term stands for; UnclearError for what is none of it."""
+        match term:
+            case Scalar() | Array() | Set() | Object():
+                return term
+            case Var(name):
+                meaning = self.meaning(name)
+                if meaning is None:
+                    raise UnclearError(f"{name} is not known", VARIABLE)
+                return meaning
+            case Ref(Var("input"), (Scalar(str() as table), *rest)) if "#" not in table:
+                return self._along(Place(table), rest)
+            case Ref(Var(name), rest) if isinstance(place := self.meaning(name), Place):
+                return self._along(place, rest)
+        raise UnclearError("it is no column", COLUMN)
+
+    def field(self, term: Term) -> Field | None:
+        """The column that a term stands for, if it does."""
+        if not isinstance(term, (Ref, Var)):
+            return None
+        try:
+            place = self.read(term)
+        except UnclearError:
+            return None
+        if isinstance(place, Place) and place.name:
+            return Field(place.row, place.name)
+        return None
+
+    def _along(self, place: Place, parts: Sequence[Term]) -> Place:
+        for part in parts:
+            match part:
+                case Scalar(str() as name) if not place.name:
+                    place = Place(place.row, name)
+                case Scalar(str() as name):
+                    place = Place(self._row(place, None), name)
+                case Var(name) if place.name:
+                    place = Place(self._row(place, self._index(name)))
+                case _:
+                    raise UnclearError("it is no column", INDEX)
+        return place
+
+    def _index(self, name: str) -> Index:
+        meaning = self.meaning(name)
+        if meaning is None and not self._only_one:
+            meaning = Index(next(self._numbers))
+            self.bind(name, meaning)
+        if not isinstance(meaning, Index):
+            raise UnclearError(f"{name} is no index of related rows", INDEX)
+        return meaning
+
+    def _row(self, place: Place, index: Index | None) -> str:
+        """The name of the row that a relation leads to."""
+        scope: Scope | None = self
+        while scope is not None:
+            if (place, index) in scope._rows:
+                return scope._rows[place, index]
+            scope = scope._outer
+        if index is not None:
+            if self._only_one:
+                raise UnclearError("its row is not chosen outside of `not`", VARIABLE)
+            if self._indexed.setdefault(index, place) != place:
+                raise UnclearError("one index for two relations", INDEX)
+        name = f"{place.name}#{next(self._numbers)}"
+        self._rows[place, index] = name
+        return name
+
+    def each(self, place: Place) -> str:
+        """The name of a row that a relation leads to, which no body asks for."""
+        return f"{place.name}#{next(self._numbers)}"
+
+    # What was asked for
+
+    def around(
+        self, conditions: Sequence[Condition], *, negated: bool = False
+    ) -> tuple[Condition, ...]:
+        """The conditions of the body: those about rows of its own are inside of these rows."""
+        rows = {row: key for key, row in self._rows.items()}
+        needs = [_rows_in(each) & rows.keys() for each in conditions]
+        result = [each for each, own in zip(conditions, needs, strict=True) if not own]
+        for group in _connected(rows, needs):
+            parts = [each for each, own in zip(conditions, needs, strict=True) if own & group]
+            result.append(_nested([(r, rows[r]) for r in rows if r in group], parts, negated))
+        return tuple(result)
+
+
+def _connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
+    """Rows that conditions or relations bring together."""
+    links = [*needs, *({row, place.row} & rows.keys() for row, (place, _) in rows.items())]
+    groups: list[set[str]] = []
+    for link in links:
+        if link:
+            joined = link.union(*[each for each in groups if each & link])
+            groups = [joined, *[each for each in groups if not each & link]]
+    order = list(rows)
+    return sorted(groups, key=lambda group: min(map(order.index, group)))
+
+
+def _nested(
+    rows: Sequence[tuple[str, _Key]], conditions: Sequence[Condition], negated: bool
+) -> Condition:
+    """One row inside of the other, each condition where all its rows are there."""
+    inner: list[Condition] = []
+    left = list(conditions)
+    names = [row for row, _ in rows]
+    condition: Condition | None = None
+    for position in range(len(rows) - 1, -1, -1):
+        row, (place, index) = rows[position]
+        here = [each for each in left if row in _rows_in(each)]
+        left = [each for each in left if row not in _rows_in(each)]
+        inner = here if condition is None else [*here, condition]
+        is_outermost = position == 0
+        condition = Some(
+            place.row,
+            place.name,
+            row,
+            index is not None,
+            (tuple(inner),),
+            negated and is_outermost,
+        )
+    assert condition is not None, names
+    return condition
+
+
+def _rows_in(condition: Condition) -> set[str]:
+    """The names of the rows and tables that a condition is about, but for rows of its own."""
+    match condition:
+        case Comparison(field, _, value):
+            return {field.table} | ({value.table} if isinstance(value, Field) else set())
+        case Group(conditions):
+            return _rows_in_all(conditions)
+        case Some(table, _, row, _, conditions):
+            return {table} | (_rows_in_all(conditions) - {row})
+
+
+def _rows_in_all(conditions: Conditions) -> set[str]:
+    return {row for body in conditions for each in body for row in _rows_in(each)}
