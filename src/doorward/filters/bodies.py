@@ -86,11 +86,11 @@ class BodyReader:
     def _bound(self, body: Sequence[Expr], scope: Scope, needed: list[Condition]) -> list[Expr]:
         """The expressions that do more than name something; those that do are in `scope`."""
         left = list(body)
-        count = len(left) + 1
-        while len(left) < count:
-            count = len(left)
-            left = [expr for expr in left if not self._binds(expr, scope, needed)]
-        return left
+        while True:
+            rest = [expr for expr in left if not self._binds(expr, scope, needed)]
+            if len(rest) == len(left) or not rest:
+                return rest
+            left = rest
 
     def _binds(self, expr: Expr, scope: Scope, needed: list[Condition]) -> bool:
         call = expr.term
@@ -124,6 +124,8 @@ class BodyReader:
         if expr.withs:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
             return None
+        if isinstance(term, Call) and not any(map(_is_data, (term.operator, *term.args))):
+            return self._compared(expr, term, scope)
         match term:
             case Every():
                 return self._every(term, expr, scope)
@@ -146,34 +148,29 @@ class BodyReader:
 
     def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
-        args = [own.read(arg) if isinstance(arg, Var) else arg for arg in call.args]
-        known = [
-            value if isinstance(value, (Scalar, Array, Set, Object)) else arg
-            for arg, value in zip(call.args, args, strict=True)
-        ]
-        is_equation = call.name in ("eq", "equal")
-        read = replace(expr, term=replace(call, args=tuple(known)))
-        if not expr.negated:
-            return self._comparer.comparison(read, own.field)
+        read = expr
+        if any(type(arg) is Var for arg in call.args):
+            known = tuple([_known_or(arg, own) for arg in call.args])
+            read = replace(expr, term=replace(call, args=known))
+        compared = self._comparer.comparison(read, own.field)
+        if not isinstance(compared, Comparison) or not expr.negated or not own.asks_for_rows:
+            return compared
         # `not x < 1` is undefined where x is not there; `not x == 1` holds there.
-        compared = self._comparer.comparison(replace(read, negated=not is_equation), own.field)
-        if not isinstance(compared, Comparison):
-            return not compared if is_equation and isinstance(compared, bool) else compared
+        is_equation = call.name in ("eq", "equal")
+        compared = replace(compared, negated=not is_equation)
         (whole,) = own.around([compared], negated=is_equation)
-        if whole is compared and is_equation:
-            return replace(compared, negated=True)
         return whole
 
     def _truth(self, expr: Expr, term: Term, scope: Scope) -> Condition | bool | None:
         """An expression that is a column or row alone: it is there, and not false."""
         own = Scope(scope, only_one=True) if expr.negated else scope
-        place = own.read(term)
-        if not isinstance(place, Place):
+        location = own.read(term)
+        if not isinstance(location, Place):
             return None
-        if not place.name:
+        if not location.name:
             return not expr.negated  # a row is there
         compared = Comparison(
-            Field(place.row, place.name), "ne", False, text=partial(text_of, expr)
+            Field(location.row, location.name), "ne", False, text=partial(text_of, expr)
         )
         return Group((own.around([compared]),), negated=True) if expr.negated else compared
 
@@ -181,16 +178,16 @@ class BodyReader:
         if expr.negated or not isinstance(every.domain, (Ref, Var)):
             self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
             return None
-        place = scope.read(every.domain)
-        if not isinstance(place, Place) or not place.name:
+        location = scope.read(every.domain)
+        if not isinstance(location, Place) or not location.name:
             self._comparer.fail(expr.span, '"every" not permitted', hint=EVERY)
             return None
-        row = scope.each(place)
+        row = scope.each(location)
         around = Scope(scope)
         around.bind(every.value.name, Place(row))
         inner = self.body(every.body, around)
         fails = () if inner is None else (Group((inner,), negated=True),)
-        return Some(place.row, place.name, row, many=True, conditions=(fails,), negated=True)
+        return Some(location.row, location.name, row, many=True, conditions=(fails,), negated=True)
 
     # Rules
 
@@ -233,6 +230,16 @@ def _defined(meaning: Meaning, expr: Expr) -> list[Condition]:
         return []
     field = Field(meaning.row, meaning.name)
     return [Comparison(field, "defined", None, text=partial(text_of, expr))]
+
+
+def _is_data(term: Term) -> bool:
+    return type(term) is Ref and type(term.head) is Var and term.head.name == "data"
+
+
+def _known_or(term: Term, scope: Scope) -> Term:
+    """The value that a variable stands for, where it is known."""
+    meaning = scope.read(term) if isinstance(term, Var) else term
+    return meaning if isinstance(meaning, (Scalar, Array, Set, Object)) else term
 
 
 def _equation(key: Term) -> Call:

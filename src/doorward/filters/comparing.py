@@ -121,7 +121,7 @@ class Comparer:
         return False
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
-        """Whether what is no column may be known."""
+        """Whether what is not a column may be known."""
         if isinstance(term, Call):
             shown = f"{name}: nested call operand: {text_of(term)}"
             self.fail(location, shown, hint=builtin_hint(term.name))

@@ -377,18 +377,32 @@ def _opposite(predicate: Predicate) -> Predicate:
 def _all(parts: list[Predicate]) -> Predicate:
     flat: list[Predicate] = []
     for part in parts:
-        if part == NEVER:
+        if type(part) is Any and not part.parts:
             return NEVER
-        flat += part.parts if isinstance(part, All) else (part,)
-    unique = tuple(dict.fromkeys(flat))
+        flat += part.parts if type(part) is All else (part,)
+    unique = _without_repetition(flat)
     return unique[0] if len(unique) == 1 else All(unique)
 
 
 def _any(parts: list[Predicate]) -> Predicate:
     flat: list[Predicate] = []
     for part in parts:
-        if part == ALWAYS:
+        if type(part) is All and not part.parts:
             return ALWAYS
-        flat += part.parts if isinstance(part, Any) else (part,)
-    unique = tuple(dict.fromkeys(flat))
+        flat += part.parts if type(part) is Any else (part,)
+    unique = _without_repetition(flat)
     return unique[0] if len(unique) == 1 else Any(unique)
+
+
+def _without_repetition(parts: list[Predicate]) -> tuple[Predicate, ...]:
+    """Tests for NULL are what comes twice."""
+    nulls: set[tuple[str, str, bool]] = set()
+    unique: list[Predicate] = []
+    for part in parts:
+        if type(part) is IsNull:
+            key = part.field.table, part.field.column, part.negated
+            if key in nulls:
+                continue
+            nulls.add(key)
+        unique.append(part)
+    return tuple(unique)

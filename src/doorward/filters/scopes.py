@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some
 from doorward.filters.hints import COLUMN, INDEX, VARIABLE
@@ -20,7 +20,7 @@ __all__ = ["Index", "Known", "Meaning", "Place", "Scope", "UnclearError"]
 
 
 class UnclearError(ValueError):
-    """A term that is no column and no row; `hint` says what to write."""
+    """A term that is neither a column nor a row; `hint` says what to write."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -44,6 +44,7 @@ class Index:
 
 Known: TypeAlias = Scalar | Array | Set | Object
 Meaning: TypeAlias = Place | Index | Known
+_INPUT: Final = Var("input")
 _Key: TypeAlias = tuple[Place, Index | None]
 
 
@@ -99,34 +100,40 @@ class Scope:
                 return meaning
             case Ref(Var("input"), (Scalar(str() as table), *rest)) if "#" not in table:
                 return self._along(Place(table), rest)
-            case Ref(Var(name), rest) if isinstance(place := self.meaning(name), Place):
-                return self._along(place, rest)
-        raise UnclearError("it is no column", COLUMN)
+            case Ref(Var(name), rest) if isinstance(location := self.meaning(name), Place):
+                return self._along(location, rest)
+        raise UnclearError("it is not a column", COLUMN)
 
     def field(self, term: Term) -> Field | None:
         """The column that a term stands for, if it does."""
-        if not isinstance(term, (Ref, Var)):
+        if type(term) is not Ref and type(term) is not Var:
             return None
+        if type(term) is Ref and len(term.args) == 2 and term.head == _INPUT:
+            table, column = term.args  # what most references are
+            if type(table) is Scalar and type(column) is Scalar:
+                names = table.value, column.value
+                if isinstance(names[0], str) and isinstance(names[1], str) and "#" not in names[0]:
+                    return Field(names[0], names[1])
         try:
-            place = self.read(term)
+            location = self.read(term)
         except UnclearError:
             return None
-        if isinstance(place, Place) and place.name:
-            return Field(place.row, place.name)
+        if isinstance(location, Place) and location.name:
+            return Field(location.row, location.name)
         return None
 
-    def _along(self, place: Place, parts: Sequence[Term]) -> Place:
+    def _along(self, location: Place, parts: Sequence[Term]) -> Place:
         for part in parts:
             match part:
-                case Scalar(str() as name) if not place.name:
-                    place = Place(place.row, name)
+                case Scalar(str() as name) if not location.name:
+                    location = Place(location.row, name)
                 case Scalar(str() as name):
-                    place = Place(self._row(place, None), name)
-                case Var(name) if place.name:
-                    place = Place(self._row(place, self._index(name)))
+                    location = Place(self._row(location, None), name)
+                case Var(name) if location.name:
+                    location = Place(self._row(location, self._index(name)))
                 case _:
-                    raise UnclearError("it is no column", INDEX)
-        return place
+                    raise UnclearError("it is not a column", INDEX)
+        return location
 
     def _index(self, name: str) -> Index:
         meaning = self.meaning(name)
@@ -137,32 +144,38 @@ class Scope:
             raise UnclearError(f"{name} is no index of related rows", INDEX)
         return meaning
 
-    def _row(self, place: Place, index: Index | None) -> str:
+    def _row(self, location: Place, index: Index | None) -> str:
         """The name of the row that a relation leads to."""
         scope: Scope | None = self
         while scope is not None:
-            if (place, index) in scope._rows:
-                return scope._rows[place, index]
+            if (location, index) in scope._rows:
+                return scope._rows[location, index]
             scope = scope._outer
         if index is not None:
             if self._only_one:
                 raise UnclearError("its row is not chosen outside of `not`", VARIABLE)
-            if self._indexed.setdefault(index, place) != place:
+            if self._indexed.setdefault(index, location) != location:
                 raise UnclearError("one index for two relations", INDEX)
-        name = f"{place.name}#{next(self._numbers)}"
-        self._rows[place, index] = name
+        name = f"{location.name}#{next(self._numbers)}"
+        self._rows[location, index] = name
         return name
 
-    def each(self, place: Place) -> str:
+    def each(self, location: Place) -> str:
         """The name of a row that a relation leads to, which no body asks for."""
-        return f"{place.name}#{next(self._numbers)}"
+        return f"{location.name}#{next(self._numbers)}"
 
     # What was asked for
+
+    @property
+    def asks_for_rows(self) -> bool:
+        return bool(self._rows)
 
     def around(
         self, conditions: Sequence[Condition], *, negated: bool = False
     ) -> tuple[Condition, ...]:
         """The conditions of the body: those about rows of its own are inside of these rows."""
+        if not self._rows:
+            return tuple(conditions)
         rows = {row: key for key, row in self._rows.items()}
         needs = [_rows_in(each) & rows.keys() for each in conditions]
         result = [each for each, own in zip(conditions, needs, strict=True) if not own]
@@ -174,7 +187,7 @@ class Scope:
 
 def _connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:
     """Rows that conditions or relations bring together."""
-    links = [*needs, *({row, place.row} & rows.keys() for row, (place, _) in rows.items())]
+    links = [*needs, *({row, location.row} & rows.keys() for row, (location, _) in rows.items())]
     groups: list[set[str]] = []
     for link in links:
         if link:
@@ -193,14 +206,14 @@ def _nested(
     names = [row for row, _ in rows]
     condition: Condition | None = None
     for position in range(len(rows) - 1, -1, -1):
-        row, (place, index) = rows[position]
+        row, (location, index) = rows[position]
         here = [each for each in left if row in _rows_in(each)]
         left = [each for each in left if row not in _rows_in(each)]
         inner = here if condition is None else [*here, condition]
         is_outermost = position == 0
         condition = Some(
-            place.row,
-            place.name,
+            location.row,
+            location.name,
             row,
             index is not None,
             (tuple(inner),),

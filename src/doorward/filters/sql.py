@@ -115,6 +115,7 @@ class _Writer:
         self._rows: dict[str, tuple[str, str]] = {}
         """The table of each related row, and its name in the text."""
         self._aliases = 0
+        self._columns: dict[tuple[str, str], str] = {}
         self.parameters: list[Parameter] = []
 
     def predicate(self, predicate: Predicate) -> str:
@@ -164,6 +165,12 @@ class _Writer:
         if field.table in self._rows:
             table, alias = self._rows[field.table]
             return self._quoted((alias, self._names.of(Field(table, field.column))[-1]))
+        key = field.table, field.column
+        if key not in self._columns or self._rows:
+            self._columns[key] = self._column(field)
+        return self._columns[key]
+
+    def _column(self, field: Field) -> str:
         names = self._names.of(field)
         if self._rows and len(names) < 2:  # alone it could be a column of the related table
             raise fault(f"the column {field.name} needs the name of its table beside relations")
