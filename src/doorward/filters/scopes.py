@@ -141,7 +141,7 @@ class Scope:
             meaning = Index(next(self._numbers))
             self.bind(name, meaning)
         if not isinstance(meaning, Index):
-            raise UnclearError(f"{name} is no index of related rows", INDEX)
+            raise UnclearError(f"{name} does not choose a related row", INDEX)
         return meaning
 
     def _row(self, location: Place, index: Index | None) -> str:
