@@ -42,7 +42,9 @@ __all__ = [
     "equation",
     "inner_terms",
     "is_ground",
+    "is_path",
     "map_parts",
+    "negated_as",
     "object_",
     "parts",
     "set_",
@@ -265,8 +267,23 @@ def is_ground(term: Term) -> bool:
     return all(map(is_ground, parts(term)))
 
 
+def is_path(term: Term) -> bool:
+    """Whether `term` is a reference from a document along constants: most of a residual is."""
+    if type(term) is not Ref:
+        return False
+    head, *rest = term.parts
+    if type(head) is not Var or (head.name != "input" and head.name != "data"):
+        return False
+    for part in rest:  # noqa: SIM110  # a generator costs more than the rest of it
+        if type(part) is not Constant:
+            return False
+    return True
+
+
 def parts(term: Term) -> Iterator[Term]:
     """The terms directly inside `term`; those in bodies of comprehensions are not among them."""
+    if type(term) is Constant or type(term) is Var:
+        return
     match term:
         case Ref(items):
             yield from items
@@ -363,6 +380,20 @@ def changed(
         expr.negated,
         withs,
         every,
+        expr.generated,
+        expr.span,
+        expr.location,
+    )
+
+
+def negated_as(expr: Expr, *, negated: bool, withs: tuple[With, ...]) -> Expr:
+    """`expr`, negated or not, under other `with`."""
+    return Expr(
+        expr.args,
+        expr.operator,
+        negated,
+        withs,
+        expr.every,
         expr.generated,
         expr.span,
         expr.location,

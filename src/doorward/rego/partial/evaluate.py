@@ -194,7 +194,13 @@ class _Size:
             self._count += 1
             if self._count > MAX_PARTS:
                 raise EvalError(LIMIT_ERROR, "the residual is too large", NOWHERE)
-            if type(part) is Ref:
+            kind = type(part)
+            if kind is Constant:
+                part = part.value  # it counts once
+                kind = type(part)
+            if kind is str or kind is int or kind is Var:
+                continue
+            if kind is Ref:
                 waiting += part.parts
                 continue
             match part:
@@ -290,4 +296,6 @@ def _bound(search: Search) -> Body:
 
 def _in_order(equations: Body) -> list[Expr]:
     """Equations in the order of OPA's."""
+    if len(equations) < 2:
+        return list(equations)
     return sorted(equations, key=lambda e: rank(body_to_nodes((e,))[0].term))  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from doorward.rego.partial.core import (
     Term,
     Var,
     expr_terms,
+    negated_as,
     parts,
     variables,
 )
@@ -34,7 +35,7 @@ MAX_INLINED: Final = 16
 
 def negated(search: SearchContext, site: Site) -> Solutions:
     """`not e`: holds where `e` has no solution, as far as that is known."""
-    positive = replace(site.expr, negated=False, withs=())
+    positive = negated_as(site.expr, negated=False, withs=())
     if not search.is_unknown_expr(site.expr, site.bindings):
         for _ in search.body((positive,), site.bindings, search.number()):
             return
@@ -73,7 +74,9 @@ def _saved(search: SearchContext, exprs: Sequence[Expr], site: Site) -> Solution
             for item in kept(search, site)
         ]
     )
-    search.saved[-1] += [Saved(replace(expr, withs=withs), None, None) for expr in exprs]
+    search.saved[-1] += [
+        Saved(negated_as(expr, negated=expr.negated, withs=withs), None, None) for expr in exprs
+    ]
     try:
         yield
     finally:
@@ -87,7 +90,7 @@ def _complements(residuals: Sequence[Body]) -> Iterator[list[Expr]]:
         return
     first, *rest = residuals
     for expr in first:
-        other = replace(expr, negated=not expr.negated)
+        other = negated_as(expr, negated=not expr.negated, withs=expr.withs)
         for following in _complements(rest):
             yield [other, *following]
 

@@ -25,6 +25,7 @@ from doorward.rego.partial.core import (
     Var,
     bodies,
     expr_terms,
+    is_path,
     parts,
     variables,
 )
@@ -108,6 +109,8 @@ def _names(term: Term) -> Iterator[str]:
     """Variables of `term` outside of closures."""
     if type(term) is Var:
         yield term.name
+    elif is_path(term):
+        yield term.parts[0].name  # type: ignore[union-attr]  # a reference from a document
     elif type(term) is not Comprehension:
         for part in parts(term):
             yield from _names(part)

@@ -26,6 +26,7 @@ from doorward.rego.partial.core import (
     expr_terms,
     inner_terms,
     is_ground,
+    is_path,
     map_parts,
     parts,
 )
@@ -49,12 +50,16 @@ class Propagation:
 
     def apply(self, body: Body) -> Body:
         """`body`, simplified; as it is where equations contradict each other."""
+        plain = [_is_plain(expr) for expr in body]
+        if body and all(plain):
+            return body
         sets = _equal_variables(body, self._live)
         if sets is None:
             return body
         # A constant cannot head a reference (`1.a` is not Rego): such a variable stays.
         heads = set()
-        for expr in body:
+        others = [expr for expr, is_plain in zip(body, plain, strict=True) if not is_plain]
+        for expr in others:
             for name in _heads(expr):
                 root = sets.find(name)
                 if root is not None:
@@ -64,7 +69,10 @@ class Propagation:
                     heads.add(name)
         removed: dict[str, Term] = {}
         result: list[Expr] = []
-        for expr in body:
+        for expr, is_plain in zip(body, plain, strict=True):
+            if is_plain:
+                result.append(expr)
+                continue
             plugged = _Plug(sets, removed, expr.negated).expr(expr)
             if self._stays(plugged, removed, heads):
                 result.append(plugged)
@@ -85,22 +93,27 @@ class Propagation:
     def _with_what_is_asked(self, body: Body, result: list[Expr], removed: dict[str, Term]) -> Body:
         """Add the removed equations that bind a variable, or whose reference nobody else asks."""
         safe = {*ROOTS, *self._live}
-        safe |= outputs_of_body(tuple(result), safe, self._arity)
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
+        if unsafe:
+            safe |= outputs_of_body(tuple(result), safe, self._arity)
+            unsafe -= safe
         for name, value in sorted(removed.items(), reverse=True):
             again = equation(Var(name), value)
-            outputs = outputs_of(again, safe, self._arity)
+            outputs: set[str] = set()
+            if unsafe:
+                outputs = outputs_of(again, safe, self._arity)
             binds = bool(unsafe & outputs)
             unsafe -= outputs
             is_safe_root = (
                 type(value) is Ref
                 and len(value.parts) == 1
                 and type(value.parts[0]) is Var
-                and value.parts[0].name in safe - {"input"}
+                and value.parts[0].name != "input"
+                and value.parts[0].name in safe
             )
             if binds or (not is_safe_root and not _is_in(value, result)):
                 result.append(again)
-                safe |= outputs
+                safe |= outputs or outputs_of(again, safe, self._arity)
         if unsafe:
             return body
         if self._whole and not result:
@@ -143,6 +156,16 @@ class Propagation:
                 removed[output.name] = Call(expr.operator, expr.args[:-1], expr.location)
                 return False
         return not _says_nothing(expr)
+
+
+def _is_plain(expr: Expr) -> bool:
+    """Whether an expression only compares a document with a constant: there is nothing to do."""
+    if not expr.is_equation or expr.withs:
+        return False
+    left, right = expr.args
+    return (type(left) is Constant and is_path(right)) or (
+        type(right) is Constant and is_path(left)
+    )
 
 
 def _says_nothing(expr: Expr) -> bool:
@@ -264,6 +287,8 @@ class _Plug:
             self._open.discard(var.name)
 
     def reference(self, ref: Ref) -> Term:
+        if is_path(ref):
+            return ref
         head = ref.parts[0]
         rest = [self.term(part) for part in ref.parts[1:]]
         if type(head) is not Var:
@@ -292,6 +317,9 @@ def _head(ref: Ref) -> str:
 
 def _heads(expr: Expr) -> Iterator[str]:
     """Variables at the head of references, those in closures included."""
+    terms = expr_terms(expr)
+    if all(type(term) is Constant or type(term) is Var or is_path(term) for term in terms):
+        return (_head(term) for term in terms if type(term) is Ref)
     return (_head(each) for each in inner_terms(expr_terms(expr)) if type(each) is Ref)
 
 

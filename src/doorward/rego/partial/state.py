@@ -23,6 +23,7 @@ from doorward.rego.partial.core import (
     Var,
     changed,
     equation,
+    is_path,
     map_parts,
     parts,
 )
@@ -73,7 +74,7 @@ def plug(term: Term, bindings: Bindings) -> Term:
     if type(term) is Var:
         term, bindings = apply(term, bindings)
     kind = type(term)
-    if kind is Constant or kind is Comprehension or kind is Var:
+    if kind is Constant or kind is Comprehension or kind is Var or is_path(term):
         return term
     return _Plugging(lambda name, _: Var(name)).plug(term, bindings)
 
@@ -104,7 +105,7 @@ class _Plugging:
                 done = self._done[id(target), id(where)] = self.plug(target, where)
             return done
         kind = type(term)
-        if kind is Constant or kind is Comprehension:
+        if kind is Constant or kind is Comprehension or is_path(term):
             return term
         result = map_parts(term, lambda part: self.plug(part, bindings))
         if type(result) is not Constant:
@@ -151,7 +152,7 @@ class Names:
             if type(term) is Var:
                 return Var(self.of(term.name, bindings))
         kind = type(term)
-        if kind is Constant or kind is Comprehension:
+        if kind is Constant or kind is Comprehension or is_path(term):
             return term
         return _Plugging(lambda name, where: Var(self.of(name, where))).plug(term, bindings)
 
@@ -312,7 +313,12 @@ class Unknowns:
             for own, part in zip(document[1:], path[1:], strict=False):
                 if bindings is not None and type(part) is Var:
                     part = apply(part, bindings)[0]
-                if type(part) is Constant and type(own) is Constant and part != own:
+                if type(part) is not Constant or type(own) is not Constant:
+                    continue
+                if type(part.value) is str and type(own.value) is str:
+                    if part.value != own.value:
+                        break
+                elif part != own:
                     break
             else:
                 return True
