@@ -6,7 +6,8 @@
 Every server runs as its users run it (`doorward run`, `opa run`), and all get the same bytes in
 turn, round by round: of several short rounds the least is what a quiet machine would show. CPU is
 that of a server's processes together, user and system. `bare` answers a constant behind the same
-parser and is the floor of what HTTP costs in Python. Without `--opa` there is no peer in the run.
+parser and is the floor of what HTTP costs in Python. Behind Envoy each server has an Envoy of its
+own, whose CPU is not counted. Without `--opa` there is no peer in the run.
 `--markdown` writes the rows between two marks of that page, with their goals, and beside it a plot
 of the time of a Check over the calls in flight.
 """
@@ -28,14 +29,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks import http1_load, http2_load
 from benchmarks.cases import CASES
 from benchmarks.check_server import METHOD, request_bytes
+from doorward.envoy.kit.bootstrap import Bootstrap, to_document
 
 START_SECONDS = 60
 PICTURE = "served.svg"
@@ -52,8 +56,20 @@ GOALS = {
     ("POST /v1/data, 16 connections", "doorward, log on"): 75,
     ("AuthZReq, 1 at once", "doorward, audit log"): 80,
     ("AuthZReq, 8 at once", "doorward, audit log"): 80,
+    ("AuthZReq, 1 at once", "doorward, no audit log"): 60,
+    ("AuthZReq, 8 at once", "doorward, no audit log"): 60,
+    ("Behind Envoy, 8 connections", "doorward, log off"): 60,
 }
 """Microseconds that a row should cost at most."""
+SLOW_POLICY = """\
+package envoy.authz
+
+allow if {
+	first := count(input.attributes.request.http.method)
+	count([n | some n in numbers.range(first, 2000); n % 7 == 0]) == 285
+}
+"""
+"""A decision of about 200 microseconds, which no decision before it makes cheaper."""
 
 
 class Load(Protocol):
@@ -79,6 +95,8 @@ class Work:
     name: str
     servers: tuple[Server, ...]
     connect: Callable[[str], Load]
+    policy: str = ""
+    """Instead of the people policy."""
 
 
 class HttpLoad:
@@ -107,19 +125,80 @@ class GrpcLoad:
         self._connection.close()
 
 
+def sockets_of_workers(path: str) -> list[str]:
+    """The sockets of the gRPC server at `path`, one for each worker."""
+    each = sorted(Path(path).parent.glob(f"{Path(path).name}.[0-9]"))
+    return [str(one) for one in each] or [path]
+
+
 class SharedLoad:
-    """Calls that go to each worker in turn, as Envoy sends them to several endpoints."""
+    """Calls that go to all workers at the same time, over two connections in all."""
 
     def __init__(self, path: str, in_flight: int) -> None:
-        paths = [path, *(str(each) for each in Path(path).parent.glob(f"{Path(path).name}.[0-9]"))]
-        self._loads = [GrpcLoad(each, in_flight) for each in paths]
+        paths = sockets_of_workers(path)
+        self._loads = [GrpcLoad(each, in_flight) for each in (paths * 2)[: max(2, len(paths))]]
+        self._threads = ThreadPoolExecutor(len(self._loads))
 
     def run(self, calls: int) -> list[float]:
-        return [time for each in self._loads for time in each.run(calls // len(self._loads))]
+        share = calls // len(self._loads)
+        runs = [self._threads.submit(each.run, share) for each in self._loads]
+        return [time for run in runs for time in run.result()]
 
     def close(self) -> None:
+        self._threads.shutdown()
         for each in self._loads:
             each.close()
+
+
+class EnvoyLoad:
+    """Requests through an Envoy that asks the server at `path`, and answers what it allows."""
+
+    def __init__(self, path: str, connections: int) -> None:
+        listen = f"{path}.envoy"
+        pdp = tuple(f"unix:{each}" for each in sockets_of_workers(f"{path}.grpc"))
+        document: Any = to_document(Bootstrap(listen=f"unix:{listen}", pdp=pdp))
+        chain = document["static_resources"]["listeners"][0]["filter_chains"][0]
+        del chain["filters"][0]["typed_config"]["access_log"]
+        (host,) = chain["filters"][0]["typed_config"]["route_config"]["virtual_hosts"]
+        for route in host["routes"]:
+            del route["route"]
+            route["direct_response"] = {"status": 200}
+        file = Path(f"{path}.json")
+        file.write_text(json.dumps(document))
+        self._process = subprocess.Popen(
+            [
+                *(str(Path(sys.executable).with_name("envoy")), "--config-path", str(file)),
+                *("--disable-hot-restart", "--concurrency", "1", "--log-level", "off"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self._load = HttpLoad(listen, _people_request(), connections)
+                self._load.run(connections)
+                return
+            except (OSError, ConnectionError):
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def run(self, calls: int) -> list[float]:
+        return self._load.run(calls)
+
+    def close(self) -> None:
+        self._load.close()
+        self._process.terminate()
+        self._process.wait()
+
+
+def _people_request() -> bytes:
+    """What the people policy is asked about, as a client sends it."""
+    http: Any = CASES["people"]().input["attributes"]["request"]["http"]
+    wanted = ("authorization", "accept")
+    headers = [(name, value) for name, value in http["headers"].items() if name in wanted]
+    return http1_load.request_bytes(http["method"], http["path"], http["body"].encode(), headers)
 
 
 class DockerLoad:
@@ -236,8 +315,16 @@ def works(program: str | None) -> list[Work]:
             opa(program, grpc, query, LOG, name="log on"),
         ]
     rows += [Work(f"Check, {n} in flight", tuple(checks), _grpc(n)) for n in IN_FLIGHT]
+    rows += [
+        Work(f"Behind Envoy, {n} connections", tuple(checks), partial(EnvoyLoad, connections=n))
+        for n in (1, 8)
+    ]
     workers = tuple(doorward(grpc, query, name=f"{n} workers", workers=n) for n in (1, 2))
-    rows.append(Work("Check, by workers", workers, lambda path: SharedLoad(f"{path}.grpc", 16)))
+    rows += [
+        Work("Check, by workers", workers, _shared),
+        Work("Check of 200 µs, by workers", workers, _shared, policy=SLOW_POLICY),
+        Work("Behind Envoy, by workers", workers, partial(EnvoyLoad, connections=8)),
+    ]
     audited = Server(
         "doorward, audit log",
         (
@@ -245,8 +332,14 @@ def works(program: str | None) -> list[Work]:
             *("--audit-log", "/dev/null"),
         ),
     )
-    rows += [Work(f"AuthZReq, {count} at once", (audited,), _docker(count)) for count in (1, 8)]
+    silent = Server("doorward, no audit log", (*audited.arguments[:-1], "off"))
+    docker = audited, silent
+    rows += [Work(f"AuthZReq, {count} at once", docker, _docker(count)) for count in (1, 8)]
     return rows
+
+
+def _shared(path: str) -> Load:
+    return SharedLoad(f"{path}.grpc", 16)
 
 
 def _docker(count: int) -> Callable[[str], Load]:
@@ -294,20 +387,26 @@ def started(server: Server, folder: Path, socket: Path) -> Iterator[int]:
 def cpu_ns(pid: int) -> int:
     """CPU time of a process and its children, in nanoseconds."""
     clock = ((~pid) << 3) | 2  # the clock of a process, as clock_getcpuclockid(3) makes it
-    total = time.clock_gettime_ns(clock)
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        total += sum(cpu_ns(int(child)) for child in listing.read_text().split())
-    return total
+    return time.clock_gettime_ns(clock) + sum(map(cpu_ns, children(pid)))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started."""
+    listings = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for listing in listings for child in listing.read_text().split()]
 
 
 def measure(work: Work, rounds: int, calls: int) -> dict[str, dict[str, float]]:
-    """For each server: least and median CPU microseconds of a request, and its p50 and p99."""
+    """For each server: least and median CPU microseconds of a request, its p50 and p99, the
+    requests per second in the median round, and the least share of CPU that one worker had."""
     costs: dict[str, list[float]] = {each.name: [] for each in work.servers}
     times: dict[str, list[float]] = {each.name: [] for each in work.servers}
+    rates: dict[str, list[float]] = {each.name: [] for each in work.servers}
+    shares: dict[str, float] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         policies = folder / "policies"
-        write_policies(policies)
+        write_policies(policies, work.policy)
         running: dict[str, tuple[int, Load]] = {}
         for number, server in enumerate(work.servers):
             socket = folder / f"{number}.sock"
@@ -316,27 +415,35 @@ def measure(work: Work, rounds: int, calls: int) -> dict[str, dict[str, float]]:
             stack.callback(load.close)
             load.run(calls * 5)
             running[server.name] = (pid, load)
+        begun = {name: list(map(cpu_ns, children(pid))) for name, (pid, _) in running.items()}
         for _ in range(rounds):
             for name, (pid, load) in running.items():
-                before = cpu_ns(pid)
+                before, start = cpu_ns(pid), time.perf_counter()
                 times[name] += load.run(calls)
+                rates[name].append(calls / (time.perf_counter() - start))
                 costs[name].append((cpu_ns(pid) - before) / calls / 1000)
+        for name, (pid, _) in running.items():
+            pairs = zip(map(cpu_ns, children(pid)), begun[name], strict=True)
+            used = [after - before for after, before in pairs]
+            shares[name] = min(used) / sum(used) if used else 1.0
     return {
         name: {
             "least": min(rounds_of),
             "median": statistics.median(rounds_of),
             "p50": statistics.median(times[name]) * 1e6,
             "p99": sorted(times[name])[int(len(times[name]) * 0.99)] * 1e6,
+            "rate": statistics.median(rates[name]),
+            "share": shares[name],
         }
         for name, rounds_of in costs.items()
     }
 
 
-def write_policies(folder: Path) -> None:
-    """The people policy and its data, as files."""
+def write_policies(folder: Path, policy: str = "") -> None:
+    """The people policy and its data, or another policy, as files."""
     case = CASES["people"]()
     folder.mkdir()
-    (folder / "policy.rego").write_text(case.source)
+    (folder / "policy.rego").write_text(policy or case.source)
     (folder / "data.json").write_text(json.dumps(case.data))
 
 
@@ -427,10 +534,10 @@ def memory() -> tuple[float, float]:
         load = SharedLoad(f"{folder}/two.grpc", 16)
         load.run(10_000)
         load.close()
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         return (
             _kilobytes(f"/proc/{idle}/status", "VmRSS") / 1024,
-            max(_kilobytes(f"/proc/{each}/smaps_rollup", "Pss") for each in children) / 1024,
+            max(_kilobytes(f"/proc/{each}/smaps_rollup", "Pss") for each in children(parent))
+            / 1024,
         )
 
 
@@ -456,8 +563,8 @@ def page(measured: Measured) -> str:
     """What was measured, as the table of a page."""
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     lines = [
-        "| work | server | least µs | median µs | goal | p50 ms |",
-        "|---|---|---|---|---|---|",
+        "| work | server | least µs | median µs | goal | p50 ms | requests/s |",
+        "|---|---|---|---|---|---|---|",
     ]
     for work, servers in measured.items():
         for name, row in servers.items():
@@ -466,7 +573,7 @@ def page(measured: Measured) -> str:
             shown = f"**{least}**" if goal is not None and row["least"] > goal else least
             lines.append(
                 f"| {work} | {name} | {shown} | {row['median']:.0f} | {goal or ''} |"
-                f" {row['p50'] / 1000:.2f} |"
+                f" {row['p50'] / 1000:.2f} | {row['rate']:,.0f} |"
             )
     return "\n".join(
         [
@@ -547,15 +654,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"idle sidecar: {idle:.1f} MB (RSS); one worker more: {worker:.1f} MB (PSS)")
         return 0
     measured: Measured = {}
-    print(f"{'CPU microseconds per request':44} {'least':>8} {'median':>8} {'p50':>8} {'p99':>8}")
+    columns = ("least", "median", "p50", "p99", "rate", "share")
+    print(f"{'CPU microseconds per request':44}", *[f"{each:>8}" for each in columns])
     for work in works(options.opa):
         if options.only not in work.name:
             continue
         servers = tuple(each for each in work.servers if options.servers in each.name)
-        work = Work(work.name, servers, work.connect)
+        work = replace(work, servers=servers)
         measured[work.name] = measure(work, options.rounds, options.calls)
         for name, row in measured[work.name].items():
-            numbers = " ".join(f"{row[key]:8.1f}" for key in ("least", "median", "p50", "p99"))
+            numbers = " ".join(f"{row[key]:8.{2 * (key == 'share')}f}" for key in columns)
             print(f"{work.name:26} {name:17} {numbers}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(measured, indent=1))

@@ -20,8 +20,10 @@ from tests.waiting import PATIENCE, wait_until
 
 from doorward.cli.docker import command
 from doorward.docker.install.certificates import issue_client, issue_server, make_authority
+from doorward.docker.install.doctor import state_findings
 from doorward.docker.install.units import decisions_unit, service_unit, socket_unit
 from doorward.docker.unix_http import call_plugin
+from doorward.docker.watch.status import read_status
 
 ALLOW = "package policy.docker.authz\n\nallow := input.action != `image.list`\n"
 SERVE = [sys.executable, "-c", "from doorward.cli.main import main; main()", "docker", "serve"]
@@ -84,6 +86,28 @@ def test_audit_log_can_be_moved_away(policy: Path, tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
     assert len(log.read_text().splitlines()) == 1
     assert len((tmp_path / "audit.1").read_text().splitlines()) == 1
+
+
+def test_without_an_audit_log_everything_else_is_the_same(policy: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "p.sock")
+    body = json.dumps({"RequestMethod": "GET", "RequestUri": "/images/json"}).encode()
+    with subprocess.Popen(
+        [*SERVE, "--socket", path, "--policy", str(policy), "--audit-log", "off"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        wait_for(path)
+        process.send_signal(signal.SIGHUP)
+        assert ask(path, body) == {"Allow": False, "Msg": "denied by policy"}
+        status = read_status(path)
+        assert status is not None
+        findings = [each.what for each in state_findings(status)]
+        assert "no decision leaves a line in an audit log" in findings
+        process.terminate()
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, b""), err
+    assert not (tmp_path / "off").exists()
 
 
 def test_socket_of_the_service_manager_outlives_the_process(policy: Path, tmp_path: Path) -> None:

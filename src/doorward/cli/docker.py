@@ -59,7 +59,9 @@ def command() -> None:
 )
 @click.option("--decision", default=DECISION, metavar="PATH", help="The document that decides.")
 @click.option("--timeout", default=3.0, metavar="SECONDS", help="Time for a decision.")
-@click.option("--audit-log", default="-", metavar="FILE", help="One line for each decision.")
+@click.option(
+    "--audit-log", default="-", metavar="FILE", help="One line for each decision; `off` for none."
+)
 @click.option("--audit-input", is_flag=True, help="With the masked input, to replay it.")
 @click.option("--mask-env", is_flag=True, help="Keep values of Env from the policy.")
 @click.option("--minimum-api-version", default="1.24", metavar="VERSION")

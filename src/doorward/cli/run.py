@@ -322,9 +322,11 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
         if options["workers"] > 1:
             raise click.UsageError("--console shows the decisions of one process: --workers 1")
         workers = 1
-    if workers > 1 and (config.bundles or config.discovery or config.status or config.identity):
-        names = "`bundles`, `discovery`, `status` and `identity`"
-        raise ConfigError(f"{names} need a single process: --workers 1")
+    if config.bundles or config.discovery or config.status or config.identity:
+        if options["workers"] > 1:
+            names = "`bundles`, `discovery`, `status` and `identity`"
+            raise ConfigError(f"{names} need a single process: --workers 1")
+        workers = 1
     return SidecarOptions(
         sources=_sources(files, options),
         config=config,

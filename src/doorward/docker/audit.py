@@ -6,18 +6,23 @@ Nothing of the request's body or headers is in a line, and its target only with 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, Final, NamedTuple
 
 from doorward.docker.reply import Verdict, clean
 from doorward.docker.request.secrets import mask_env
 from doorward.rego import to_json
 
-__all__ = ["AuditLog", "AuditLogError", "Entry"]
+__all__ = ["OFF", "AuditLog", "AuditLogError", "Entry"]
+
+OFF: Final = "off"
+"""The path that stands for no audit log at all."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -74,25 +79,25 @@ class AuditLog:
         """Write one line at once; a line that is lost is counted and reported."""
         verdict, input = entry.verdict, entry.input
         input_doc = input or entry.refused or {}
-        line: dict[str, Any] = {
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "decision_id": entry.decision_id,
-            "user": clean(input_doc.get("User", entry.user))[:200],
-            "method": clean(entry.method)[:20],
-            "action": input_doc.get("action", ""),
-            "target": clean(input_doc.get("target", ""))[:300],
-            "uri": clean(input_doc.get("Path", ""))[:1000],
-            "phase": entry.phase,
-            "decision": "allow" if verdict.allow else "deny",
-            "reason": verdict.reason,
-            "rule": verdict.rule,
-            "latency_ms": round(entry.seconds * 1000, 3),
-        }
+        seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+        # What `json.dumps` writes, at a third of its cost: every call waits for its line.
+        text = (
+            f'{{"time": "{_second(seconds)}.{rest // 1000:06d}Z", '
+            f'"decision_id": {_quoted(entry.decision_id)}, '
+            f'"user": {_quoted(clean(input_doc.get("User", entry.user))[:200])}, '
+            f'"method": {_quoted(clean(entry.method)[:20])}, '
+            f'"action": {_quoted(input_doc.get("action", ""))}, '
+            f'"target": {_quoted(clean(input_doc.get("target", ""))[:300])}, '
+            f'"uri": {_quoted(clean(input_doc.get("Path", ""))[:1000])}, '
+            f'"phase": {_quoted(entry.phase)}, '
+            f'"decision": "{"allow" if verdict.allow else "deny"}", '
+            f'"reason": {_quoted(verdict.reason)}, '
+            f'"rule": {_quoted(verdict.rule)}, '
+            f'"latency_ms": {round(entry.seconds * 1000, 3)}'
+        )
         if self._with_input and input is not None:
-            text = json.dumps(line)[:-1] + f', "input": {to_json(_without_env(input))}}}\n'
-        else:
-            text = json.dumps(line) + "\n"
-        self._append(text.encode("utf-8", errors="replace"))
+            text += f', "input": {to_json(_without_env(input))}'
+        self._append(f"{text}}}\n".encode("utf-8", errors="replace"))
 
     def _append(self, line: bytes) -> None:
         try:
@@ -112,6 +117,12 @@ class AuditLog:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    """A second since the epoch, as UTC; many lines share one."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _without_env(value: Any) -> Any:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from doorward import __version__
-from doorward.docker.audit import AuditLog
+from doorward.docker.audit import OFF, AuditLog
 from doorward.docker.decider.embedded import DECISION, PACK, EmbeddedPdp
 from doorward.docker.decider.remote import DEADLINE, RemotePdp
 from doorward.docker.decider.trial import why_undecided
@@ -74,6 +74,7 @@ class ServiceOptions:
     decision: str = DECISION
     deadline: float = DEADLINE
     audit_log: str = "-"
+    """A file, `-` for standard output, or `audit.OFF`."""
     audit_input: bool = False
     threads: int = THREADS
     inspect: str = ""
@@ -95,7 +96,9 @@ class Service:
             self._decider = EmbeddedPdp(
                 options.policies, path=options.decision, deadline=options.deadline
             )
-        self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
+        self._audit: AuditLog | None = None
+        if options.audit_log != OFF:
+            self._audit = AuditLog(options.audit_log, with_input=options.audit_input)
         if options.plugin.allow_on_failure:
             _log.warning("DANGER: --allow-on-failure allows whatever nobody decides")
         resolve = resolver(options.host_root) if options.host_root else resolve_path
@@ -154,7 +157,7 @@ class Service:
             audit_log=options.audit_log,
             inspect=options.inspect,
             allow_on_failure=options.plugin.allow_on_failure,
-            lost=self._audit.lost,
+            lost=self._audit.lost if self._audit is not None else 0,
             faults=sum(counts().values()),
         )
         if isinstance(self._decider, RemotePdp):
@@ -183,7 +186,8 @@ class Service:
             ).start()
         while (number := signal.sigwait(SIGNALS)) in (signal.SIGHUP, _ORPHANED):
             if number == signal.SIGHUP:
-                self._audit.reopen()
+                if self._audit is not None:
+                    self._audit.reopen()
             elif self._notifier.orphaned:
                 self._become_watchdog()
         _log.info("Docker plugin ends.")
@@ -212,7 +216,7 @@ class Service:
         _log.error("The watchdog has ended: this process takes its place")
         self._server.drain()
         self._decider.close()
-        self._audit.close()
+        self._close_audit()
         self._listener.set_inheritable(True)
         environment = {**os.environ, LISTEN_FD: str(self._listener.fileno())}
         del environment[NOTIFY_FD]
@@ -221,8 +225,12 @@ class Service:
     def close(self) -> None:
         self._server.close()
         self._decider.close()
-        self._audit.close()
+        self._close_audit()
         self._notifier.close()
+
+    def _close_audit(self) -> None:
+        if self._audit is not None:
+            self._audit.close()
 
 
 def _protecting(options: ServiceOptions) -> PluginOptions:
@@ -230,7 +238,7 @@ def _protecting(options: ServiceOptions) -> PluginOptions:
     used = [
         *(options.policies if not options.url else ()),
         *(options.certificate, options.key, options.authority),
-        *(options.audit_log, options.socket, options.inspect),
+        *(options.audit_log if options.audit_log != OFF else "", options.socket, options.inspect),
         *daemon_paths(),
     ]
     inputs = replace(options.plugin.inputs, protected=protected_paths(used))

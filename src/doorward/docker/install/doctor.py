@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from doorward.docker.audit import OFF
 from doorward.docker.decider.remote import RemotePdp, UrlError
 from doorward.docker.decider.trial import why_undecided
 from doorward.docker.install.daemon import DaemonError, Reach
@@ -48,7 +49,8 @@ def diagnose(installed: Installation) -> Iterator[Finding]:
     yield from _plugin(installed, status)
     if status is not None:
         yield from state_findings(status)
-        yield from _writable([*status.policies, status.audit_log])
+        written = [each for each in (status.audit_log,) if each != OFF]
+        yield from _writable([*status.policies, *written])
     yield from _decision(installed, status)
     yield from _surroundings(installed)
 
@@ -143,7 +145,9 @@ REACHED: Final = {
 def state_findings(status: PluginStatus) -> Iterator[Finding]:
     """What a running plugin says of itself."""
     yield Finding("ok", status.decides_by)
-    if status.audit_log:
+    if status.audit_log == OFF:
+        yield Finding("warn", "no decision leaves a line in an audit log", "drop --audit-log off")
+    elif status.audit_log:
         where = "standard output" if status.audit_log == "-" else status.audit_log
         yield Finding("ok", f"audit log: {where}")
     if status.watched_by:

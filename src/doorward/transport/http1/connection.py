@@ -115,7 +115,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # uvloop's has no common base
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer)
-        self._client, _ = self.addresses
+        self._client = transport.get_extra_info("peername")
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
