@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCKS := requirements/dev.txt
+DEMO := $(VENV)/.demo
 CODE := $(wildcard src tests benchmarks examples fuzz scripts/*.py)
 TYPED := $(wildcard src tests benchmarks scripts/*.py examples/people) $(filter-out fuzz/engine.py,$(wildcard fuzz/*.py))
 PYTEST ?= $(BIN)/python -m pytest
@@ -30,6 +31,11 @@ $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
 	@touch $@
 
+# The demo and the console need a part of that only: whoever tries it waits for no more.
+$(DEMO): requirements/demo.txt pyproject.toml scripts/system-packages
+	@scripts/make-venv $(PYTHON) $(VENV) requirements/demo.txt
+	@touch $@
+
 system-packages:
 	@scripts/system-packages
 
@@ -38,15 +44,15 @@ CONSOLE := src/doorward/console/static/console.js
 
 console: $(CONSOLE)
 
-$(CONSOLE): $(STAMP) $(wildcard console/src/*) console/build.mjs console/package-lock.json \
+$(CONSOLE): $(DEMO) $(wildcard console/src/*) console/build.mjs console/package-lock.json \
 		scripts/build_console.py
 	@$(BIN)/python scripts/build_console.py
 	@touch $@
 
-demo: $(STAMP) $(CONSOLE)
+demo: $(DEMO) $(CONSOLE)
 	@$(BIN)/python examples/people/demo.py
 
-demo-check: $(STAMP)
+demo-check: $(DEMO)
 	@$(BIN)/python examples/people/demo.py --check
 
 demo-docker: $(STAMP)

@@ -1,44 +1,108 @@
 """What a replay costs: decisions a second and core, and memory against the length of the log.
 
-    python benchmarks/replay.py [EVENTS ...]        # default: 20000 and 200000 events
+    python -m benchmarks.replay [EVENTS ...] [--markdown docs/replay.md]    # 1 and 10 million
 
 The log is that of the people policy: a hundred tokens, all three methods, written as `doorward run`
-writes it, with the tokens in it. It is rebuilt in a temporary folder for each length.
+writes it, with the tokens in it, compressed by gzip. It is made in a temporary folder for each
+length. One process reads it, decides each event and counts; its time is that of the processor.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
+import gzip
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.case import signed_token
 from benchmarks.cases import EXAMPLE, SECRET, people
+from benchmarks.page import machine, marked, put
+from benchmarks.plots import line_plot
 from doorward.rego import Engine
 
 BLOCK = 10_000
 TOKENS = 100
 START = 1_800_000_000
+MILLION = 1_000_000
+RATE = 20_000
+GROWTH = 0.1
+PICTURE = "replay.svg"
 
 
-def main(lengths: list[int]) -> None:
-    print(f"{'events':>10}  {'MB':>6}  {'CPU s':>7}  {'events/s of CPU':>15}  {'peak MB':>7}")
-    for length in lengths:
-        with tempfile.TemporaryDirectory() as folder:
-            log, secrets = Path(folder, "log.jsonl"), Path(folder, "secrets.json")
-            secrets.write_text(json.dumps({"secrets": {"jwt": SECRET}}))
-            write_log(log, length)
-            report, seconds, peak = measured(log, [str(EXAMPLE), str(secrets)])
-            assert report["kinds"]["unchanged"] == length, report["kinds"]
-            size = log.stat().st_size / 1e6
-            rate = length / seconds
-            print(f"{length:>10,}  {size:>6.0f}  {seconds:>7.2f}  {rate:>15,.0f}  {peak:>7.0f}")
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One replay: bytes of the log before it was compressed, seconds of CPU, MB of memory."""
+
+    events: int
+    size: int
+    seconds: float
+    peak: float
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.seconds
+
+
+def replayed(length: int) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        log, secrets = Path(folder, "log.jsonl.gz"), Path(folder, "secrets.json")
+        secrets.write_text(json.dumps({"secrets": {"jwt": SECRET}}))
+        size = write_log(log, length)
+        report, seconds, peak = measured(log, [str(EXAMPLE), str(secrets)])
+        assert report["kinds"]["unchanged"] == length, report["kinds"]
+        return Row(length, size, seconds, peak)
+
+
+def page(rows: Sequence[Row]) -> str:
+    lines = [
+        "Written by `python -m benchmarks.replay --markdown docs/replay.md`. Goals: at least "
+        f"{RATE:,} events\na second and core, and memory that differs by less than "
+        f"{GROWTH:.0%} from a million events to\nten million.\n",
+        "| events | log, MB | CPU, s | events a second and core | memory at most, MB |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    base = next((row.peak for row in rows if row.events >= MILLION), 0.0)
+    for row in rows:
+        rate = marked(f"{row.rate:,.0f}", missed=row.rate < RATE)
+        is_larger = row.events > MILLION and abs(row.peak / base - 1) >= GROWTH
+        peak = marked(f"{row.peak:.1f}", missed=is_larger)
+        lines.append(
+            f"| {row.events:,} | {row.size / 1e6:,.0f} | {row.seconds:.1f} | {rate} | {peak} |"
+        )
+    picture = f"![Memory of a replay by the length of the log]({PICTURE})"
+    return "\n".join([*lines, "", picture, "", machine(), ""])
+
+
+def plot(rows: Sequence[Row]) -> str:
+    points = [(float(row.events), row.peak) for row in rows]
+    highest = 20 * math.ceil(max(row.peak for row in rows) / 15)
+    return line_plot(
+        {"one process": points}, across="events", up="MB of memory at most", highest=highest
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="What a replay of a decision log costs")
+    parser.add_argument("lengths", nargs="*", type=int, metavar="EVENTS")
+    parser.add_argument("--markdown", type=Path, help="write the figures and the plot")
+    options = parser.parse_args(arguments)
+    rows = []
+    for length in options.lengths or (MILLION, 10 * MILLION):
+        rows.append(replayed(length))
+        print(rows[-1], f"{rows[-1].rate:,.0f} events a second and core", flush=True)
+    if options.markdown:
+        put(options.markdown, page(rows), "replayed")
+        options.markdown.with_name(PICTURE).write_text(plot(rows))
+    return 0
 
 
 def measured(log: Path, policy: list[str]) -> tuple[dict[str, Any], float, float]:
@@ -61,12 +125,15 @@ def measured(log: Path, policy: list[str]) -> tuple[dict[str, Any], float, float
     return report, seconds, peak / 1024
 
 
-def write_log(path: Path, length: int) -> None:
-    """So many events, in blocks that repeat."""
-    block = "".join(json.dumps(event) + "\n" for event in events(min(length, BLOCK)))
-    with path.open("w") as file:
-        for _ in range(max(1, length // BLOCK)):
-            file.write(block)
+def write_log(path: Path, length: int) -> int:
+    """So many events, in blocks that repeat; how many bytes those are when they are read."""
+    block = "".join(json.dumps(event) + "\n" for event in events(min(length, BLOCK))).encode()
+    stored = gzip.compress(block, 1) if path.suffix == ".gz" else block
+    times = max(1, length // BLOCK)
+    with path.open("wb") as file:
+        for _ in range(times):
+            file.write(stored)
+    return len(block) * times
 
 
 def events(number: int) -> Iterator[dict[str, Any]]:
@@ -103,4 +170,4 @@ def claims(number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]] or [20_000, 200_000])
+    raise SystemExit(main())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -16,6 +17,7 @@ from doorward.cli import extensions
 from doorward.cli.errors import OneOf
 from doorward.pdp.loader import LoadError
 from doorward.pdp.sources import Sources
+from doorward.rego import RegoError
 from doorward.replay import KINDS, Job, ReplayError, Tally, as_json, markdown, page, replay, text
 from doorward.replay.deciding import Version
 from doorward.replay.reading import log_files, size_of
@@ -35,6 +37,7 @@ Examples:
   doorward replay --log logs/ --policy new/ --against old/ --format html -o report.html
   doorward replay --log logs/ --policy policies/ --fail-on new-allow      # for CI
   doorward replay --log https://logs.example/day.jsonl.gz --policy policies/
+  doorward replay --log /shared/logs --policy policies/ --ray auto
 """,
 )
 @click.option("--log", "logs", multiple=True, required=True, metavar="FILE|FOLDER|URL")
@@ -63,6 +66,9 @@ Examples:
     help="End with 2 if there is one; `change` is any but not-replayable.",
 )
 @click.option("-p", "--parallel", type=click.IntRange(0), default=0, help="Processes; 0: all CPUs.")
+@click.option(
+    "--ray", metavar="local|ADDRESS", help="Decide on a Ray cluster, with --parallel actors."
+)
 @click.option("--ignore", multiple=True, help="Names of policies to leave out of folders.")
 @extensions.option
 @click.option("--v0-compatible", is_flag=True, help="Read policies as Rego v0.")
@@ -72,23 +78,18 @@ def command(
     """Decide the decisions of a log again, and report which answers change and why.
 
     Reads decision logs as `doorward run` and OPA write them: a JSON object a line or an array,
-    plain or gzip. Time and non-deterministic built-ins answer as they did then; a decision that
-    needs a masked value, or what was not recorded, is "not replayable" and never "unchanged".
+    plain or gzip, or Parquet. Time and non-deterministic built-ins answer as they did then; a
+    decision that needs a masked value, or what was not recorded, is "not replayable" and never
+    "unchanged".
     """
     try:
-        job = Job(
-            _version(new, options),
-            None if old == (_RECORDED,) else _version(old, options),
-            frozenset(path.strip("/") for path in options["paths"]),
-            tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"]),
-        )
+        decide = _decider(new, () if old == (_RECORDED,) else old, options)
         with TemporaryDirectory(prefix="doorward-replay-") as folder:
             files = log_files(_with_files(logs, options["headers"], Path(folder)))
             progress = _Progress(size_of(files))
-            processes = options["parallel"] or os.cpu_count() or 1
-            tally = replay(files, job, processes=processes, on_progress=progress.show)
+            tally = decide(files, on_progress=progress.show)
             progress.end()
-    except (ReplayError, LoadError) as error:
+    except (ReplayError, LoadError, RegoError) as error:
         raise click.ClickException(str(error)) from None
     report = _FORMATS[options["style"]](tally)
     if options["output"] is not None:
@@ -96,6 +97,27 @@ def command(
     else:
         click.echo(report, nl=False)
     return 2 if any(_happened(kind, tally) for kind in options["fail_on"]) else 0
+
+
+def _decider(
+    new: tuple[str, ...], old: tuple[str, ...], options: dict[str, Any]
+) -> Callable[..., Tally]:
+    """What decides files: this machine, or a cluster."""
+    paths = frozenset(path.strip("/") for path in options["paths"])
+    by = tuple(tuple(path.removeprefix("input.").split(".")) for path in options["by"])
+    if options["ray"]:
+        from doorward.replay.on_ray import Recipe, replay_on_ray  # an extra that few need
+
+        if options["builtins"]:
+            raise click.UsageError("--ray and --builtins exclude each other")
+        before = _sources(old, options).load() if old else None
+        loaded = _sources(new, options).load()
+        recipe = Recipe(loaded, before, options["v0_compatible"], paths, by)
+        return partial(
+            replay_on_ray, recipe=recipe, address=options["ray"], actors=options["parallel"]
+        )
+    job = Job(_version(new, options), _version(old, options) if old else None, paths, by)
+    return partial(replay, job=job, processes=options["parallel"] or os.cpu_count() or 1)
 
 
 def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -> Sequence[str]:
@@ -111,14 +133,17 @@ def _with_files(logs: tuple[str, ...], headers: tuple[str, ...], folder: Path) -
 
 
 def _version(paths: tuple[str, ...], options: dict[str, Any]) -> Version:
-    sources = Sources(
+    registry = extensions.registry_for(options["builtins"], paths)
+    return Version.load(_sources(paths, options), registry=registry)
+
+
+def _sources(paths: tuple[str, ...], options: dict[str, Any]) -> Sources:
+    return Sources(
         paths=() if options["bundle"] else paths,
         bundles=paths if options["bundle"] else (),
         ignore=options["ignore"],
         v0=options["v0_compatible"],
     )
-    registry = extensions.registry_for(options["builtins"], paths)
-    return Version.load(sources, registry=registry)
 
 
 def _happened(kind: str, tally: Tally) -> bool:

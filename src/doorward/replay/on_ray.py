@@ -1,0 +1,184 @@
+"""A log, decided on the machines of a Ray cluster.
+
+    files ─units─▶ Ray Data ─map_batches(Decider)─▶ tallies ─in order─▶ Tally
+
+Policies are sent as texts, and each actor compiles them once. A unit is a part of a plain file, or
+a whole file that is compressed; actors read it themselves, so that files must be at the same path
+on every machine. A unit is decided again where its actor or its machine is lost; tallies are merged
+in the order of the log, so that a report is that of one machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import ray
+from ray.data import ActorPoolStrategy, DataContext
+
+from doorward.pdp.loader import Loaded
+from doorward.replay.deciding import Version
+from doorward.replay.reading import Chunk, ReplayError, chunks_of, is_whole
+from doorward.replay.tally import Tally
+from doorward.replay.work import Job
+
+__all__ = ["Recipe", "replay_on_ray"]
+
+UNIT: Final = 8 << 20
+"""Bytes of a plain file that are one unit."""
+LOCAL: Final = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a `Job` is made of, as it can be sent; `v0`: policies are Rego v0."""
+
+    new: Loaded
+    old: Loaded | None = None
+    v0: bool = False
+    paths: frozenset[str] = frozenset()
+    by: tuple[tuple[str, ...], ...] = ()
+
+    def job(self) -> Job:
+        """The job, compiled. CompileError."""
+        compiled = partial(Version.compile, v0=self.v0)
+        old = None if self.old is None else compiled(self.old)
+        return Job(compiled(self.new), old, self.paths, self.by)
+
+
+class _Unit(NamedTuple):
+    """A part of a file; a negative length stands for the whole of it."""
+
+    number: int
+    file: str
+    start: int
+    length: int
+
+
+class _Decider:
+    """An actor: an engine, and what it decides."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._job = recipe.job()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """The tally of each unit, or why there is none."""
+        columns = [batch[name] for name in _Unit._fields]
+        units = [
+            _Unit(int(number), str(file), int(start), int(length))
+            for number, file, start, length in zip(*columns, strict=True)
+        ]
+        answers = [self._answer(unit) for unit in units]
+        return {
+            "number": [unit.number for unit in units],
+            "tally": [pickle.dumps(each) if isinstance(each, Tally) else b"" for each in answers],
+            "error": ["" if isinstance(each, Tally) else each for each in answers],
+        }
+
+    def _answer(self, unit: _Unit) -> Tally | str:
+        total = Tally()
+        try:
+            for chunk in _chunks(unit):
+                tally = self._job.decide(chunk.read())
+                tally.taken = chunk.taken
+                total.merge(tally)
+        except ReplayError as error:
+            return str(error)
+        return total
+
+
+def _chunks(unit: _Unit) -> Iterator[Chunk]:
+    if unit.length < 0:
+        yield from chunks_of([unit.file])
+    else:
+        yield Chunk(unit.file, unit.start, unit.length, None, unit.length)
+
+
+def _units(files: Sequence[str], size: int) -> Iterator[_Unit]:
+    number = 0
+    for file in files:
+        if is_whole(file):
+            yield _Unit(number, file, 0, -1)
+            number += 1
+            continue
+        for chunk in chunks_of([file], size=size):
+            yield _Unit(number, chunk.file, chunk.start, chunk.length)
+            number += 1
+
+
+def replay_on_ray(
+    files: Sequence[str],
+    recipe: Recipe,
+    *,
+    address: str,
+    actors: int,
+    on_progress: Callable[[Tally], object] = lambda _tally: None,
+    size: int = UNIT,
+) -> Tally:
+    """What came of all events in `files`, decided by at most so many actors of a processor each
+    (0: as many as there are). `address` is that of a cluster, or `local` for one on this machine.
+
+    ReplayError where a file cannot be read, or the cluster is not there.
+    """
+    units = [{**unit._asdict()} for unit in _units([os.path.abspath(f) for f in files], size)]
+    is_ours = not ray.is_initialized()
+    try:
+        if is_ours:
+            _connect(address)
+        resources: dict[str, float] = ray.cluster_resources()
+        processors = int(resources.get("CPU", 1))
+        total = Tally()
+        for tally in _in_order(_rows(units, recipe, actors or processors)):
+            total.merge(tally)
+            on_progress(total)
+    except (ray.exceptions.RayError, ConnectionError, ValueError) as error:
+        raise ReplayError(f"ray: {str(error).strip().splitlines()[-1]}") from None
+    finally:
+        if is_ours:
+            ray.shutdown()
+    return total
+
+
+def _connect(address: str) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    known: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == LOCAL:
+        known["include_dashboard"] = False
+    ray.init(address, **known)
+
+
+def _rows(units: list[dict[str, Any]], recipe: Recipe, actors: int) -> Iterator[dict[str, Any]]:
+    context = DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    blocks = min(len(units), max(4 * actors, 200))
+    data = ray.data.from_items(units, override_num_blocks=blocks)
+    # Fewer than wanted do: a machine that is lost is not waited for.
+    pool = ActorPoolStrategy(min_size=1, max_size=actors)
+    decided = data.map_batches(
+        _Decider,
+        fn_constructor_args=(recipe,),
+        batch_size=1,
+        batch_format="numpy",
+        compute=pool,
+        num_cpus=1,
+    )
+    yield from decided.iter_rows()
+
+
+def _in_order(rows: Iterator[dict[str, Any]]) -> Iterator[Tally]:
+    waiting: dict[int, Tally] = {}
+    number = 0
+    for row in rows:
+        if row["error"]:
+            raise ReplayError(row["error"])
+        waiting[row["number"]] = pickle.loads(row["tally"])
+        while number in waiting:
+            yield waiting.pop(number)
+            number += 1

@@ -1,0 +1,128 @@
+"""A cluster decides what one process does, even if an actor is killed half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doorward.cli.main import run
+from doorward.pdp.loader import Loaded
+from doorward.replay import ReplayError, Tally, as_json, replay
+
+# Large: an environment that is older than it goes on without; that of `make test` has it.
+ray = pytest.importorskip("ray")
+on_ray = import_module("doorward.replay.on_ray")
+# Ray reads settings that it calls deprecated itself.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+POLICY = 'package app\n\nallow if input.user == "ann"\n'
+EVENTS = 4_000
+SIZE = 16 << 10
+"""Bytes of a unit: there are some dozens."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Two workers, on this machine."""
+    with pytest.MonkeyPatch.context() as patched:
+        # Workers are as urgent as the test that waits for them.
+        patched.setenv("RAY_worker_niceness", "0")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=100 << 20,
+            _temp_dir=str(tmp_path_factory.mktemp("ray")),
+            **quiet,
+        )
+        yield
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    events = [
+        {
+            "decision_id": f"id-{number}",
+            "path": "app/allow",
+            "input": {"user": "ann" if number % 3 else f"user-{number}"},
+            "result": number % 2 == 0,
+            "timestamp": f"2026-11-22T18:{number // 60 % 60:02}:{number % 60:02}Z",
+        }
+        for number in range(EVENTS)
+    ]
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+def actors() -> list[int]:
+    """The processes of the actors that decide."""
+    pids = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if words.startswith(b"ray::MapWorker"):
+                pids.append(int(folder.name))
+    return pids
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_report_is_the_same_though_an_actor_is_killed_half_way(log: Path) -> None:
+    recipe = on_ray.Recipe(Loaded({"p.rego": POLICY}))
+    killed: list[int] = []
+
+    def kill(tally: Tally) -> None:
+        if not killed and tally.events >= EVENTS // 2:
+            killed.append(actors()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    tally = on_ray.replay_on_ray(
+        [str(log)], recipe, address="local", actors=2, on_progress=kill, size=SIZE
+    )
+    assert killed
+    assert as_json(tally) == as_json(replay([str(log)], recipe.job(), processes=1))
+    assert tally.changes > 0
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_command_decides_on_a_cluster(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "p.rego"
+    policy.write_text(POLICY)
+    given = ["replay", "--log", str(log), "--policy", str(policy), "--format", "json"]
+    reports = []
+    for more in ([], ["--ray", "local", "--parallel", "1"]):
+        assert run([*given, *more]) == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_file_that_an_actor_cannot_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "log.gz").write_bytes(b"\x1f\x8b and no more")
+    recipe = on_ray.Recipe(Loaded({"p.rego": POLICY}))
+    with pytest.raises(ReplayError, match=r"log\.gz: "):
+        on_ray.replay_on_ray([str(tmp_path / "log.gz")], recipe, address="local", actors=1)
+
+
+def test_built_ins_of_ones_own_are_for_one_machine(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builtins = tmp_path / "b.py"
+    builtins.write_text("")
+    given = ["replay", "--log", str(log), "--policy", str(tmp_path), "--ray", "local"]
+    assert run([*given, "--builtins", str(builtins)]) == 1
+    assert "--ray and --builtins" in capsys.readouterr().err
