@@ -263,6 +263,34 @@ def test_a_connection_over_the_limit_replaces_an_idle_one() -> None:
         busy.close()
 
 
+def test_open_streams_without_requests_hold_no_connection() -> None:
+    silence = b"".join(headers(number, CALL) for number in range(1, 101, 2))
+    with serving(options=ServerOptions(max_connections=2)) as served:
+        working, first = served.connect(), served.connect()
+        ask(working, 1)
+        first.sendall(silence)
+        second = served.connect()
+        second.sendall(silence)
+        assert read_all(first)  # it made room, and not the one that works
+        ask(working, 3)
+        with served.channel() as channel:
+            assert channel.unary_unary("/a.A/Echo")(b"a", timeout=LIMIT) == b"a"
+        assert read_all(second)
+        ask(working, 5)
+        for each in (working, first, second):
+            each.close()
+
+
+def ask(client: socket.socket, number: int) -> None:
+    """Make a call, and wait for its answer."""
+    client.sendall(headers(number, CALL) + data(number, frame_message(b"echo")))
+    received = b""
+    while b"echo" not in received:
+        piece = client.recv(65_536)
+        assert piece, "the connection was closed"
+        received += piece
+
+
 def test_a_connection_without_a_preface_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "SWEEP", 0.01)
     with (

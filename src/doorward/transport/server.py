@@ -22,6 +22,9 @@ __all__ = ["Http2Server", "ServerOptions"]
 
 _EDGE: Final = Edge("http2", "an HTTP/2 connection failed")
 
+SILENT: Final = 5.0
+"""Seconds without the end of a request after which a connection counts as idle in spite of its open
+streams: who only opens them takes nobody's place."""
 WRITE_BUFFER: Final = 1 << 20
 """Bytes that may wait for a client that does not read."""
 LINGER: Final = 4
@@ -39,7 +42,7 @@ class ServerOptions:
     """Whether another process accepts as well."""
     max_connections: int = 1_000
     """Connections at the same time; a further one replaces the one that was idle longest, or is
-    closed where every one has open streams."""
+    closed where every one is at work."""
 
 
 class Http2Server:
@@ -101,12 +104,15 @@ class _Protocol(asyncio.Protocol):
         self._connections = connections
         self._connection = Connection(services, limits, on_expired=expire, on_output=self._flush)
         self._transport: asyncio.Transport | None = None
-        self._since = connections.now
         self._sweeps_closing = 0
 
     @property
     def idle_since(self) -> float | None:
-        return None if self._connection.streams else self._since
+        """When the client last ended a request, if it does not wait for an answer: who never did
+        so is the first to go."""
+        requested = self._connection.requested
+        is_at_work = self._connection.streams and self._connections.now - requested < SILENT
+        return None if is_at_work else requested
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")

@@ -137,6 +137,8 @@ class Connection:
         self.initial_send_window = DEFAULT_WINDOW
         self.now = clock()
         """The time of the last `feed` or `expire`."""
+        self.requested = 0.0
+        """When the client last ended a request."""
         self._clock = clock
         self._application = application
         self._on_expired = on_expired
@@ -791,6 +793,7 @@ class Connection:
     # Frames that cost and do no work
 
     def _count_request(self) -> None:
+        self.requested = self.now
         if self._credit < self.limits.credit:
             self._credit += self.limits.credit_per_request
 
