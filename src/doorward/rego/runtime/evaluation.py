@@ -70,6 +70,9 @@ UNCOUNTED: Final = "uncounted"
 GROWTH: Final = 64 << 20
 """Bytes that the process may grow by before an evaluation is repeated."""
 
+MEMORY_INTERVAL: Final = 0.001
+"""Seconds between two looks at the memory of the process: each costs as much as a hundred steps."""
+
 MAX_ORDERED: Final = 64
 """Sets whose order is remembered."""
 
@@ -205,6 +208,8 @@ class Evaluation(Context):
     uncounted_steps = 0
     memory_before: int | None = None
     """Bytes of the process when the deadline was first checked."""
+    memory_due = -math.inf
+    """When they are looked at next."""
 
     def __init__(
         self,
@@ -331,12 +336,12 @@ class Evaluation(Context):
         Rounds may cost anything, so the interval adapts: it doubles while checks come quickly.
         """
         whole: Any = self.origin or self
+        now = time.monotonic()
         if not whole.counts_items and self.environment.max_items is not None:
-            whole._check_growth(self.check_interval)
+            whole._check_growth(self.check_interval, now)
         deadline = whole.deadline
         interval = CHECK_INTERVAL
         if deadline is not None:
-            now = time.monotonic()
             if now > deadline:
                 raise EvalError(CANCEL_ERROR, "caller cancelled query execution", NOWHERE)
             if now - self.last_check > SLOW:
@@ -346,17 +351,21 @@ class Evaluation(Context):
             self.last_check = now
         self.check_interval = self.steps_left = interval
 
-    def _check_growth(self, steps: int) -> None:
+    def _check_growth(self, steps: int, now: float) -> None:
         """Have the evaluation repeated by code that counts items, if it may be making too many.
 
         Nothing is counted before: what collections come to hold takes steps, or memory.
         """
-        memory, limit = self.environment.memory(), self.environment.max_items
+        limit = self.environment.max_items
         self.uncounted_steps += steps
+        is_over = limit is not None and self.uncounted_steps > limit
+        if now < self.memory_due and not is_over:
+            return
+        self.memory_due = now + MEMORY_INTERVAL
+        memory = self.environment.memory()
         if self.memory_before is None:
             self.memory_before = memory
-        grown = memory - self.memory_before
-        if grown > GROWTH or (limit is not None and self.uncounted_steps > limit):
+        if is_over or memory - self.memory_before > GROWTH:
             raise EvalError(UNCOUNTED, "items must be counted", NOWHERE)
 
     def halt_if_late(self) -> None:
