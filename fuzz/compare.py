@@ -52,6 +52,7 @@ STEPS: Final = 20_000
 """Expressions that the oracle evaluates before it gives up."""
 REPEATS: Final = 8
 """How often a peer that compiles otherwise is asked again: OPA checks types in random order."""
+_UNCHECKED_OPERAND: Final = "an operand in a collection that only newer releases check"
 _ROOTS: Final = frozenset({"data", "input"})
 _COMPREHENSIONS: Final = (ArrayComprehension, SetComprehension, ObjectComprehension)
 _LIMITS: Final = frozenset({CANCEL_ERROR, INTERNAL_ERROR})
@@ -130,14 +131,16 @@ def _compare_acceptance(
     if _says(program, "used as reference"):
         raise RefusedError("a function that only newer releases miss the call of")
     if not code and _says(program, "invalid argument(s)"):
-        raise RefusedError("an operand in a collection that only newer releases check")
+        raise RefusedError(_UNCHECKED_OPERAND)
     return Difference(f"compiling: {ours or 'accepted'} for {code or 'accepted'}", ours, code)
 
 
-def _says(program: Program, text: str) -> bool:
-    """Whether the engine refuses the program with an error that says `text`."""
+def _says(program: Program, text: str, query: str = "") -> bool:
+    """Whether the engine refuses the program, or `query` of it, with an error that says `text`."""
     try:
-        Engine(program.modules, program.data, v0=program.v0)
+        engine = Engine(program.modules, program.data, v0=program.v0)
+        if query:
+            engine.prepare(query)
     except CompileError as error:
         return any(text in each.message for each in error.diagnostics)
     return False
@@ -250,6 +253,8 @@ def _compare_with_peer(
                 raise RefusedError("a program to which the peer contradicts itself")
             if any(map(_fills_in_variable, _nodes(program))):
                 raise RefusedError("a type that the peer loses")
+            if _says(program, "invalid argument(s)", query):
+                raise RefusedError(_UNCHECKED_OPERAND)
             return Difference(f"query: {got[1]} for {want[1]}", got[1], want[1], query, number)
         return Difference(f"OPA: {got[0]} for {want[0]}", got[1], want[1], query, number)
     return None

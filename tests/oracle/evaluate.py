@@ -19,6 +19,7 @@ from tests.oracle.scope import name_of
 
 from doorward.rego.builtins.registry.context import Context
 from doorward.rego.errors import CONFLICT_ERROR, BuiltinError, EvalError, EvaluationAborted
+from doorward.rego.numbers import Number, number_text
 from doorward.rego.syntax.nodes import (
     And,
     Array,
@@ -587,8 +588,8 @@ def _stored(value: Any, path: Path) -> Any:
     an item."""
     for key in path:
         actual = _child(value, key)
-        if actual is UNDEFINED and type(key) is int and isinstance(value, dict):
-            actual = _child(value, str(key))
+        if actual is UNDEFINED and type(key) in (int, float, Number) and isinstance(value, dict):
+            actual = _child(value, number_text(key))
         if actual is UNDEFINED and isinstance(value, list) and _reads_as_number(key):
             actual = _child(value, int(key))
         value = actual

@@ -41,6 +41,8 @@ def test_lookup(value: Any, key: Any, want: Any) -> None:
 
 def test_numbers_find_names_in_base_data_only() -> None:
     assert op.lookup_data({"2": "x"}, 2) == "x"
+    assert op.lookup_data({"2.5": "x"}, Number("2.5")) == "x"
+    assert op.lookup_data({"2.5": "x"}, Number("2.50")) is UNDEFINED
     assert op.lookup({"2": "x"}, 2) is UNDEFINED
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from doorward.rego.errors import CONFLICT_ERROR, LIMIT_ERROR, EvalError
 from doorward.rego.golang.strings import MAX_TEXT
+from doorward.rego.numbers import Number, number_text
 from doorward.rego.source import Span
 from doorward.rego.values import (
     UNDEFINED,
@@ -97,12 +98,14 @@ def lookup_data(value: Any, key: Any) -> Any:
     """
     value_at = lookup(value, key)
     if value_at is UNDEFINED:
-        if type(key) is int and type(value) is dict:
-            return value.get(str(key), UNDEFINED)
+        if type(key) in _NUMBERS and type(value) is dict:
+            return value.get(number_text(key), UNDEFINED)
         if type(key) is str and type(value) is list and INDEX.fullmatch(key):
             return lookup(value, int(key))
     return value_at
 
+
+_NUMBERS: Final = frozenset({int, float, Number})
 
 INDEX: Final = re.compile("[+-]?[0-9]{1,19}")
 """What OPA reads as the number of an item."""

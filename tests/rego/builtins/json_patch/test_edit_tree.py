@@ -155,3 +155,43 @@ def test_a_patch_nests_so_deep_and_no_deeper() -> None:
     assert "x" in to_json(patched({"a": {}, "b": {}}, *deeper[: 3 * (MAX_DEPTH - 3)]))
     with pytest.raises(LimitError, match="nested more than"):
         patched({"a": {}, "b": {}}, *deeper)
+
+
+MEMBER = "{" + '"a": [1, 2]' + "}"
+
+
+@pytest.mark.parametrize(
+    ("operations", "want"),
+    [
+        # A member that was changed is found as what it has become, and no longer as what it was.
+        (f'[{{"op": "remove", "path": [{MEMBER}, "a", 0]}}]', [{"a": [2]}]),
+        (
+            f'[{{"op": "remove", "path": [{MEMBER}, "a", 0]}},'
+            ' {"op": "add", "path": [{"a": [2]}, "a", "-"], "value": 3}]',
+            [{"a": [2, 3]}],
+        ),
+        (
+            f'[{{"op": "remove", "path": [{MEMBER}, "a", 0]}},'
+            f' {{"op": "add", "path": [{MEMBER}, "a", "-"], "value": 3}}]',
+            'path {"a": [1, 2]} does not exist in set term {{"a": [2]}}',
+        ),
+        (
+            f'[{{"op": "replace", "path": [{MEMBER}, "a", 0], "value": 3}}]',
+            'path {"a": [1, 2]} does not exist in set term {{"a": [2]}}',
+        ),
+        (
+            '[{"op": "add", "path": ["s b", "x"], "value": 3}]',
+            'path s b does not exist in set term {{"a": [1, 2]}}',
+        ),
+    ],
+)
+def test_a_member_of_a_set_is_its_own_key(operations: str, want: Any) -> None:
+    query = Engine().prepare(
+        f"x := json.patch({{{MEMBER}}}, {operations})", strict_builtin_errors=True
+    )
+    if isinstance(want, str):
+        with pytest.raises(EvalError) as caught:
+            query.results()
+        assert want in str(caught.value)
+    else:
+        assert query.results() == [{"x": want}]

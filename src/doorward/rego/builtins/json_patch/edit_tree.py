@@ -197,8 +197,20 @@ class _Node:
         elif isinstance(self.original, frozenset):
             self.parts = {key: from_key(key) for key in self.original}
 
+    def _settle(self, step: Value) -> None:
+        """A member of a set that was changed is from now on found as what it has become: OPA does
+        so at the next step through the set that is a container."""
+        if self.parts is None or not isinstance(step, _CONTAINERS):
+            return
+        if not isinstance(self.original, frozenset):
+            return
+        if self.has_nodes or self.gone or len(self.parts) != len(self.original):
+            self.original, self.parts = self._rendered(), None
+            self.has_nodes, self.gone, self.fresh = False, {}, None
+
     def read(self, step: Value) -> _Node:
         """The node below, which must be there, to look into."""
+        self._settle(step)
         if self.parts is None and self._is_set():
             self._unfold()
         parts: Any = self.original if self.parts is None else self.parts
@@ -234,12 +246,13 @@ class _Node:
                 f"cannot unfold the already deleted {self.gone[key]} node for key {to_rego(step)}"
             )
         kind = kind_name(self.original)
-        raise BuiltinError(
-            f"path {to_rego(step)} does not exist in {kind} term {to_rego(self.original)}"
-        )
+        # OPA shows a step into a set as the beginning of a reference.
+        shown = step if self._is_set() and isinstance(step, str) else to_rego(step)
+        raise BuiltinError(f"path {shown} does not exist in {kind} term {to_rego(self.original)}")
 
     def insert(self, step: Value, value: Value) -> None:
         """Put `value` under `step`."""
+        self._settle(step)
         self._unfold()
         if isinstance(self.parts, list):
             index = _index(step, len(self.parts))
@@ -259,6 +272,7 @@ class _Node:
 
     def delete(self, step: Value) -> None:
         """Take away what is under `step`."""
+        self._settle(step)
         self._unfold()
         key = to_key(step)
         if isinstance(self.parts, list):
