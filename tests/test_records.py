@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
-from dataclasses import FrozenInstanceError, field, fields, replace
+from dataclasses import FrozenInstanceError, field, fields
 
 import pytest
 
-from doorward.records import record
-from doorward.rego.syntax.nodes import Scalar, Var
+from doorward.records import record, replace
+from doorward.rego.syntax.nodes import Array, Scalar, Var
 
 
 @record
@@ -38,8 +39,32 @@ def test_the_type_checker_refuses_to_change_one() -> None:
 
 def test_a_record_is_a_dataclass() -> None:
     assert [each.name for each in fields(Point)] == ["x", "y", "note"]
-    assert replace(Point(1, 2), y=3) == Point(1, 3)
+    assert dataclasses.replace(Point(1, 2), y=3) == Point(1, 3)
     assert copy.copy(Point(1, 2)) == pickle.loads(pickle.dumps(Point(1, 2))) == Point(1, 2)
+
+
+def test_a_copy_has_other_values_of_some_fields() -> None:
+    old = Point(1, 2, "a")
+    new = replace(old, y=3)
+    assert (new.x, new.y, new.note) == (1, 3, "a")
+    assert (old.x, old.y) == (1, 2)
+    assert replace(old) == old
+    assert replace(old) is not old
+    with pytest.raises(AttributeError):
+        replace(old, z=3)
+
+
+def test_a_copy_of_a_frozen_record_is_frozen() -> None:
+    new = replace(Options("a", [1]), name="b")
+    assert new == Options("b", [1])
+    with pytest.raises(FrozenInstanceError):
+        new.name = "c"  # type: ignore[misc] # that is the point
+
+
+def test_a_copy_knows_nothing_of_what_its_original_remembers() -> None:
+    written = Array((Scalar(1),))
+    assert written.is_ground
+    assert not replace(written, items=(Var("x"),)).is_ground
 
 
 def test_a_class_may_say_itself_what_is_equal() -> None:

@@ -161,10 +161,10 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
                 capabilities=options["capabilities"],
                 schemas=schemas.read_schemas(options["schema"]),
             )
+            if not options["watch"]:
+                # The policies stay until the process ends: no collection needs to visit them.
+                gc.freeze()
         tests = suite.matching(pattern)
-        if not options["watch"]:
-            # The policies stay until the process ends: no collection needs to visit them again.
-            gc.freeze()
     except BundleError as error:
         click.echo(f"unable to load bundle {error.path}: {error}", err=True)
         return 1

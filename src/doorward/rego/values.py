@@ -573,12 +573,11 @@ def to_rego(value: Value) -> str:
 
 def operand_text(value: Value) -> str:
     """What `value` adds to a reference: `.a`, `["b c"]`, `[0]`. Two values never read alike."""
-    if isinstance(value, str) and _NAME.fullmatch(value):
+    if isinstance(value, str) and value.isascii() and value.isidentifier():
         return f".{value}"
     return f"[{to_rego(value)}]"
 
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Put: TypeAlias = Callable[[str], None]
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 

@@ -226,7 +226,7 @@ def test_rules_of_version_0_may_shadow_the_roots() -> None:
 )
 def test_base_data_may_not_stand_where_a_rule_does(data: dict[Key, Value], conflict: bool) -> None:
     parsed = [parse_module(Source("a.rego", "package a\n\np.x := 1 if true"))]
-    modules, _ = resolve_modules(parsed, names_of_packages(parsed))
+    modules = resolve_modules(parsed, names_of_packages(parsed)).modules
     actual = [f"{d.span.row}: {d.message}" for d in check_base_data(modules, data)]
     expected = {True: ["3: conflicting rule for data path a/p/x found"], False: []}
     assert actual == expected[conflict]

@@ -391,7 +391,6 @@ def test_the_chain_of_metadata_leaves_other_packages_out() -> None:
 def test_the_passes_are_verbs_in_their_order() -> None:
     assert [each.__name__ for each in PASSES] == [
         "split_operator_chains",
-        "answer_metadata_calls",
         "resolve_names",
         "build_rule_tree",
         "check_annotations",

@@ -26,6 +26,9 @@ PLAIN = [
     "p if g(input.x, input.y[_].z)",
     "g(a, b) := c if { c := a.x[b] }",
     "default p := 1",
+    "p if input.x with input.x as 1",
+    "p if { x := input.y; input.xs[_] == 1 with input as [x, {1: 2}] with data.a.b as x }",
+    "p if { not input.x with input as {1, {2}} }",
 ]
 
 LEFT_TO_OTHERS = [
@@ -35,7 +38,10 @@ LEFT_TO_OTHERS = [
     "p if { not input.xs[_] }",
     "p := [x | some x in input.xs]",
     "p if every x in input.xs { x }",
-    "p if input.x with input.x as 1",
+    "p if input.x with input as data.xs[_]",
+    "p if { input.x == 1 with input as y; y := 1 }",
+    "p if { count(input.x) == 1 with count as 1 }",
+    "p if { count(input.x) == 1 with input as [x | some x in data.xs] }",
     "p := x if { count(input.xs, x) }",
     "p if { walk(input, [path, _]); path[0] }",
     "p if { print(input.x) }",

@@ -36,6 +36,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
     With,
+    is_ground,
 )
 
 __all__ = [
@@ -88,6 +89,8 @@ class Binding:
 
     def value(self, term: Term) -> None:
         """`term` stands where its value is wanted."""
+        if is_ground(term):
+            return
         match term:
             case Var(name):
                 if name not in ROOTS:

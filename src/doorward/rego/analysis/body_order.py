@@ -11,8 +11,8 @@ around them at the place where they are. What is asked before something is negat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
+from doorward.records import replace
 from doorward.rego.analysis.bindings import Arity, analyse
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.scope import pattern_vars, source_name
@@ -42,6 +42,7 @@ from doorward.rego.syntax.nodes import (
     TemplateString,
     Term,
     Var,
+    is_ground,
 )
 
 __all__ = ["Safety", "order_modules", "order_query"]
@@ -263,6 +264,8 @@ class Safety:
 
     def term(self, term: Term, safe: set[str], outer: set[str]) -> Term:
         """`term` with the bodies of its closures in order."""
+        if is_ground(term):
+            return term
         match term:
             case Ref(head, args):
                 return replace(

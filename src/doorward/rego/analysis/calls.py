@@ -46,17 +46,23 @@ class Callees:
     def __init__(self, registry: Registry, root: RuleNode) -> None:
         self.registry = registry
         self.root = root
+        self._builtins: dict[str, Callee | None] = {}
 
     def find(self, call: Call) -> Callee | None:
         """The callee; None if there is none."""
         path = call_path(call.operator)
         if path is None:
-            builtin = self.registry.get(call.name)
-            return None if builtin is None else Callee(builtin=builtin)
+            return self._builtin(call.name)
         node = self.root.find(path)
         if node is None or not node.definitions or node.children:
             return None
         return Callee(node=node)
+
+    def _builtin(self, name: str) -> Callee | None:
+        if name not in self._builtins:
+            builtin = self.registry.get(name)
+            self._builtins[name] = None if builtin is None else Callee(builtin=builtin)
+        return self._builtins[name]
 
     def operands(self, call: Call) -> int | None:
         """Declared operands of what is called; a rule that is not a function has none."""

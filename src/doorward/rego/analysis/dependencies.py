@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.rego.analysis.calls import Callees, call_path
 from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.tree import Definition, RuleNode, head_path
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.errors import RECURSION_ERROR, Diagnostic
-from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With
+from doorward.rego.syntax.nodes import Body, Call, Ref, Rule, Term, Var, With, is_ground
 from doorward.rego.syntax.walk import Node, children
+
+if TYPE_CHECKING:
+    from doorward.rego.analysis.documents import ReadPaths
 
 __all__ = [
     "Dependencies",
@@ -44,6 +47,8 @@ class Dependencies:
     reads: dict[int, list[RuleNode]] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
     circular: frozenset[int] = frozenset()
+    paths: ReadPaths | None = None
+    """What the rules read below `data`, once a `with` asks."""
 
 
 def build_dependencies(root: RuleNode, callees: Callees) -> Dependencies:
@@ -93,6 +98,8 @@ def parts_below(top: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
+        if is_ground(node):
+            continue
         if isinstance(node, With):
             waiting.append(node.value)
             # What is replaced counts as read, as in OPA; replacing the input reads nothing.

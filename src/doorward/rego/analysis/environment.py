@@ -25,7 +25,7 @@ from doorward.rego.analysis.types import (
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.builtins.registry.signature import Function, ObjectType, Type, any_, string
-from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var
+from doorward.rego.syntax.nodes import Array, Object, Ref, Scalar, Set, Term, Var, is_ground
 from doorward.rego.values import Key, Value, from_key, to_key
 
 __all__ = ["Globals", "Scope", "TypeNode", "constant", "is_constant", "select_path"]
@@ -193,14 +193,7 @@ def select_path(type_: Kind, path: Sequence[Term]) -> Type:
 
 def is_constant(term: Term) -> bool:
     """Whether a term is written out: no variables, references or calls in it."""
-    match term:
-        case Scalar():
-            return True
-        case Array(items) | Set(items):
-            return all(map(is_constant, items))
-        case Object(items):
-            return all(is_constant(k) and is_constant(v) for k, v in items)
-    return False
+    return is_ground(term)
 
 
 def constant(term: Term) -> Key:

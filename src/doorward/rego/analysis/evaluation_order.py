@@ -12,10 +12,10 @@ this order, but which step fails first does: it decides whether an error is repo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from doorward.records import replace
 from doorward.rego.analysis.bindings import Arity, names_function
 from doorward.rego.analysis.body_order import Safety
 from doorward.rego.analysis.dependencies import branches
@@ -46,6 +46,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
     With,
+    is_ground,
 )
 from doorward.rego.syntax.walk import Node, rewrite
 
@@ -176,6 +177,8 @@ class _Steps:
 
     def _lifted(self, term: Term, out: list[Expr]) -> Term:
         """`term` with the results of the calls in it."""
+        if is_ground(term):
+            return term
         match term:
             case Call(_, args):
                 return self._bind(
@@ -247,6 +250,8 @@ class _Steps:
         return self._read(term, out)
 
     def _read(self, term: Term, out: list[Expr]) -> Term:
+        if is_ground(term):
+            return term
         match term:
             case Ref() | ArrayComprehension() | SetComprehension() | ObjectComprehension():
                 return self._bind(self._outermost(term, out), out)
@@ -283,6 +288,8 @@ def _is_print(term: Call) -> bool:
 
 
 def _is_evaluated(term: Term) -> bool:
+    if is_ground(term):
+        return False
     match term:
         case Var(name):
             return name in ROOTS

@@ -7,6 +7,7 @@ inside another term it may not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
@@ -28,33 +29,49 @@ from doorward.rego.syntax.nodes import (
     TemplateString,
     Term,
     Var,
+    With,
+    is_ground,
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
-__all__ = ["CallSite", "calls_of", "check_calls", "check_deprecated", "check_values"]
+__all__ = ["CallSite", "Sites", "check_calls", "check_deprecated", "check_values", "sites_of"]
 
 CallSite = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it is inside another term."""
 
 
-def calls_of(top: Module | Body) -> Iterator[CallSite]:
-    """Every call of a module or of the body of a query."""
+class Sites(NamedTuple):
+    """Where a module or a query calls, and where it replaces, in the order of the text."""
+
+    calls: list[CallSite]
+    withs: list[With]
+
+
+def sites_of(top: Module | Body) -> Sites:
+    """Every call and every `with` of a module or of the body of a query."""
+    calls: list[CallSite] = []
+    withs: list[With] = []
     first: tuple[Node, ...] = top if isinstance(top, tuple) else (top,)
     waiting: list[tuple[Node, Span | None]] = [(node, None) for node in reversed(first)]
     while waiting:
         node, span = waiting.pop()
+        if is_ground(node):
+            continue
         below = list(children(node))
         if isinstance(node, Expr) and isinstance(node.term, Call) and span is None:
-            yield node.term, node.span, False
+            calls.append((node.term, node.span, False))
             below[:1] = children(node.term)
         elif isinstance(node, Call):
-            yield node, node.span if span is None else span, True
+            calls.append((node, node.span if span is None else span, True))
+        elif isinstance(node, With):
+            withs.append(node)
         # OPA has no position for the operands of a template string.
         if isinstance(node, TemplateString):
             span = NOWHERE
         elif not isinstance(node, Expr):
             span = None
         waiting += [(child, span) for child in reversed(below)]
+    return Sites(calls, withs)
 
 
 def check_values(calls: Iterable[CallSite], callees: Callees) -> list[Diagnostic]:

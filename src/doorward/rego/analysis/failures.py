@@ -45,12 +45,18 @@ class Failures:
         self._graph = graph
         self._mocked = mocked
         self._prints = prints
+        self._rules: dict[int, tuple[Rule, bool]] = {}
         self._known: dict[int, bool] = dict.fromkeys(graph.circular, True)
 
     def rule(self, rule: Rule) -> bool:
         """Whether the evaluation of a rule, or of an `else` branch of it, may fail; two answers
         that differ are left to `node`."""
-        return any(map(self._part, parts_of(rule)))
+        known = self._rules.get(id(rule))
+        if known is None:
+            may_fail = any(map(self._part, parts_of(rule)))
+            # With the rule, so that no other one takes its identity.
+            known = self._rules[id(rule)] = rule, may_fail
+        return known[1]
 
     def body(self, body: Body) -> bool:
         """Whether an expression of `body` may fail."""

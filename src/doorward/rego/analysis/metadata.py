@@ -6,9 +6,9 @@ Annotations are known when modules are compiled, so that at run time there is no
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from doorward.records import replace
 from doorward.rego.numbers import Number
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (

@@ -49,6 +49,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
     With,
+    is_ground,
 )
 from doorward.rego.values import to_key
 
@@ -137,6 +138,8 @@ def is_known(term: Term, bound: AbstractSet[str], outer: AbstractSet[str], arity
 
 def _is_plainly_known(term: Term, bound: AbstractSet[str]) -> bool:
     """Whether all variables of `term` are bound, as far as one look at each part tells."""
+    if is_ground(term):
+        return True
     match term:
         case Scalar():
             return True
@@ -404,6 +407,8 @@ class _Walk:
         return is_known(term, self.bound, self.outer, self.callees.arity)
 
     def term(self, term: Term) -> None:
+        if is_ground(term):
+            return
         match term:
             case Ref(head, args):
                 self.term(head)

@@ -19,9 +19,9 @@ made when a body is put in order. A call in an operand may walk (`not f(g(input.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, get_args
 
+from doorward.records import replace
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -34,6 +34,7 @@ from doorward.rego.syntax.nodes import (
     TemplateString,
     Term,
     Var,
+    is_ground,
 )
 
 __all__ = ["GENERATED", "QUERY_LOCAL", "Negations", "is_generated", "operand_calls"]
@@ -137,6 +138,8 @@ class _Parts:
         return tuple([self._called(term) for term in terms])
 
     def _called(self, term: Term) -> Term:
+        if is_ground(term):
+            return term
         match term:
             case Call(_, args):
                 return self._bind(replace(term, args=self._called_all(args)), self.calls)
@@ -175,6 +178,8 @@ class _Parts:
         return self._read(term)
 
     def _read(self, term: Term) -> Term:
+        if is_ground(term):
+            return term
         match term:
             case Ref():
                 return self._bind(term, self.references)

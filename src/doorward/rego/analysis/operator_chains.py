@@ -11,9 +11,9 @@ whose expressions have values that are requested, keep their chains, which the p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, TypeAlias
 
+from doorward.records import replace
 from doorward.rego.syntax.nodes import (
     And,
     Array,

@@ -30,8 +30,9 @@ from doorward.rego.analysis.dependencies import (
 from doorward.rego.analysis.environment import Globals
 from doorward.rego.analysis.existence import (
     CallSite,
-    calls_of,
+    Sites,
     check_values,
+    sites_of,
 )
 from doorward.rego.analysis.metadata import answer_metadata
 from doorward.rego.analysis.opa_diagnostics.unsafe_variables import check_body_safety, check_safety
@@ -48,7 +49,6 @@ from doorward.rego.analysis.tree import RuleNode, build_tree
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
-from doorward.rego.syntax.walk import walk
 from doorward.rego.values import Key
 
 __all__ = ["CheckOptions", "Program", "Query", "check", "check_query", "report"]
@@ -78,8 +78,8 @@ class Program:
     constant: frozenset[int] = frozenset()
     mocked: frozenset[str] = frozenset()
     types: Globals = field(init=False)
-    calls: list[list[CallSite]] = field(default_factory=list)
-    """The calls of each module, while they are checked."""
+    sites: list[Sites] = field(default_factory=list)
+    """The calls and replacements of each module, while they are checked."""
     sources: list[Module] = field(default_factory=list)
     """The modules as they were parsed, in the order of `modules`."""
     names: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
@@ -98,6 +98,11 @@ class Program:
     @property
     def callees(self) -> Callees:
         return Callees(self.registry, self.root)
+
+    @property
+    def all_calls(self) -> Iterator[CallSite]:
+        """The calls of all modules, while they are checked."""
+        return (call for each in self.sites for call in each.calls)
 
     def reuse(self, before: Program) -> None:
         """Take from an earlier check what it made of modules that are the same."""
@@ -137,19 +142,16 @@ def split_operator_chains(program: Program) -> list[Diagnostic]:
     return []
 
 
-def answer_metadata_calls(program: Program) -> list[Diagnostic]:
-    """Before names are resolved: a rule's path is still the one its author wrote."""
-    if program.known:
-        return []  # then no module asks
-    program.modules = answer_metadata(program.modules)
-    return []
-
-
 def resolve_names(program: Program) -> list[Diagnostic]:
     """Early: everything after it reads `data.…` and unique variables only."""
-    resolved, errors = resolve_modules(program.new, program.names, strict=program.options.strict)
-    program.modules = program.with_known(resolved)
-    return errors
+    strict = program.options.strict
+    found = resolve_modules(program.new, program.names, strict=strict)
+    if found.ask_metadata and not program.known:  # what is known asks none
+        # Answered where a rule's path is still the one that its author wrote.
+        answered = answer_metadata(program.modules)
+        found = resolve_modules(answered, program.names, strict=strict)
+    program.modules = program.with_known(found.modules)
+    return found.errors
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
@@ -160,9 +162,8 @@ def build_rule_tree(program: Program) -> list[Diagnostic]:
         for node in program.root.walk()
         if node.is_function
     }
-    for module in program.modules:
-        program.calls.append(list(calls_of(module)))
-    return check_values(chain.from_iterable(program.calls), program.callees)
+    program.sites = [sites_of(module) for module in program.modules]
+    return check_values(program.all_calls, program.callees)
 
 
 def check_annotations(program: Program) -> list[Diagnostic]:
@@ -172,7 +173,7 @@ def check_annotations(program: Program) -> list[Diagnostic]:
 
 def check_replacements(program: Program) -> list[Diagnostic]:
     """Before the calls are looked at, some of which they change."""
-    withs = list(_withs(program.modules))
+    withs = [item for each in program.sites for item in each.withs]
     program.mocked = _mocked(withs, program.callees)
     return replacements.check_replacements(withs, program.callees)
 
@@ -184,7 +185,7 @@ def check_conflicts(program: Program) -> list[Diagnostic]:
 
 def check_calls(program: Program) -> list[Diagnostic]:
     """Before safety, which needs to know what each call gives back."""
-    return existence.check_calls(chain.from_iterable(program.calls), program.callees)
+    return existence.check_calls(program.all_calls, program.callees)
 
 
 def order_bodies(program: Program) -> list[Diagnostic]:
@@ -216,16 +217,15 @@ def check_types(program: Program) -> list[Diagnostic]:
 def check_deprecated(program: Program) -> list[Diagnostic]:
     """After types, as in OPA: a wrong call of something deprecated is reported as wrong."""
     strict = program.options.strict
-    listed = zip(program.modules, program.calls, strict=True)
-    calls = chain.from_iterable(own for module, own in listed if module.v1 or strict)
+    listed = zip(program.modules, program.sites, strict=True)
+    calls = chain.from_iterable(own.calls for module, own in listed if module.v1 or strict)
     errors = existence.check_deprecated(calls, program.callees)
-    program.calls = []
+    program.sites = []
     return errors
 
 
 PASSES: Final[tuple[Pass, ...]] = (
     split_operator_chains,
-    answer_metadata_calls,
     resolve_names,
     build_rule_tree,
     check_annotations,
@@ -313,7 +313,7 @@ def _checked_query(
         exports = {str(key) for key in node.children}
     callees = program.callees
     resolved, errors = resolve_query(body, package, exports, imports)
-    calls, withs = list(calls_of(resolved)), list(_withs([resolved]))
+    calls, withs = sites_of(resolved)
     errors = errors or check_values(calls, callees)
     errors = errors or replacements.check_replacements(withs, callees)
     errors = errors or existence.check_calls(calls, callees)
@@ -338,12 +338,6 @@ def report(errors: Sequence[Diagnostic], limit: int) -> list[Diagnostic]:
     if 0 < limit < len(unique):
         return [*unique[:limit], Diagnostic(COMPILE_ERROR, "error limit reached")]
     return unique
-
-
-def _withs(tops: Sequence[Module | Body]) -> Iterator[With]:
-    for top in tops:
-        for part in top if isinstance(top, tuple) else (top,):
-            yield from (node for node in walk(part) if isinstance(node, With))
 
 
 def _mocked(withs: Iterable[With], callees: Callees) -> frozenset[str]:

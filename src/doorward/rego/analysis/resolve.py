@@ -7,8 +7,11 @@ After this pass a module reads without its imports: every `Var` is a local varia
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from doorward.records import replace
+from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text
 from doorward.rego.analysis.variables import ROOTS, term_vars
@@ -64,24 +67,34 @@ def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozen
     return {path: frozenset(own) for path, own in names.items()}
 
 
+class Resolved(NamedTuple):
+    """Modules with their names resolved, what is wrong with the names, and whether some module
+    calls a function of `rego.metadata`."""
+
+    modules: list[Module]
+    errors: list[Diagnostic]
+    ask_metadata: bool
+
+
 def resolve_modules(
     modules: Sequence[Module],
     exports: Mapping[tuple[str, ...], frozenset[str]],
     *,
     strict: bool = False,
-) -> tuple[list[Module], list[Diagnostic]]:
-    """Every module with its names resolved, and what is wrong with the names.
+) -> Resolved:
+    """Every module with its names resolved.
 
     `exports`: the names of the rules of each package.
     """
-    resolved, errors = [], []
+    resolved, errors, ask_metadata = [], [], False
     for module in modules:
         package = module.package.path
         resolver = Resolver(package, exports[package], module.imports, strict=strict, v1=module.v1)
         resolved.append(resolver.module(module))
         errors += resolver.names.errors
+        ask_metadata |= resolver.asks_metadata
     first = min((stage for stage, _ in errors), default=Stage.LOCALS)
-    return resolved, [problem for stage, problem in errors if stage == first]
+    return Resolved(resolved, [e for stage, e in errors if stage == first], ask_metadata)
 
 
 def resolve_query(
@@ -125,6 +138,7 @@ class Resolver:
         self.package = package
         self.names = Names(strict)
         self.in_head = False
+        self.asks_metadata = False
         self.may_shadow = not (v1 or strict)
         self.rules: Mapping[str, None] = dict.fromkeys(exports)
         self.imports: dict[str, _Imported] = {}
@@ -335,6 +349,8 @@ class Resolver:
                 return _append(first, rest, term.span)
             case Call():
                 return self._call(term, scope)
+            case Array() | Object() | Set() if term.is_ground:
+                return term
             case Array(items) | Set(items):
                 inner = tuple(self.term(i, scope, use=use) for i in items)
                 return replace(term, items=inner)
@@ -391,6 +407,7 @@ class Resolver:
     def _call(self, call: Call, scope: Scope, *, is_term: bool = True) -> Call:
         """A call as a term, or as a whole expression."""
         args = tuple(self.term(arg, scope) for arg in call.args)
+        self.asks_metadata |= call.name in METADATA_CALLS
         operator = call.operator
         head = operator.head
         if isinstance(head, Var) and head.name not in ROOTS:

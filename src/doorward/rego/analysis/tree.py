@@ -63,11 +63,14 @@ class RuleNode:
     children: dict[Key, RuleNode] = field(default_factory=dict)
     definitions: list[Definition] = field(default_factory=list)
     is_package: bool = False
+    _name: str = ""
 
     @property
     def name(self) -> str:
         """`data.a.p`, as errors and generated code name it."""
-        return path_text(self.path)
+        if not self._name:
+            self._name = path_text(self.path)
+        return self._name
 
     @property
     def default(self) -> Definition | None:

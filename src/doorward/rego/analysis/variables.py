@@ -61,9 +61,13 @@ def term_vars(
             for arg in args:
                 yield from term_vars(arg, closures=closures, read_body=read_body)
         case Array(items) | Set(items):
+            if term.is_ground:
+                return
             for item in items:
                 yield from term_vars(item, closures=closures, read_body=read_body)
         case Object(items):
+            if term.is_ground:
+                return
             for key, value in items:
                 yield from term_vars(key, closures=closures, read_body=read_body)
                 yield from term_vars(value, closures=closures, read_body=read_body)

@@ -3,8 +3,8 @@
 Most bodies read what precedes them: `x := input.xs[i]`, then tests of `x`. For these both
 questions of safety have the same answer, and neither is asked: OPA's, which variables are unsafe
 (`opa_diagnostics.unsafe_variables`), and ours, which order binds every variable before its use
-(`body_order`). What is not said to be plain here may be so: closures, `with`, patterns, and calls
-that give back a value are left to them.
+(`body_order`). What is not said to be plain here may be so: closures, patterns, and calls that
+give back a value are left to them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from doorward.rego.syntax.nodes import (
     Object,
     Ref,
     Rule,
-    Scalar,
     Set,
     SomeDecl,
     SomeIn,
     Term,
     Var,
+    is_ground,
 )
 
 __all__ = ["is_safe_as_written"]
@@ -53,8 +53,9 @@ def is_safe_as_written(rule: Rule, arity: Arity) -> bool:
 def _is_ready(expr: Expr, bound: set[str], arity: Arity) -> bool:
     """Whether `expr` needs nothing but what is `bound`; it then adds what it binds."""
     term = expr.term
-    if expr.withs:
-        return False
+    for item in expr.withs:
+        if not (_is_plain(item.target) and _is_bound(item.value, bound, None, arity)):
+            return False
     if isinstance(term, SomeDecl):
         return True
     names: list[str] = []
@@ -84,14 +85,20 @@ def _is_ready(expr: Expr, bound: set[str], arity: Arity) -> bool:
     return True
 
 
+def _is_plain(target: Ref | Var) -> bool:
+    """Whether a `with` replaces a document, at a path that is written out."""
+    head, operands = (target.head, target.args) if isinstance(target, Ref) else (target, ())
+    return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
+
+
 def _is_bound(term: object, bound: set[str], loops: set[str] | None, arity: Arity) -> bool:
     """Whether all variables of `term` are bound, but those that a reference runs through.
 
     Those go to `loops`; without it there may be none.
     """
+    if is_ground(term):
+        return True
     match term:
-        case Scalar():
-            return True
         case Var(name):
             return name in bound
         case Ref(head, args):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from doorward.records import record
+from doorward.records import record, replace
 from doorward.rego.builtins.registry import Builtin
 from doorward.rego.builtins.registry.signature import kinds
 from doorward.rego.codegen.emit.ast_nodes import all_of, call, method_of, runtime

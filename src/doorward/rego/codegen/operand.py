@@ -6,7 +6,7 @@ import ast
 from typing import Any, Final
 
 from doorward.records import record
-from doorward.rego.syntax.nodes import Array, Object, Scalar, Set, Term
+from doorward.rego.syntax.nodes import Array, Object, Scalar, Set, Term, is_ground
 from doorward.rego.values import Value, make_object, make_set
 
 __all__ = ["NOT_CONSTANT", "Operand", "constant_value", "items_kind"]
@@ -41,20 +41,20 @@ class Operand:
 
 def constant_value(term: Term) -> Any:
     """The value of a term without variables, references and calls; else NOT_CONSTANT."""
+    return _value(term) if is_ground(term) else NOT_CONSTANT
+
+
+def _value(term: Term) -> Any:
     match term:
         case Scalar(value):
             return value
         case Array(items):
-            values = [constant_value(item) for item in items]
-            return NOT_CONSTANT if NOT_CONSTANT in values else values
+            return [_value(item) for item in items]
         case Set(items):
-            values = [constant_value(item) for item in items]
-            return NOT_CONSTANT if NOT_CONSTANT in values else make_set(values)
+            return make_set([_value(item) for item in items])
         case Object(pairs):
-            constants = [(constant_value(k), constant_value(v)) for k, v in pairs]
-            flat = [part for pair in constants for part in pair]
-            return NOT_CONSTANT if NOT_CONSTANT in flat else make_object(constants)
-    return NOT_CONSTANT
+            return make_object([(_value(key), _value(value)) for key, value in pairs])
+    raise AssertionError(term)  # it is ground
 
 
 def items_kind(value: Value) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
+from doorward.records import replace
 from doorward.rego.analysis.multiplicity import is_open as _is_open
 from doorward.rego.analysis.negation import is_generated
 from doorward.rego.codegen.emit.ast_nodes import (

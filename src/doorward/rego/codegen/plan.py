@@ -47,8 +47,6 @@ class Plan:
     tables: dict[str, tuple[RuleNode, Choice, list[Span]]] = field(default_factory=dict)
     listed: dict[int, bool] = field(default_factory=dict)
     """Nodes of sets by identity: whether `listed_sets` lists their members."""
-    reads: ReadPaths | None = None
-    """What the rules read below `data`, once a `with` asks."""
 
     def __post_init__(self) -> None:
         self.failures = Failures(self.callees, self.graph, self.mocked, prints=self.prints)
@@ -77,10 +75,10 @@ class Plan:
 
     def is_read_above(self, path: Sequence[Key], expr: Expr) -> bool:
         """Whether rules, or `expr`, read what is above a path below `data`."""
-        if self.reads is None:
+        if self.graph.paths is None:
             rules = (d.rule for node in self.root.walk() for d in node.definitions)
-            self.reads = ReadPaths(part for rule in rules for part in parts_of(rule))
-        return self.reads.above(path) or ReadPaths(parts_below(expr)).above(path)
+            self.graph.paths = ReadPaths(part for rule in rules for part in parts_of(rule))
+        return self.graph.paths.above(path) or ReadPaths(parts_below(expr)).above(path)
 
     def slot(self, node: RuleNode) -> int:
         """Where evaluations keep the answer of the rules at `node`."""

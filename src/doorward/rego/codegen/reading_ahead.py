@@ -30,6 +30,7 @@ from doorward.rego.syntax.nodes import (
     SomeIn,
     Term,
     Var,
+    is_ground,
 )
 from doorward.rego.syntax.walk import Node, children, walk
 
@@ -197,6 +198,8 @@ def references_of(node: Expr | Rule) -> Iterator[Ref]:
         item = waiting.popleft()
         if isinstance(item, Ref):
             yield item
+        elif is_ground(item):
+            continue
         if not (isinstance(item, Expr) and item.withs):
             waiting += children(item)
 
@@ -211,6 +214,8 @@ def _read_in_any_case(expr: Expr) -> Iterator[Ref]:
 
 def plain_references(term: Term) -> Iterator[Ref]:
     """The references that evaluating `term` reads in any case: none inside closures."""
+    if is_ground(term):
+        return
     match term:
         case Ref(head, args):
             yield term

@@ -108,7 +108,7 @@ class Lowered:
 
     def __init__(self, checked: Checked, modules: Iterable[nodes.Module]) -> None:
         given = answer_metadata([split_chains(module) for module in modules])
-        resolved, _ = resolve_modules(given, names_of_packages(given))
+        resolved = resolve_modules(given, names_of_packages(given)).modules
         self._checked = checked
         rules = lower_modules(resolved, checked.callees)
         packages = [module.package.path for module in resolved]

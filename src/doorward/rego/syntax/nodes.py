@@ -1,15 +1,18 @@
 """The syntax tree, in the order of the grammar: what the parser makes and every later stage reads.
 
 Nodes are records (nothing changes them) and know where they are (`span`, left out of
-comparisons). Facts about nodes (what a name refers to, which type a term has) never go onto them.
+comparisons). Facts about nodes (what a name refers to, which type a term has) never go onto them,
+but for `is_ground`, which a node tells by itself and every later stage asks of it.
 Sugar stays visible so that the tree can be printed again: infix operators are calls with `infix`
 set, a grouping is a term with `parens`-free shape because calls nest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
-from typing import TypeAlias
+from itertools import chain
+from typing import Final, TypeAlias
 
 from doorward.records import record
 from doorward.rego.numbers import Number
@@ -45,7 +48,34 @@ __all__ = [
     "Term",
     "Var",
     "With",
+    "is_ground",
 ]
+
+
+class _Named:
+    """Remembers its name, which is asked for at each stage."""
+
+    __slots__ = ("_name",)
+    _name: str
+
+
+class _Composite:
+    """A literal with terms in it; remembers whether all of it is written out."""
+
+    __slots__ = ("_is_ground",)
+    _is_ground: bool
+
+    @property
+    def is_ground(self) -> bool:
+        """Whether nothing in it has to be evaluated: scalars and such literals only."""
+        try:
+            return self._is_ground
+        except AttributeError:
+            self._is_ground = all(map(is_ground, self._terms()))
+            return self._is_ground
+
+    def _terms(self) -> Iterable[Term]:
+        raise NotImplementedError
 
 
 @record
@@ -102,7 +132,7 @@ class Ref:
 
 
 @record
-class Call:
+class Call(_Named):
     """A call of a function or built-in: `operator` is a `Ref`, `args` the operands.
 
     Infix operators and assignments are calls too, of the built-in's name, with `infix` set:
@@ -119,35 +149,46 @@ class Call:
     @property
     def name(self) -> str:
         """The operator as text: `io.jwt.decode`, `io["jwt.decode"]`; only for ground operators."""
-        head, args = self.operator.head, self.operator.args
-        first = head.name if isinstance(head, Var) else "?"
-        if not args:
-            return first
-        return first + "".join(
-            [operand_text(a.value) if isinstance(a, Scalar) else "[?]" for a in args]
-        )
+        try:
+            return self._name
+        except AttributeError:
+            head, args = self.operator.head, self.operator.args
+            first = head.name if isinstance(head, Var) else "?"
+            self._name = first + "".join(
+                [operand_text(a.value) if isinstance(a, Scalar) else "[?]" for a in args]
+            )
+            return self._name
 
 
 @record
-class Array:
+class Array(_Composite):
     items: tuple[Term, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
+    def _terms(self) -> Iterable[Term]:
+        return self.items
+
 
 @record
-class Object:
+class Object(_Composite):
     """Key and value terms in the order written; a key may be twice."""
 
     items: tuple[tuple[Term, Term], ...]
     span: Span = field(default=NOWHERE, compare=False)
 
+    def _terms(self) -> Iterable[Term]:
+        return chain.from_iterable(self.items)
+
 
 @record
-class Set:
+class Set(_Composite):
     """Member terms in the order written; `set()` has none."""
 
     items: tuple[Term, ...]
     span: Span = field(default=NOWHERE, compare=False)
+
+    def _terms(self) -> Iterable[Term]:
+        return self.items
 
 
 @record
@@ -194,6 +235,16 @@ Term: TypeAlias = (
     | ObjectComprehension
     | TemplateString
 )
+
+
+def is_ground(node: object) -> bool:
+    """Whether a node is a term that is written out: no variables, references, calls or
+    comprehensions in it."""
+    kind = type(node)
+    return kind is Scalar or (kind in _COMPOSITES and node.is_ground)  # type: ignore[attr-defined] # one of those
+
+
+_COMPOSITES: Final = frozenset({Array, Object, Set})
 
 
 @record

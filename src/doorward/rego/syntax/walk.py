@@ -6,9 +6,10 @@ Order is the order of the grammar. What a node means is not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Final, TypeAlias, TypeVar
 
+from doorward.records import replace
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.nodes import (
     And,
@@ -106,7 +107,7 @@ def rewrite(node: N, replacement: Callable[[Node], Node]) -> N:
         if new is not old:
             changes[name] = new
     if changes:
-        node = replace(node, **changes)  # type: ignore[arg-type]  # fields of this very node
+        node = replace(node, **changes)
     return replacement(node)  # type: ignore[return-value]  # a replacement fits where the old one was
 
 

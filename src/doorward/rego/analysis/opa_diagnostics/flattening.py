@@ -12,10 +12,9 @@ error is reported. The tree that is evaluated stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from doorward.records import record
+from doorward.records import record, replace
 from doorward.rego.analysis.bindings import Arity, as_call, names_function
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.source import NOWHERE, Span
@@ -43,6 +42,7 @@ from doorward.rego.syntax.nodes import (
     Term,
     Var,
     With,
+    is_ground,
 )
 
 __all__ = ["FlatRule", "Flattener"]
@@ -205,6 +205,8 @@ class Flattener:
         return self._bound(term, out)
 
     def _bound(self, term: Term, out: list[Expr]) -> Term:
+        if is_ground(term):
+            return term
         match term:
             case Ref(_, args):
                 inner = replace(term, args=tuple(self._bound(arg, out) for arg in args))
@@ -238,6 +240,8 @@ class Flattener:
 
     def term(self, term: Term, out: list[Expr]) -> Term:
         """`term` without calls: those are in `out`."""
+        if is_ground(term):
+            return term
         match term:
             case Call(operator, args):
                 given = tuple(self.term(arg, out) for arg in args)
@@ -308,6 +312,8 @@ def _is_data(*terms: Term) -> bool:
 
 def _is_evaluated(term: Term) -> bool:
     """Whether a flat term holds references or comprehensions."""
+    if is_ground(term):
+        return False
     match term:
         case Var(name):
             return name in ROOTS

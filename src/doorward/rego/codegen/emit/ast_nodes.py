@@ -147,13 +147,14 @@ def locate(node: ast.AST, row: int, col: int) -> None:
     waiting: list[ast.AST] = [node]
     while waiting:
         item = waiting.pop()
+        own = item.__dict__
         if item._attributes:
-            if hasattr(item, "lineno"):
+            if "lineno" in own:
                 continue
-            item.lineno = item.end_lineno = row  # type: ignore[attr-defined]
-            item.col_offset = item.end_col_offset = col  # type: ignore[attr-defined]
+            own["lineno"] = own["end_lineno"] = row
+            own["col_offset"] = own["end_col_offset"] = col
         for name in _PARTS.get(item.__class__, item._fields):
-            value = getattr(item, name, None)
+            value = own.get(name)
             if value.__class__ is list:
                 waiting += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST):
@@ -170,6 +171,12 @@ _PARTS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
     ast.BoolOp: ("values",),
     ast.UnaryOp: ("operand",),
     ast.Assign: ("targets", "value"),
+    ast.Expr: ("value",),
+    ast.Return: ("value",),
+    ast.List: ("elts",),
+    ast.Tuple: ("elts",),
+    ast.Dict: ("keys", "values"),
+    ast.IfExp: ("test", "body", "orelse"),
 }
 """The fields with nodes that have a position, of what generated code is mostly made of."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from doorward.records import replace
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT
 from doorward.rego.syntax.nodes import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
+from doorward.records import replace
 from doorward.rego.source import Span
 from doorward.rego.syntax.lexer import WHITESPACE
 from doorward.rego.syntax.nodes import (

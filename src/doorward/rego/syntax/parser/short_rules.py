@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 
+from doorward.records import replace
 from doorward.rego.syntax.nodes import (
     And,
     Body,

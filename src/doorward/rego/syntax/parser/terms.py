@@ -8,9 +8,9 @@ of token (`operands`); `grammar` fills it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, TypeAlias
 
+from doorward.records import replace
 from doorward.rego.errors import Diagnostic
 from doorward.rego.syntax.keywords import LOGICAL
 from doorward.rego.syntax.lexer import IDENT
