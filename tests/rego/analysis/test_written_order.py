@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from doorward.rego import Source
-from doorward.rego.analysis import body_order, passes
+from doorward.rego.analysis import passes
 from doorward.rego.analysis.body_order import order_modules
 from doorward.rego.analysis.opa_diagnostics import unsafe_variables
 from doorward.rego.analysis.passes import CheckOptions, Program
-from doorward.rego.analysis.written_order import is_safe_as_written
+from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.builtins import REGISTRY
 from doorward.rego.syntax.nodes import Module, Rule
 from doorward.rego.syntax.parser import parse_module
@@ -29,19 +29,39 @@ PLAIN = [
     "p if input.x with input.x as 1",
     "p if { x := input.y; input.xs[_] == 1 with input as [x, {1: 2}] with data.a.b as x }",
     "p if { not input.x with input as {1, {2}} }",
+    "p if { count(input.x) == 1 with input as [x | some x in data.xs] }",
+    "p := [x | some x in input.xs]",
+    "p if { ys := {y | y := input.xs[i]}; some i; input.zs[i] in ys }",
+    "p := {x: [y | y := x.ys[_]] | some x in input.xs}",
+    "p if every k, x in input.xs { x > 1; k != x }",
+    "p if { ys := {y | y := input.xs[i]; i > 1}; zs := {z | z := input.xs[j]}; ys == zs }",
+    "p if { not count([x | some x in input.xs]) > 2 }",
+    "p if { [x, 1, [y, _]] := input.x; x == y }",
+    "p if { some [x, 1] in input.xs; x > 1 }",
+    "p if { x = input.x; input.y = y; x == y }",
+    "p if { x = input.xs[i]; i > 1; x = i }",
 ]
 
 LEFT_TO_OTHERS = [
+    "p if { ys := {y | y := input.xs[i]}; input.zs[i] in ys }",
+    "p if { input.xs[i] == count([y | y := input.ys[i]]) }",
+    "p if { ys := {y | {z | z := input.xs[i]} == y; y := input.zs[i]}; count(ys) == 1 }",
+    "p := [x | some x in input.xs; not x.y]",
+    "p := [input.xs[i] | i > 1]",
+    "p if every x in input.xs { not x }",
+    "p if every x in input.xs[_] { x }",
+    "p if { [x, 1] := [1, 2] }",
+    "p if { [x, 1] = input.x }",
+    'p if { {"a": x} := input.x; x }',
+    "p if { x = y; y := input.x }",
+    "p if { x = input.xs[x] }",
+    "p if { not x = input.x }",
+    "p if { some [x, y] in [y]; x }",
     "p if { x > 1; x := input.x }",
-    "p if { x = input.x }",
-    "p if { [x, 1] := input.x }",
     "p if { not input.xs[_] }",
-    "p := [x | some x in input.xs]",
-    "p if every x in input.xs { x }",
     "p if input.x with input as data.xs[_]",
     "p if { input.x == 1 with input as y; y := 1 }",
     "p if { count(input.x) == 1 with count as 1 }",
-    "p if { count(input.x) == 1 with input as [x | some x in data.xs] }",
     "p := x if { count(input.xs, x) }",
     "p if { walk(input, [path, _]); path[0] }",
     "p if { print(input.x) }",
@@ -69,16 +89,16 @@ def parsed(text: str) -> tuple[Program, Rule]:
 @pytest.mark.parametrize("text", PLAIN)
 def test_both_algorithms_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, rule = parsed(text)
-    assert is_safe_as_written(rule, program.callees.arity)
+    assert WrittenOrder(program.callees.arity).has(rule)
     quick = order(program)
-    for module in (body_order, unsafe_variables):
-        monkeypatch.setattr(module, "is_safe_as_written", lambda *_: False)
-    assert unsafe_variables.check_safety(program.modules, program.callees) == []
+    monkeypatch.setattr(WrittenOrder, "has", lambda *_: False)
+    written = WrittenOrder(program.callees.arity)
+    assert unsafe_variables.check_safety(program.modules, program.callees, written) == []
     assert order(program) == quick
 
 
 def order(program: Program) -> list[Module]:
-    modules, errors = order_modules(program.modules, program.callees.arity)
+    modules, errors = order_modules(program.modules, WrittenOrder(program.callees.arity))
     assert errors == []
     return modules
 
@@ -86,4 +106,4 @@ def order(program: Program) -> list[Module]:
 @pytest.mark.parametrize("text", LEFT_TO_OTHERS)
 def test_nothing_is_said_of_the_others(text: str) -> None:
     program, rule = parsed(text)
-    assert not is_safe_as_written(rule, program.callees.arity)
+    assert not WrittenOrder(program.callees.arity).has(rule)

@@ -17,7 +17,7 @@ from doorward.rego.analysis.bindings import Arity, analyse
 from doorward.rego.analysis.negation import Negations
 from doorward.rego.analysis.scope import pattern_vars, source_name
 from doorward.rego.analysis.variables import body_vars, expr_vars, term_vars
-from doorward.rego.analysis.written_order import is_safe_as_written
+from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.errors import UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -48,9 +48,11 @@ from doorward.rego.syntax.nodes import (
 __all__ = ["Safety", "order_modules", "order_query"]
 
 
-def order_modules(modules: Sequence[Module], arity: Arity) -> tuple[list[Module], list[Diagnostic]]:
+def order_modules(
+    modules: Sequence[Module], written: WrittenOrder
+) -> tuple[list[Module], list[Diagnostic]]:
     """Every module with its bodies in order, and the variables that are unsafe."""
-    safety = Safety(arity, Negations(in_query=False))
+    safety = Safety(written.arity, Negations(in_query=False), written)
     ordered = [
         replace(module, rules=tuple(safety.rule(rule, set()) for rule in module.rules))
         for module in modules
@@ -72,8 +74,11 @@ def _named(body: Body) -> list[tuple[Expr, set[str]]]:
 
 
 class Safety:
-    def __init__(self, arity: Arity, negations: Negations) -> None:
+    def __init__(
+        self, arity: Arity, negations: Negations, written: WrittenOrder | None = None
+    ) -> None:
         self.arity = arity
+        self.written = written or WrittenOrder(arity)
         self.negations = negations
         self.errors: list[Diagnostic] = []
 
@@ -87,7 +92,7 @@ class Safety:
 
     def rule(self, rule: Rule, arguments: set[str]) -> Rule:
         head = rule.head
-        if is_safe_as_written(rule, self.arity):
+        if self.written.has(rule):
             return self._as_written(rule, arguments)
         bound = set(arguments)
         for arg in head.args or ():
@@ -109,7 +114,7 @@ class Safety:
         return replace(rule, head=self._head(head, safe, outer), body=body, else_rule=otherwise)
 
     def _as_written(self, rule: Rule, arguments: set[str]) -> Rule:
-        """A rule that is in order, and has no closures."""
+        """A rule that is in order, and has nothing negated in closures."""
         body, otherwise = rule.body, None
         if any([expr.negated for expr in body]):
             body = tuple([self.negations.apart(e) if e.negated else e for e in body])

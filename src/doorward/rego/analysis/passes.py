@@ -46,6 +46,7 @@ from doorward.rego.analysis.resolve import (
 from doorward.rego.analysis.rule_types import check_body_types
 from doorward.rego.analysis.schemas import Schemas
 from doorward.rego.analysis.tree import RuleNode, build_tree
+from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.builtins.registry import Registry
 from doorward.rego.errors import COMPILE_ERROR, CompileError, Diagnostic
 from doorward.rego.syntax.nodes import Body, Import, Module, With
@@ -190,10 +191,11 @@ def check_calls(program: Program) -> list[Diagnostic]:
 
 def order_bodies(program: Program) -> list[Diagnostic]:
     """Orders the bodies, so the tree is rebuilt from what it returns."""
-    arity = program.callees.arity
-    errors = check_safety(program.new, program.callees)
+    callees = program.callees
+    written = WrittenOrder(callees.arity)
+    errors = check_safety(program.new, callees, written)
     if not errors:
-        ordered, errors = order_modules(program.new, arity)
+        ordered, errors = order_modules(program.new, written)
         program.modules = program.with_known(ordered)
         program.root = build_tree(program.modules)
     return errors

@@ -3,25 +3,30 @@
 Most bodies read what precedes them: `x := input.xs[i]`, then tests of `x`. For these both
 questions of safety have the same answer, and neither is asked: OPA's, which variables are unsafe
 (`opa_diagnostics.unsafe_variables`), and ours, which order binds every variable before its use
-(`body_order`). What is not said to be plain here may be so: closures, patterns, and calls that
-give back a value are left to them.
+(`body_order`). What is not said to be plain here may be so: `not` in closures, patterns of objects,
+and calls that give back a value are left to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from doorward.rego.analysis.bindings import Arity
 from doorward.rego.analysis.variables import ROOTS
 from doorward.rego.syntax.nodes import (
     Array,
+    ArrayComprehension,
+    Body,
     Call,
+    Every,
     Expr,
     Object,
+    ObjectComprehension,
     Ref,
     Rule,
     Set,
+    SetComprehension,
     SomeDecl,
     SomeIn,
     Term,
@@ -29,93 +34,152 @@ from doorward.rego.syntax.nodes import (
     is_ground,
 )
 
-__all__ = ["is_safe_as_written"]
+__all__ = ["WrittenOrder"]
 
 _OTHERS: Final = frozenset({"assign", "eq", "internal.print", "internal.test_case", "print"})
 """Equations, which OPA knows as expressions only, and what is looked at behind all else."""
 
 
-def is_safe_as_written(rule: Rule, arity: Arity) -> bool:
-    """Whether a rule, without its `else`, is safe at one look; nothing is said of the others."""
-    head = rule.head
-    bound = set(ROOTS)
-    for parameter in head.args or ():
-        if not isinstance(parameter, Var):
-            return False
-        bound.add(parameter.name)
-    for expr in rule.body:
-        if not _is_ready(expr, bound, arity):
-            return False
-    parts = (head.key, head.value, *head.ref.args)
-    return all(part is None or _is_bound(part, bound, None, arity) for part in parts)
+class WrittenOrder:
+    """Which rules are safe as they are written; each is looked at once, and both algorithms ask.
+
+    INVARIANT: the rules outlive it; what is known of one is kept by its identity.
+    """
+
+    def __init__(self, arity: Arity) -> None:
+        self.arity = arity
+        self._known: dict[int, bool] = {}
+
+    def has(self, rule: Rule) -> bool:
+        """Whether a rule, without its `else`, is safe at one look; others may be safe, too."""
+        known = self._known.get(id(rule))
+        if known is None:
+            known = self._known[id(rule)] = self._is_safe(rule)
+        return known
+
+    def _is_safe(self, rule: Rule) -> bool:
+        head = rule.head
+        bound = set(ROOTS)
+        for parameter in head.args or ():
+            if not isinstance(parameter, Var):
+                return False
+            bound.add(parameter.name)
+        body = _Body(self.arity, bound)
+        parts = [part for part in (head.key, head.value, *head.ref.args) if part is not None]
+        return body.holds(rule.body, parts)
 
 
-def _is_ready(expr: Expr, bound: set[str], arity: Arity) -> bool:
-    """Whether `expr` needs nothing but what is `bound`; it then adds what it binds."""
-    term = expr.term
-    for item in expr.withs:
-        if not (_is_plain(item.target) and _is_bound(item.value, bound, None, arity)):
+class _Body:
+    """What is bound in one body so far, and what only the closures in it bind."""
+
+    def __init__(self, arity: Arity, bound: set[str]) -> None:
+        self.arity = arity
+        self.bound = bound
+        self.inside: set[str] = set()
+
+    def holds(self, body: Body, heads: Sequence[Term]) -> bool:
+        """Whether each expression needs nothing but what is bound before it, and the heads
+        nothing but what is bound at the end."""
+        return (
+            all(map(self._is_ready, body))
+            and all([self._is_bound(head, None) for head in heads])
+            # A variable of a closure that also is outside of it is the same one.
+            and self.inside.isdisjoint(self.bound)
+        )
+
+    def _is_ready(self, expr: Expr) -> bool:
+        """Whether `expr` needs nothing but what is bound; what it binds is bound then."""
+        term = expr.term
+        for item in expr.withs:
+            if not (_is_plain(item.target) and self._is_bound(item.value, None)):
+                return False
+        if isinstance(term, SomeDecl):
+            return True
+        names: list[str] = []
+        loops: set[str] = set()
+        terms: Sequence[object] = (term,)
+        if isinstance(term, SomeIn):
+            if not all(self._is_new(p, names) for p in (term.key, term.value) if p is not None):
+                return False
+            terms = (term.domain,)
+        elif isinstance(term, Every):
+            variables = [v.name for v in (term.key, term.value) if v is not None]
+            return self._is_bound(term.domain, None) and self._closes(term.body, (), variables)
+        elif isinstance(term, Call) and term.name == "assign" and len(term.args) == 2:
+            pattern, value = term.args
+            if not self._is_new(pattern, names):
+                return False
+            if isinstance(pattern, Array) and not isinstance(value, (Var, Ref, Call)):
+                return False  # two literals are matched part by part
+            terms = (value,)
+        elif isinstance(term, Call) and term.name == "eq" and len(term.args) == 2:
+            terms = term.args
+            for new, value in (term.args, term.args[::-1]):
+                if isinstance(new, Var) and new.name not in self.bound:
+                    names, terms = [new.name], (value,)
+                    break
+        if not all([self._is_bound(t, None if expr.negated else loops) for t in terms]):
             return False
-    if isinstance(term, SomeDecl):
+        if names and (expr.negated or not loops.isdisjoint(names)):
+            return False
+        self.bound |= loops
+        self.bound.update(names)
         return True
-    names: list[str] = []
-    loops: set[str] = set()
-    terms: Sequence[object] = (term,)
-    if isinstance(term, SomeIn):
-        for declared in (term.key, term.value):
-            if declared is not None:
-                if not isinstance(declared, Var) or declared.name in bound:
-                    return False
-                names.append(declared.name)
-        terms = (term.domain,)
-    elif isinstance(term, Call) and term.name == "assign" and len(term.args) == 2:
-        variable, value = term.args
-        if not isinstance(variable, Var) or variable.name in bound:
+
+    def _is_new(self, pattern: Term, names: list[str]) -> bool:
+        """Whether `pattern` consists of variables that are not bound yet; they go to `names`."""
+        match pattern:
+            case Var(name):
+                names.append(name)
+                return name not in self.bound
+            case Array(items):
+                return all([is_ground(item) or self._is_new(item, names) for item in items])
+        return False
+
+    def _is_bound(self, term: object, loops: set[str] | None) -> bool:
+        """Whether all variables of `term` are bound, but those that a reference runs through.
+
+        Those go to `loops`; without it there may be none.
+        """
+        if is_ground(term):
+            return True
+        match term:
+            case Var(name):
+                return name in self.bound
+            case Ref(head, args):
+                return self._is_bound(head, None) and all(
+                    [self._is_bound(arg, None) or _runs(arg, loops) for arg in args]
+                )
+            case Call(_, args):
+                return (
+                    term.name not in _OTHERS
+                    and self.arity(term) == len(args)
+                    and all([self._is_bound(arg, loops) for arg in args])
+                )
+            case Array(items) | Set(items):
+                return all([self._is_bound(item, None) for item in items])
+            case Object(items):
+                return all([self._is_bound(part, None) for pair in items for part in pair])
+            case ArrayComprehension(head, body) | SetComprehension(head, body):
+                return self._closes(body, (head,))
+            case ObjectComprehension(key, value, body):
+                return self._closes(body, (key, value))
+        return False
+
+    def _closes(self, body: Body, heads: Sequence[Term], variables: Iterable[str] = ()) -> bool:
+        """Whether a closure needs nothing but what is bound here, and `variables` of its own."""
+        inner = _Body(self.arity, self.bound.union(variables))
+        # What is negated is taken apart when bodies are put in order.
+        if any([expr.negated for expr in body]) or not inner.holds(body, heads):
             return False
-        names.append(variable.name)
-        terms = (value,)
-    elif isinstance(term, Call) and term.name == "eq" and len(term.args) == 2:
-        terms = term.args
-    if not all(_is_bound(t, bound, None if expr.negated else loops, arity) for t in terms):
-        return False
-    if expr.negated and names:
-        return False
-    bound |= loops
-    bound.update(names)
-    return True
+        self.inside |= (inner.bound - self.bound) | inner.inside
+        return True
 
 
 def _is_plain(target: Ref | Var) -> bool:
     """Whether a `with` replaces a document, at a path that is written out."""
     head, operands = (target.head, target.args) if isinstance(target, Ref) else (target, ())
     return isinstance(head, Var) and head.name in ROOTS and all(map(is_ground, operands))
-
-
-def _is_bound(term: object, bound: set[str], loops: set[str] | None, arity: Arity) -> bool:
-    """Whether all variables of `term` are bound, but those that a reference runs through.
-
-    Those go to `loops`; without it there may be none.
-    """
-    if is_ground(term):
-        return True
-    match term:
-        case Var(name):
-            return name in bound
-        case Ref(head, args):
-            return _is_bound(head, bound, None, arity) and all(
-                _is_bound(arg, bound, None, arity) or _runs(arg, loops) for arg in args
-            )
-        case Call(_, args):
-            return (
-                term.name not in _OTHERS
-                and arity(term) == len(args)
-                and all(_is_bound(arg, bound, loops, arity) for arg in args)
-            )
-        case Array(items) | Set(items):
-            return all(_is_bound(item, bound, None, arity) for item in items)
-        case Object(items):
-            return all(_is_bound(part, bound, None, arity) for pair in items for part in pair)
-    return False
 
 
 def _runs(operand: Term, loops: set[str] | None) -> bool:

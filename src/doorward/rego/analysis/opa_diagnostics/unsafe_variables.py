@@ -24,7 +24,7 @@ from doorward.rego.analysis.opa_diagnostics.flattening import Flattener
 from doorward.rego.analysis.opa_diagnostics.unification import unify
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.variables import ROOTS
-from doorward.rego.analysis.written_order import is_safe_as_written
+from doorward.rego.analysis.written_order import WrittenOrder
 from doorward.rego.errors import COMPILE_ERROR, UNSAFE_VAR_ERROR, Diagnostic
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
@@ -60,13 +60,15 @@ Unsafe = dict[int, tuple[Expr, set[str]]]
 """The expressions that cannot be put in order, by identity, and the variables they lack."""
 
 
-def check_safety(modules: Sequence[Module], callees: Callees) -> list[Diagnostic]:
+def check_safety(
+    modules: Sequence[Module], callees: Callees, written: WrittenOrder
+) -> list[Diagnostic]:
     """The unsafe variables of all rules."""
     findings = [
         _rule(rule, callees)
         for module in modules
         for rule in _rules(module)
-        if not is_safe_as_written(rule, callees.arity)
+        if not written.has(rule)
     ]
     for kind in ("undeclared", "heads", "bodies"):
         problems = [problem for finding in findings for problem in getattr(finding, kind)]
