@@ -7,8 +7,9 @@ inside another term it may not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from itertools import chain, islice
 
+from doorward.records import record
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.environment import Globals, Scope
 from doorward.rego.analysis.inference import Inference
@@ -40,7 +41,8 @@ CallSite = tuple[Call, Span, bool]
 """A call, where errors in it are reported, and whether it is inside another term."""
 
 
-class Sites(NamedTuple):
+@record
+class Sites:
     """Where a module or a query calls, and where it replaces, in the order of the text."""
 
     calls: list[CallSite]
@@ -55,12 +57,10 @@ def sites_of(top: Module | Body) -> Sites:
     waiting: list[tuple[Node, Span | None]] = [(node, None) for node in reversed(first)]
     while waiting:
         node, span = waiting.pop()
-        if is_ground(node):
-            continue
-        below = list(children(node))
+        below = children(node)
         if isinstance(node, Expr) and isinstance(node.term, Call) and span is None:
             calls.append((node.term, node.span, False))
-            below[:1] = children(node.term)
+            below = chain(children(node.term), islice(below, 1, None))
         elif isinstance(node, Call):
             calls.append((node, node.span if span is None else span, True))
         elif isinstance(node, With):
@@ -70,7 +70,8 @@ def sites_of(top: Module | Body) -> Sites:
             span = NOWHERE
         elif not isinstance(node, Expr):
             span = None
-        waiting += [(child, span) for child in reversed(below)]
+        rest = [(each, span) for each in below if type(each) is not Var and not is_ground(each)]
+        waiting += reversed(rest)
     return Sites(calls, withs)
 
 

@@ -315,7 +315,8 @@ def _checked_query(
         exports = {str(key) for key in node.children}
     callees = program.callees
     resolved, errors = resolve_query(body, package, exports, imports)
-    calls, withs = sites_of(resolved)
+    sites = sites_of(resolved)
+    calls, withs = sites.calls, sites.withs
     errors = errors or check_values(calls, callees)
     errors = errors or replacements.check_replacements(withs, callees)
     errors = errors or existence.check_calls(calls, callees)

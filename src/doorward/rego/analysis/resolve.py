@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from doorward.records import replace
+from doorward.records import record, replace
 from doorward.rego.analysis.metadata import FUNCTIONS as METADATA_CALLS
 from doorward.rego.analysis.scope import Names, Scope, Stage, pattern_vars
 from doorward.rego.analysis.type_errors import ref_text
@@ -67,7 +66,8 @@ def names_of_packages(modules: Iterable[Module]) -> dict[tuple[str, ...], frozen
     return {path: frozenset(own) for path, own in names.items()}
 
 
-class Resolved(NamedTuple):
+@record
+class Resolved:
     """Modules with their names resolved, what is wrong with the names, and whether some module
     calls a function of `rego.metadata`."""
 
