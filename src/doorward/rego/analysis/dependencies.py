@@ -32,6 +32,8 @@ __all__ = [
     "targets",
 ]
 
+_NAMED: Final = frozenset({Call, Ref, Var})
+"""The parts of a rule that read something."""
 _HEARD: Final = frozenset({"internal.test_case", "print", "trace"})
 """Built-ins with one answer with an effect: each evaluation calls them again."""
 
@@ -64,6 +66,8 @@ def _reads(node: RuleNode, callees: Callees, graph: Dependencies) -> Iterator[Ru
     seen: set[int] = set()
     for definition in node.definitions:
         for part in parts_of(definition.rule):
+            if type(part) not in _NAMED:
+                continue
             if _reads_world(part, callees):
                 graph.own.add(id(node))
             for target in targets(part, callees):

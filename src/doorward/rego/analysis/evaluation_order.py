@@ -22,6 +22,7 @@ from doorward.rego.analysis.dependencies import branches
 from doorward.rego.analysis.negation import GENERATED, Negations, is_generated
 from doorward.rego.analysis.tree import Definition
 from doorward.rego.analysis.variables import ROOTS, body_vars, term_vars
+from doorward.rego.analysis.written_order import is_in_order
 from doorward.rego.source import Span
 from doorward.rego.syntax.nodes import (
     And,
@@ -114,6 +115,8 @@ class _Steps:
 
     def ordered(self, body: Body, bound: set[str], outer: set[str]) -> Body | None:
         """`body`, whose calls are taken apart, in order and in steps; None if there is no order."""
+        if is_in_order(body, bound, self.arity):
+            return self.spread(body)
         negations = Negations(in_query="equal" not in self.equalities, prefix="__negated")
         safety = Safety(self.arity, negations)
         outer = outer | {var.name for var in body_vars(body, closures=False)}

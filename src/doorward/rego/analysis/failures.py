@@ -12,6 +12,7 @@ is not ours, an object comprehension, a `with`), or if it reads a rule that may 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from doorward.rego.analysis.calls import Callees
 from doorward.rego.analysis.dependencies import (
@@ -25,7 +26,17 @@ from doorward.rego.analysis.environment import constant, is_constant
 from doorward.rego.analysis.multiplicity import multiplicity_of_rules
 from doorward.rego.analysis.tree import RuleNode
 from doorward.rego.builtins import REGISTRY, Builtin
-from doorward.rego.syntax.nodes import Body, Call, Expr, ObjectComprehension, Rule, Term, With
+from doorward.rego.syntax.nodes import (
+    Body,
+    Call,
+    Expr,
+    ObjectComprehension,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    With,
+)
 from doorward.rego.values import to_key
 
 __all__ = ["Failures", "has_one_answer"]
@@ -100,6 +111,8 @@ class Failures:
         return any(map(multiplicity.may_have_several, branches(rules[0].rule)))
 
     def _part(self, part: object) -> bool:
+        if type(part) not in _PARTS:
+            return False
         return self._part_itself(part) or any(map(self.node, targets(part, self._callees)))
 
     def _part_itself(self, part: object) -> bool:
@@ -114,6 +127,10 @@ class Failures:
             )
         # The pairs of an object may differ at a key; what a `with` puts down may not fit.
         return isinstance(part, (ObjectComprehension, With))
+
+
+_PARTS: Final = frozenset({Call, ObjectComprehension, Ref, Var, With})
+"""The parts that may fail, or read what may."""
 
 
 def has_one_answer(rules: Iterable[Rule]) -> bool:

@@ -34,7 +34,7 @@ from doorward.rego.syntax.nodes import (
     is_ground,
 )
 
-__all__ = ["WrittenOrder"]
+__all__ = ["WrittenOrder", "is_in_order"]
 
 _OTHERS: Final = frozenset({"assign", "eq", "internal.print", "internal.test_case", "print"})
 """Equations, which OPA knows as expressions only, and what is looked at behind all else."""
@@ -67,6 +67,13 @@ class WrittenOrder:
         body = _Body(self.arity, bound)
         parts = [part for part in (head.key, head.value, *head.ref.args) if part is not None]
         return body.holds(rule.body, parts)
+
+
+def is_in_order(body: Body, bound: Iterable[str], arity: Arity) -> bool:
+    """Whether a body is safe as it is written, where `bound` are the variables before it."""
+    if any([expr.negated for expr in body]):
+        return False
+    return _Body(arity, {*ROOTS, *bound}).holds(body, ())
 
 
 class _Body:

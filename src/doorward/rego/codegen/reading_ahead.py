@@ -8,7 +8,7 @@ rule: only what is read in any case is read ahead with a test.
 from __future__ import annotations
 
 import ast
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
@@ -193,15 +193,14 @@ def _is_plain(plan: Plan, document: str, names: Sequence[str]) -> bool:
 
 def references_of(node: Expr | Rule) -> Iterator[Ref]:
     """Every reference in `node`, closures included, but none that a `with` may redirect."""
-    waiting: deque[Node] = deque([node])
-    while waiting:
-        item = waiting.popleft()
-        if isinstance(item, Ref):
-            yield item
-        elif is_ground(item):
+    waiting: list[Node] = [node]
+    for item in waiting:
+        kind = type(item)
+        if kind is Ref:
+            yield item  # type: ignore[misc] # it is one
+        elif kind is Var or is_ground(item) or (kind is Expr and item.withs):  # type: ignore[union-attr] # it is one
             continue
-        if not (isinstance(item, Expr) and item.withs):
-            waiting += children(item)
+        waiting += children(item)
 
 
 def _read_in_any_case(expr: Expr) -> Iterator[Ref]:

@@ -44,6 +44,24 @@ MAX_DEPTH: Final = 60
 """Blocks nested in one Python function, below what Python's compiler can follow."""
 
 
+class _At:
+    """A position for a while. A class, since it is what the writers ask for most."""
+
+    __slots__ = ("_before", "_builder", "_span")
+
+    def __init__(self, builder: Builder, span: Span) -> None:
+        self._builder = builder
+        self._span = span
+
+    def __enter__(self) -> None:
+        self._before = self._builder.span
+        if self._span.row:
+            self._builder.span = self._span
+
+    def __exit__(self, *_: object) -> None:
+        self._builder.span = self._before
+
+
 class Builder:
     """Writes the statements of one Python function. Nothing but this file changes its state."""
 
@@ -97,14 +115,9 @@ class Builder:
     def _locate(self, node: ast.AST) -> None:
         locate(node, max(self.span.row, 1), max(self.span.col - 1, 0))
 
-    @contextmanager
-    def at(self, span: Span) -> Iterator[None]:
+    def at(self, span: Span) -> _At:
         """Write at the position of `span`."""
-        before, self.span = self.span, span if span.row else self.span
-        try:
-            yield
-        finally:
-            self.span = before
+        return _At(self, span)
 
     def assign(self, name: str, value: ast.expr) -> None:
         self.add(ast.Assign(targets=[store(name)], value=value))
