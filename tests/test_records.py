@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, field, fields
 
 import pytest
 
-from doorward.records import record, replace
+from doorward.records import HashedOnce, record, replace
 from doorward.rego.syntax.nodes import Array, Scalar, Var
 
 
@@ -130,3 +130,25 @@ def test_a_record_says_what_it_holds() -> None:
         hash(()),
     )
     assert Options.__doc__ == "What can be chosen."
+
+
+@record(frozen=True)
+class Tree(HashedOnce):
+    parts: tuple[Tree | Counted, ...]
+
+
+class Counted:
+    hashed = 0
+
+    def __hash__(self) -> int:
+        Counted.hashed += 1
+        return 1
+
+
+def test_a_large_record_is_hashed_once() -> None:
+    leaf = Counted()
+    tree = Tree((Tree((leaf,)), Tree((leaf,))))
+    assert {tree: 1}[tree] == 1
+    assert Counted.hashed == 2
+    assert hash(replace(tree, parts=())) == hash(Tree(()))
+    assert pickle.loads(pickle.dumps(Tree(()))) == Tree(())

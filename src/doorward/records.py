@@ -17,11 +17,18 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final, NoReturn, TypeVar, dataclass_transform, overload
 
-__all__ = ["record", "replace"]
+__all__ = ["HashedOnce", "record", "replace"]
 
 _C = TypeVar("_C")
 _FACTORY: Final = object()
 """Stands for the default of a parameter whose value a function makes."""
+
+
+class HashedOnce:
+    """A base of records that are large, and often keys: each computes its hash once."""
+
+    __slots__ = ("_hash",)
+    _hash: int
 
 
 @overload
@@ -78,7 +85,7 @@ def _record(cls: type[_C], *, frozen: bool, kw_only: bool) -> type[_C]:
     compared = _getter([each.name for each in fields(record_class) if each.compare])
     methods: dict[str, Callable[..., Any]] = {
         "__eq__": _equality(compared),
-        "__hash__": lambda self: hash(compared(self)),
+        "__hash__": _hash_once(compared) if issubclass(cls, HashedOnce) else _hash(compared),
         "__repr__": _text,
     }
     if frozen:
@@ -102,6 +109,22 @@ def _equality(compared: Callable[[Any], Any]) -> Callable[..., Any]:
         return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
 
     return equal
+
+
+def _hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
+    return lambda self: hash(compared(self))
+
+
+def _hash_once(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
+    def kept(self: Any) -> int:
+        try:
+            known: int = self._hash
+        except AttributeError:
+            known = hash(compared(self))
+            _put(self, "_hash", known)
+        return known
+
+    return kept
 
 
 def _text(self: Any) -> str:

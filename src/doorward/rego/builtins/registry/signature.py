@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.records import HashedOnce, record
 
 __all__ = [
     "AnyOf",
@@ -43,7 +43,7 @@ class ScalarType:
 
 
 @record(frozen=True)
-class ArrayType:
+class ArrayType(HashedOnce):
     """`items` at fixed places, then any number of `rest` (None: no more)."""
 
     items: tuple[Type, ...] = ()
@@ -52,7 +52,7 @@ class ArrayType:
 
 
 @record(frozen=True)
-class ObjectType:
+class ObjectType(HashedOnce):
     """`fields` with constant keys (a Rego value in key form and its type), then `rest` pairs."""
 
     fields: tuple[tuple[object, Type], ...] = ()
@@ -61,13 +61,13 @@ class ObjectType:
 
 
 @record(frozen=True)
-class SetType:
+class SetType(HashedOnce):
     of: Type
     kind: str = "set"
 
 
 @record(frozen=True)
-class AnyOf:
+class AnyOf(HashedOnce):
     """One of `options`, in the order errors name them; without options, any value at all."""
 
     options: tuple[Type, ...] = ()
