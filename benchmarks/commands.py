@@ -20,7 +20,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,7 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
         each = [
             ["test", "--v0-compatible", *map(str, sorted(below.glob("*.rego")))]
             for below in sorted(Path(path).glob("*/*"))
+            if below.is_dir()
         ]
         name = f"`test` of {len(each)} folders of {Path(path).parent.name}, one command each"
         yield Work(name, [[ours, *a] for a in each], [[OPA, *a] for a in each], 4)
@@ -149,9 +150,9 @@ def _schema(depth: int) -> dict[str, Any]:
     return {"type": "object", "properties": below}
 
 
-def measure(options: argparse.Namespace, say: Callable[[str], None]) -> list[Row]:
-    """The rows, each of which took its turn in each round."""
-    rows: list[Row] = []
+def measure(options: argparse.Namespace) -> Iterator[str]:
+    """The rows of the table; ours and theirs take turns."""
+    first: Row | None = None
     with tempfile.TemporaryDirectory() as name:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{name}/bytecode"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -169,9 +170,8 @@ def measure(options: argparse.Namespace, say: Callable[[str], None]) -> list[Row
                 row.ours.least(cost(work.ours, environment))
                 if theirs:
                     row.theirs.least(cost(theirs, environment))
-            rows.append(row)
-            say(line(row, rows[0], floor()).rstrip())
-    return rows
+            first = first or row
+            yield line(row, first, floor())
 
 
 def floor() -> float:
@@ -194,7 +194,7 @@ def line(row: Row, first: Row, least_memory: float) -> str:
         cells[6] = memory[1]
     if first.work.name == EMPTY and ours.seconds < 20 * first.ours.seconds:
         cells[1] += f" ({ours.seconds / first.ours.seconds:.1f} empty Pythons)"
-    return f"| {' | '.join(cells)} |\n"
+    return f"| {' | '.join(cells)} |"
 
 
 def put(path: Path, text: str) -> None:
@@ -206,7 +206,7 @@ def put(path: Path, text: str) -> None:
     path.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="CPU time and memory of commands, next to OPA's")
     parser.add_argument("--opa", metavar="PATH", help="the peer")
     parser.add_argument("--only", action="append", default=[], help="rows whose name holds this")
@@ -214,11 +214,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tests", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--folders-v0", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--markdown", type=Path, help="the page to write the rows into")
-    options = parser.parse_args(arguments)
-    rows = measure(options, print)
+    return parser.parse_args(given)
+
+
+def main(given: list[str] | None = None) -> int:
+    options = arguments(given)
+    rows: list[str] = []
+    for row in measure(options):
+        print(row, flush=True)
+        rows.append(f"{row}\n")
     if options.markdown:
         text = HEAD.format(rounds=options.rounds, machine=machine(), floor=floor())
-        put(options.markdown, text + "".join([line(row, rows[0], floor()) for row in rows]))
+        put(options.markdown, text + "".join(rows))
     return 0
 
 

@@ -1,0 +1,50 @@
+"""The benchmark of commands writes what it measured, and nothing else, into its part of a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import commands
+
+PAGE = f"before\n\n{commands.BEGIN}\nstale row\n{commands.END}\n\nafter\n"
+
+
+def test_the_page_shows_each_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    chosen = ["--only", "empty Python", "--only", "1+1"]
+    arguments = ["--opa", "true", "--rounds", "1", *chosen, "--markdown", str(page)]
+    assert commands.main(arguments) == 0
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\n\nafter\n")
+    assert "stale row" not in text
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in said] == ["| an empty Python", "| `eval 1+1`"]
+    assert all(line in text.splitlines() for line in said)
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("text\n")
+    with pytest.raises(SystemExit, match="has no"):
+        commands.put(page, "row\n")
+    assert page.read_text() == "text\n"
+
+
+def test_a_command_that_cannot_run_ends_the_measurement() -> None:
+    with pytest.raises(SystemExit, match="ended with 1"):
+        commands.cost([["false"]], {})
+
+
+def test_the_tests_of_each_folder_are_a_command(tmp_path: Path) -> None:
+    for name in ("given/a/one", "given/a/two"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "p_test.rego").write_text("package p\n")
+    (tmp_path / "made").mkdir()
+    options = commands.arguments(["--folders-v0", str(tmp_path / "given")])
+    work = list(commands.works(tmp_path / "made", options))[-1]
+    assert len(work.ours) == len(work.theirs) == 2
+    assert work.theirs[0][1:3] == ["test", "--v0-compatible"]
