@@ -200,8 +200,10 @@ def keys_of(type_: Kind | None) -> Type:
     return UNKNOWN
 
 
+@lru_cache(maxsize=128)
 def values_of(type_: Kind | None) -> Type:
     """What can be found below a value of this type; UNKNOWN if nothing can."""
+    # Kept, since each policy below a schema may ask it of the same large type.
     match type_:
         case ArrayType(items, rest):
             return union(union_of(items), rest or UNKNOWN)

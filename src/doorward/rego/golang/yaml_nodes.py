@@ -56,7 +56,7 @@ def compose(text: str, *, is_old: bool = False) -> Node | None:
     `is_old`: as the second version of the library reads it. It places an error where the problem
     is, the third one where its context begins.
     """
-    node = compose_fast(text) if is_old else None
+    node = compose_fast(text)
     return compose_slow(text, is_old=is_old) if node is None else node
 
 
