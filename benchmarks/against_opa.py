@@ -6,7 +6,7 @@ Both are given the input parsed and the query prepared. Without `--opa` the reco
 `data/opa.json` stand for OPA (CPU time, engine 1.18.2 in process); with it `opa bench` runs each
 case here, in turn with ours, and says what it took by the clock. A row `own X` is the case X of
 `cases.py`. *cold* is the first answer of a fresh engine, with no cache filled; *unseen* the first
-one of an input that was not seen before (its arrays in another order) on data bound anew, with all
+one of an input that was not seen before (its arrays in another order) on data bound again, with all
 caches of functions emptied, but for the code.
 
 Folders of others' policies are given by path (`--tests FOLDER`) and compared as commands: CPU time

@@ -131,8 +131,8 @@ def works(folder: Path, options: argparse.Namespace) -> Iterator[Work]:
 def annotated(folder: Path) -> tuple[Path, Path]:
     """200 packages whose METADATA name a schema of 300 kB, and the folder of the schema."""
     policies, schemas = folder / "policies", folder / "schemas"
-    for made in (policies, schemas):
-        made.mkdir()
+    for each in (policies, schemas):
+        each.mkdir()
     (schemas / "input.json").write_text(json.dumps(_schema(5)))
     for n in range(200):
         (policies / f"m{n}.rego").write_text(

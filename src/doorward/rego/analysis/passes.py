@@ -146,13 +146,13 @@ def split_operator_chains(program: Program) -> list[Diagnostic]:
 def resolve_names(program: Program) -> list[Diagnostic]:
     """Early: everything after it reads `data.…` and unique variables only."""
     strict = program.options.strict
-    found = resolve_modules(program.new, program.names, strict=strict)
-    if found.ask_metadata and not program.known:  # what is known asks none
+    resolved = resolve_modules(program.new, program.names, strict=strict)
+    if resolved.ask_metadata and not program.known:  # what is known asks none
         # Answered where a rule's path is still the one that its author wrote.
         answered = answer_metadata(program.modules)
-        found = resolve_modules(answered, program.names, strict=strict)
-    program.modules = program.with_known(found.modules)
-    return found.errors
+        resolved = resolve_modules(answered, program.names, strict=strict)
+    program.modules = program.with_known(resolved.modules)
+    return resolved.errors
 
 
 def build_rule_tree(program: Program) -> list[Diagnostic]:
