@@ -211,6 +211,44 @@ def test_what_a_bundle_owns_is_its_own(bundle: Sources) -> None:
     store.put(("c",), 1)
 
 
+def test_nobody_writes_where_the_server_keeps_keys() -> None:
+    pdp, store = store_of()
+    store.reserve("identity")
+    keys = {"jwks": "a", "issuer": "i"}
+    for kept in (None, keys):
+        if kept:
+            store.keep(("identity", "main"), keys)  # type: ignore[arg-type]
+        for change in (
+            lambda: store.put(("identity",), {"main": {"jwks": "forged"}}),
+            lambda: store.put(("identity", "main", "jwks"), "forged"),
+            lambda: store.put(("identity", "other"), {"jwks": "forged"}, only_new=True),
+            lambda: store.put((), {"identity": {}}),
+            lambda: store.patch([Operation("add", ("identity", "main", "jwks"), "forged")]),
+            lambda: store.patch([Operation("add", ("c",), 1), Operation("remove", ("identity",))]),
+            lambda: store.delete(("identity",)),
+            lambda: store.delete(("identity", "main")),
+            lambda: store.put_policy("x.rego", 'package identity.main\njwks := "forged"\n'),
+            lambda: store.put_policy("x.rego", 'package identity\nmain := "forged"\n'),
+        ):
+            with pytest.raises(OwnedError, match="configuration"):
+                change()
+        data: Any = pdp.snapshot.engine.data
+        assert data.get("identity", {}).get("main") == kept
+    store.put(("identities",), {"main": 1})
+
+
+def test_keys_stay_whatever_files_and_bundles_bring(bundle: Sources) -> None:
+    pdp, store = store_of(bundle.load())
+    store.reserve("identity")
+    store.keep(("identity", "main"), {"jwks": "a"})
+    brought: Any
+    for brought in ({"identity": {"main": {"jwks": "old"}}}, {"identity": "text"}, {}):
+        store.load(Loaded({}, brought, digest=str(brought), roots={"all": ("",)}))
+        data: Any = pdp.snapshot.engine.data
+        assert data["identity"]["main"] == {"jwks": "a"}
+        store.keep(("identity", "main"), {"jwks": "a"})
+
+
 def test_a_bundle_that_takes_over_a_root_removes_what_was_there(bundle: Sources) -> None:
     pdp, store = store_of(bundle.load())
     store.put(("c", "ours"), 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 from typing import Final
 
 from doorward.edge import FAULTS, Edge
@@ -67,24 +67,34 @@ class HttpCheck:
         try:
             return self._check(request, started)
         except FAULTS as fault:
-            decision_id = new_decision_id()
-            said = _EDGE.report(fault, **{"decision-id": decision_id})
-            decision = Decision(decision_id, self._path, error=DecisionError(said))
-            return self._deny(decision, UNDEFINED, "internal_error", started)
+            return self._failed(fault, started)
+
+    def _failed(self, fault: BaseException, started: int) -> Verdict:
+        decision_id = new_decision_id()
+        said = _EDGE.report(fault, **{"decision-id": decision_id})
+        decision = Decision(decision_id, self._path, error=DecisionError(said))
+        return self._deny(decision, UNDEFINED, "internal_error", started)
 
     async def check_async(self, request: HttpRequest) -> Verdict:
         """The same on an event loop of asyncio; in a thread while it takes milliseconds."""
         if self._history.is_slow:
-            verdict, elapsed = await asyncio.to_thread(self._check_timed, request)
-        else:
-            verdict, elapsed = self._check_timed(request)
-        self._history.note(elapsed)
-        return verdict
+            return await asyncio.to_thread(self.check_timed, request)
+        return self.check_timed(request)
 
-    def _check_timed(self, request: HttpRequest) -> tuple[Verdict, float]:
-        started = perf_counter()
-        verdict = self.check(request)
-        return verdict, perf_counter() - started
+    @property
+    def is_slow(self) -> bool:
+        """Whether checks take milliseconds, so that an event loop should not wait for them."""
+        return self._history.is_slow
+
+    def check_timed(self, request: HttpRequest) -> Verdict:
+        """`check`, noting for `is_slow` how long it took."""
+        started = perf_counter_ns()
+        try:
+            verdict = self._check(request, started)
+        except FAULTS as fault:
+            verdict = self._failed(fault, started)
+        self._history.note((perf_counter_ns() - started) / 1e9)
+        return verdict
 
     def refuse(self, error: RequestError) -> Verdict:
         """The verdict on a request that cannot be read: 400, with the reason."""

@@ -66,6 +66,7 @@ class Identity:
         *,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        store.reserve(ROOT)
         self._keys = {
             name: _Keys(name, issuer, store, parts or Parts(), transport)
             for name, issuer in issuers.items()
@@ -193,7 +194,7 @@ class _Keys:
             return  # data that changes is bound again
         kids = sorted({key["kid"] for key in keys if "kid" in key})
         value: dict[Key, Value] = {"issuer": self._issuer.issuer, "jwks": text, "kids": [*kids]}
-        self._store.put((ROOT, self.name), value, text=text.encode())
+        self._store.keep((ROOT, self.name), value, text=text.encode())
         self._text, self.kids = text, frozenset(kids)
         _log.info("Keys in force.", extra={"issuer": self.name, "kids": kids})
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BusyError", "PolicyNotFoundError", "Store"]
 
+_CONFIGURATION: Final = "configuration"
 WAIT: Final = 30.0
 """Seconds that a change waits for the changes before it."""
 
@@ -85,6 +86,8 @@ class Store:
         """Both together."""
         trees = pdp.snapshot.engine.trees
         self._modules = {name: module.span.source.text for name, module in trees.items()}
+        self._own: dict[Path, Value] = {}
+        self._reserved = Owners({}, kind=_CONFIGURATION)
         self._compiling = threading.Lock()
         self._publishing = threading.Lock()
 
@@ -105,6 +108,34 @@ class Store:
             raise PolicyNotFoundError(name)
         return module
 
+    # What the server itself puts into data
+
+    def reserve(self, root: str) -> None:
+        """Nobody but `keep` may write at `root`, a name below `data`, nor define rules there."""
+        with self._locked(self._publishing):
+            self._reserved = Owners({root: [root]}, kind=_CONFIGURATION)
+
+    def keep(self, path: Path, value: Value, *, text: bytes = b"") -> None:
+        """Put `value` at `path`, where it stays whatever bundles bring."""
+        with self._locked(self._publishing):
+            snapshot, edit = self._begin()
+            _put(edit, path, value)
+            self._own[path] = value
+            self._publish_data(snapshot, edit, "keep", path_text(path), text)
+
+    def _with_own(self, data: dict[Key, Value]) -> dict[Key, Value]:
+        """`data` with what the server itself has put there."""
+        if not self._own:
+            return data
+        edit = Edit(data)
+        for path, value in self._own.items():
+            _put(edit, path, value)
+        return edit.document
+
+    def _check_free(self, snapshot: Snapshot, path: Path) -> None:
+        snapshot.owners.check(path)
+        self._reserved.check(path)
+
     # Data
 
     def put(self, path: Path, value: Value, *, text: bytes = b"", only_new: bool = False) -> bool:
@@ -115,7 +146,7 @@ class Store:
         """
         with self._locked(self._publishing):
             snapshot, edit = self._begin()
-            snapshot.owners.check(path)
+            self._check_free(snapshot, path)
             if edit.is_missing(path):
                 edit.make_parents(path)
             elif only_new:
@@ -129,7 +160,7 @@ class Store:
         with self._locked(self._publishing):
             snapshot, edit = self._begin()
             for operation in operations:
-                snapshot.owners.check(operation.path)
+                self._check_free(snapshot, operation.path)
                 edit.apply(operation)
             self._publish_data(snapshot, edit, "patch", "", text)
 
@@ -137,7 +168,7 @@ class Store:
         """Remove what is at `path`; PathNotFoundError where there is nothing."""
         with self._locked(self._publishing):
             snapshot, edit = self._begin()
-            snapshot.owners.check(path)
+            self._check_free(snapshot, path)
             if edit.read(path) is UNDEFINED:
                 raise PathNotFoundError(path)
             edit.apply(Operation("remove", path))
@@ -182,7 +213,7 @@ class Store:
                 self._publish_policies(modules, "delete policy", name)
 
     def _check_owner(self, module: Module) -> None:
-        self._pdp.snapshot.owners.check(module.package.path)
+        self._check_free(self._pdp.snapshot, module.package.path)
 
     def _publish_policies(
         self, modules: dict[str, str], verb: str, name: str, text: str = ""
@@ -279,7 +310,7 @@ class Store:
         with self._locked(self._publishing):
             now = self._pdp.snapshot
             is_plain = now.engine.data is self._loaded.data
-            data = loaded.data if is_plain else changed(now.engine.data, changes)
+            data = self._with_own(loaded.data if is_plain else changed(now.engine.data, changes))
             revision = _revision_after(now.revision, "delta", "", delta.digest.encode())
             snapshot = now.with_data(data, revision, bundles=loaded.revisions)
             self._pdp.replace(snapshot)
@@ -299,7 +330,7 @@ class Store:
         modules = added | loaded.modules
         snapshot = self._compiled(replace(loaded, modules=modules))
         with self._locked(self._publishing):
-            data = _rebased(self._pdp.snapshot.engine.data, self._loaded, loaded)
+            data = self._with_own(_rebased(self._pdp.snapshot.engine.data, self._loaded, loaded))
             if added or data is not loaded.data:
                 change = self._pdp.snapshot.revision.encode()
                 revision = _revision_after(snapshot.revision, "load", "", change)
@@ -317,6 +348,14 @@ class Store:
             yield
         finally:
             lock.release()
+
+
+def _put(edit: Edit, path: Path, value: Value) -> None:
+    """Put `value` below a root that is made an object if it is anything else."""
+    if not isinstance(edit.read(path[:1]), dict):
+        edit.apply(Operation("add", path[:1], {}))
+    edit.make_parents(path)
+    edit.apply(Operation("add", path, value))
 
 
 def _is_owned(owners: Owners, path: Sequence[str]) -> bool:
