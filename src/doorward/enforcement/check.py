@@ -67,13 +67,10 @@ class HttpCheck:
         try:
             return self._check(request, started)
         except FAULTS as fault:
-            return self._failed(fault, started)
-
-    def _failed(self, fault: BaseException, started: int) -> Verdict:
-        decision_id = new_decision_id()
-        said = _EDGE.report(fault, **{"decision-id": decision_id})
-        decision = Decision(decision_id, self._path, error=DecisionError(said))
-        return self._deny(decision, UNDEFINED, "internal_error", started)
+            decision_id = new_decision_id()
+            said = _EDGE.report(fault, **{"decision-id": decision_id})
+            decision = Decision(decision_id, self._path, error=DecisionError(said))
+            return self._deny(decision, UNDEFINED, "internal_error", started)
 
     async def check_async(self, request: HttpRequest) -> Verdict:
         """The same on an event loop of asyncio; in a thread while it takes milliseconds."""
@@ -89,10 +86,7 @@ class HttpCheck:
     def check_timed(self, request: HttpRequest) -> Verdict:
         """`check`, noting for `is_slow` how long it took."""
         started = perf_counter_ns()
-        try:
-            verdict = self._check(request, started)
-        except FAULTS as fault:
-            verdict = self._failed(fault, started)
+        verdict = self.check(request)
         self._history.note((perf_counter_ns() - started) / 1e9)
         return verdict
 
