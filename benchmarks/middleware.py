@@ -184,7 +184,8 @@ def opa_server(program: str) -> Iterator[tuple[str, int]]:
     """The address and process of an OPA with the policy of the example."""
     with TemporaryDirectory() as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        port = free.getsockname()[1]
+        address = f"127.0.0.1:{port}"
         free.close()
         data = Path(folder, "data.json")
         data.write_text(json.dumps({"secrets": {"jwt": SECRET}}))
@@ -194,7 +195,7 @@ def opa_server(program: str) -> Iterator[tuple[str, int]]:
             deadline = time.monotonic() + 30
             while True:
                 try:
-                    socket.create_connection(address.split(":"), timeout=1).close()  # type: ignore[arg-type]
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
                     break
                 except OSError:
                     if time.monotonic() > deadline or server.poll() is not None:
