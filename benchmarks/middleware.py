@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -240,8 +241,8 @@ def compare_with_opa(program: str) -> None:
             before = cpu_of_process(pid)
             best = least(
                 {
-                    "bare": lambda: asgi_cost(bare, method, headers, body, ASKS),  # noqa: B023
-                    "guarded": lambda: asgi_cost(app, method, headers, body, ASKS),  # noqa: B023
+                    "bare": partial(asgi_cost, bare, method, headers, body, ASKS),
+                    "guarded": partial(asgi_cost, app, method, headers, body, ASKS),
                 }
             )
             print_row("fastapi-opa", name, best["bare"], best["guarded"])
@@ -262,10 +263,10 @@ def main() -> None:
         flask_guarded = wsgi.Authorization(flask, point)
         best = least(
             {
-                "fastapi": lambda: asgi_cost(fastapi, method, headers, body),  # noqa: B023
-                "fastapi +": lambda: asgi_cost(fastapi_guarded, method, headers, body),  # noqa: B023
-                "flask": lambda: wsgi_cost(flask, method, headers, body),  # noqa: B023
-                "flask +": lambda: wsgi_cost(flask_guarded, method, headers, body),  # noqa: B023
+                "fastapi": partial(asgi_cost, fastapi, method, headers, body),
+                "fastapi +": partial(asgi_cost, fastapi_guarded, method, headers, body),
+                "flask": partial(wsgi_cost, flask, method, headers, body),
+                "flask +": partial(wsgi_cost, flask_guarded, method, headers, body),
             }
         )
         print_row("FastAPI", name, best["fastapi"], best["fastapi +"])
