@@ -61,6 +61,37 @@ GOALS = {
     ("Behind Envoy, 8 connections", "doorward, log off"): 60,
 }
 """Microseconds that a row should cost at most."""
+OURS, OPAS = "doorward, log off", "opa, log off"
+ONE, TWO = "doorward, 1 workers", "doorward, 2 workers"
+RATIOS = (
+    (
+        "p50 behind Envoy at 1 connection over OPA's",
+        "Behind Envoy, 1 ",
+        "p50",
+        OURS,
+        OPAS,
+        "≤ 0.45",
+    ),
+    ("the same at 8", "Behind Envoy, 8 ", "p50", OURS, OPAS, "≤ 0.32"),
+    (
+        "requests/s of two workers over one's, 200 µs each",
+        "Check of 200 µs",
+        "rate",
+        TWO,
+        ONE,
+        "≥ 1.8",
+    ),
+    ("requests per CPU second of two workers over one's", "Check, by", "least", ONE, TWO, "≥ 0.9"),
+    (
+        "least share of a worker of two, behind Envoy",
+        "Behind Envoy, by",
+        "share",
+        TWO,
+        ONE,
+        "≥ 0.4",
+    ),
+)
+"""What is compared: the start of a row's name, what of it, of which server over which, the goal."""
 SLOW_POLICY = """\
 package envoy.authz
 
@@ -584,8 +615,24 @@ def page(measured: Measured) -> str:
             f"load of the machine (1, 5, 15 minutes) when it was written: {load}.",
             "",
             *lines,
+            "",
+            *compared(measured),
         ]
     )
+
+
+def compared(measured: Measured) -> list[str]:
+    """What servers of one row are to each other, as the table of a page."""
+    lines = ["| comparison | value | goal |", "|---|---|---|"]
+    for name, start, key, ours, theirs, goal in RATIOS:
+        for work, servers in measured.items():
+            if work.startswith(start) and ours in servers and theirs in servers:
+                value = servers[ours][key] / servers[theirs][key]
+                wanted = float(goal[2:])
+                is_met = value <= wanted if goal.startswith("≤") else value >= wanted
+                shown = f"{value:.2f}" if is_met else f"**{value:.2f}**"
+                lines.append(f"| {name} | {shown} | {goal} |")
+    return lines
 
 
 def plot(measured: Measured) -> str:

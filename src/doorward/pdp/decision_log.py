@@ -176,7 +176,8 @@ class DecisionLog:
                 self._building.release()
             # While the last of them was built, nothing was queued: the log's thread may have
             # gone to sleep, and no later event would wake it.
-            self._waits.set()
+            if not self._waits.is_set():
+                self._waits.set()
 
     def _build_turn(self) -> None:
         """Build events that take no time."""
