@@ -245,6 +245,43 @@ function ShadowView({ open }) {
   </section>`;
 }
 
+// One line for each revision: the share of what it refused, by the minute.
+function Revisions() {
+  const state = usePolled("/console/api/revisions", 5000);
+  if (!state) return html`<p class="quiet">Loading…</p>`;
+  if (!Array.isArray(state)) return html`<section><p class="quiet">Nothing is decided here.</p></section>`;
+  const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
+  const share = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(1)} %`;
+  return html`<section aria-label="Revisions">
+    <p role="status">What each revision decided, by the minute (UTC).</p>
+    ${state.map((each) => html`<h2>Revision <code>${each.revision || "none"}</code></h2>
+      <p>${each.decisions} decisions from ${day(each.from)} to ${day(each.to)}: ${share(each.refused, each.decisions)} refused,
+        ${" "}${share(each.errors, each.decisions)} errors, ${each.mean_us.toFixed(1)} µs each</p>
+      <${Minutes} of=${each.minutes} />
+      <details><summary>By the minute</summary><table class="minutes">
+        <thead><tr><th>Minute</th><th>Decisions</th><th>Refused</th><th>Errors</th></tr></thead>
+        <tbody>${each.minutes.slice(-60).reverse().map(([at, count, refused, errors]) => html`<tr key=${at}>
+          <td>${day(at)}</td><td class="number">${count}</td><td class="number">${refused}</td><td class="number">${errors}</td></tr>`)}</tbody>
+      </table></details>`)}
+    ${state.length ? null : html`<p class="quiet">No decision yet.</p>`}
+  </section>`;
+}
+
+function Minutes({ of }) {
+  const host = useRef();
+  const plot = useRef();
+  useEffect(() => {
+    const color = getComputedStyle(document.body).color;
+    const grid = { stroke: "#8884", width: 1 };
+    const series = [{}, { label: "decisions/min", stroke: "#3572b0", width: 1.5 }, { label: "refused/min", stroke: "#c62828", width: 1.5 }];
+    const width = host.current.clientWidth || 600;
+    plot.current = new uPlot({ width, height: 110, series, axes: [{ stroke: color, grid }, { stroke: color, grid }] }, [[], [], []], host.current);
+    return () => plot.current.destroy();
+  }, []);
+  useEffect(() => plot.current.setData([0, 1, 2].map((at) => of.map((each) => each[at]))), [of]);
+  return html`<div ref=${host} aria-hidden="true"></div>`;
+}
+
 function useLocation() {
   const [at, set] = useState(() => window.location.pathname + window.location.hash);
   useEffect(() => {
@@ -265,12 +302,12 @@ function Playground() {
 
 function App() {
   const at = useLocation();
-  const view = ["playground", "policies", "shadow"].find((name) => window.location.pathname.endsWith(`/${name}`)) || "";
+  const view = ["playground", "policies", "revisions", "shadow"].find((name) => window.location.pathname.endsWith(`/${name}`)) || "";
   const id = /#decision=([0-9a-f-]+)$/.exec(at)?.[1];
   const open = (id) => (window.location.hash = id ? `decision=${id}` : "");
   return html`<header>
       <h1>Doorward</h1>
-      <nav>${[["", "Decisions"], ["policies", "Policies"], ["shadow", "Shadow"], ["playground", "Playground"]].map(
+      <nav>${[["", "Decisions"], ["policies", "Policies"], ["revisions", "Revisions"], ["shadow", "Shadow"], ["playground", "Playground"]].map(
         ([name, title]) => html`<a href=${`/console${name && "/"}${name}`} aria-current=${view === name ? "page" : null}>${title}</a>`,
       )}</nav>
     </header>
@@ -280,6 +317,7 @@ function App() {
           <div>${{
             "": () => html`<${Live} open=${open} shown=${id} /><${State} />`,
             policies: () => html`<${Policies} />`,
+            revisions: () => html`<${Revisions} />`,
             shadow: () => html`<${ShadowView} open=${open} />`,
           }[view]()}</div>
           ${id && html`<${Detail} id=${id} close=${() => open("")} />`}

@@ -62,6 +62,7 @@ pytestmark = [
 ]
 
 
+VIEWS = ["", "/policies", "/revisions", "/shadow", "/playground"]
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 
 
@@ -221,6 +222,16 @@ def test_policies_show_what_no_decision_reached(page: Page, served: Served) -> N
     assert page.evaluate("window.hit") is None
 
 
+def test_revisions_show_what_each_decided(page: Page, served: Served) -> None:
+    served.decide(EVIL[1], "/allowed")
+    served.decide("bob", "/denied")
+    page.goto(f"{served.url}/revisions")
+    expect(page.locator("section p").nth(1)).to_contain_text("refused")
+    page.locator("summary").first.click()
+    expect(page.locator("table.minutes tbody tr").first).to_be_visible()
+    assert page.evaluate("window.hit") is None
+
+
 def test_shadow_shows_what_a_candidate_decides_otherwise(page: Page, served: Served) -> None:
     decision_id = served.decide(EVIL[1], "/allowed")
     page.goto(f"{served.url}/shadow")
@@ -257,14 +268,19 @@ def test_the_state_holds_what_the_status_says(page: Page, served: Served) -> Non
     assert page.evaluate("window.hit") is None
 
 
-@pytest.mark.parametrize("view", ["", "/policies", "/shadow", "/playground"])
+@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: Served) -> None:
     decision_id = served.decide("bob")
     context = browser.new_context(bypass_csp=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
-    signs = {"": "aside h3", "/policies": ".source", "/shadow": ".shadow"}
+    signs = {
+        "": "aside h3",
+        "/policies": ".source",
+        "/revisions": ".u-wrap",
+        "/shadow": ".shadow",
+    }
     expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
     page.add_script_tag(path=AXE)
     report = page.evaluate("axe.run()")
@@ -273,7 +289,7 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
     assert violations == []
 
 
-@pytest.mark.parametrize("view", ["", "/policies", "/shadow", "/playground"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_pictures_of_the_documentation_are_of_this_console(
     view: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory, request: Any
 ) -> None:
@@ -288,7 +304,12 @@ def test_pictures_of_the_documentation_are_of_this_console(
     context = browser.new_context(viewport={"width": 1200, "height": 720})
     page = context.new_page()
     page.goto(f"{served.url}{view or f'#decision={last}'}")
-    signs = {"": "aside h3", "/policies": ".answered", "/shadow": ".shadow tbody tr"}
+    signs = {
+        "": "aside h3",
+        "/policies": ".answered",
+        "/revisions": ".u-wrap",
+        "/shadow": ".shadow tbody tr",
+    }
     expect(page.locator(signs.get(view, ".cm-content")).first).to_be_visible()
     picture = page.screenshot()
     context.close()

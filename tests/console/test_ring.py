@@ -8,7 +8,7 @@ import pytest
 
 from doorward.console import Ring
 from doorward.console import ring as rings
-from doorward.console.views import batch, detail, summary
+from doorward.console.views import batch, detail, revisions, summary
 from doorward.pdp.decision import Answered, Decision, DecisionError
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
@@ -26,6 +26,27 @@ allow if {
 
 answer := {"allowed": false}
 """
+
+
+def test_what_each_revision_decided_is_counted_by_the_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rings, "MINUTES", 3)
+    ring, pdp = Ring(), PDP(build(Loaded({"p.rego": POLICY})))
+    decided = [("v1", 0), ("v1", 30), ("v1", 60), ("v2", 61), ("v2", 180)]
+    for revision, second in decided:
+        decision = pdp.decide("app/allow", {"user": "bob"})._replace(revision=revision)
+        ring.observe(Answered(decision, {}, pdp.snapshot, None, None, 10, second * 10**9))
+    assert [(minute, count) for minute, _, (count, *_) in ring.revisions()] == [
+        (1, 1),
+        (1, 1),
+        (3, 1),
+    ]
+    newest, oldest = revisions(ring)
+    assert newest["revision"] != oldest["revision"]
+    assert (newest["decisions"], newest["refused"], newest["errors"]) == (2, 2, 0)
+    assert newest["minutes"] == [[60, 1, 1, 0], [180, 1, 1, 0]]
+    assert (oldest["from"], oldest["to"]) == (60, 60)
 
 
 class Log:

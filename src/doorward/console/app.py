@@ -87,7 +87,7 @@ class Console:
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
             return _refused("the console is not known by this host name")
         match request.method, path:
-            case "GET" | "HEAD", () | ("" | "playground" | "policies" | "shadow",):
+            case "GET" | "HEAD", () | ("" | "playground" | "policies" | "revisions" | "shadow",):
                 return self._page("/".join(path))
             case "GET" | "HEAD", ("static", name):
                 return _static(name)
@@ -97,6 +97,8 @@ class Console:
                 return await self._detail(decision_id)
             case "GET", ("api", "state"):
                 return self._state()
+            case "GET", ("api", "revisions") if self._ring is not None:
+                return _json(views.revisions(self._ring))
             case "GET", ("api", "policies"):
                 return await self._workers.run(self._policies)
             case "GET", ("api", "shadow") if self._shadow is not None:

@@ -26,6 +26,9 @@ LARGE: Final = 1 << 20
 SECONDS: Final = 300
 """Seconds of counts that are kept."""
 
+MINUTES: Final = 1_440
+"""Minutes of counts by revision that are kept, of all revisions together."""
+
 
 class Entry(NamedTuple):
     """One answered decision, with all that is needed to make it again."""
@@ -65,6 +68,7 @@ class Ring:
         self._bytes = 0
         self._number = 0
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
+        self._revisions: dict[tuple[int, str], list[int]] = {}
         self._lock = threading.Lock()
 
     def observe(self, answered: Answered) -> None:
@@ -90,12 +94,34 @@ class Ring:
     def _count(self, decision: Decision, second: int) -> None:
         if not self._seconds or self._seconds[-1].second < second:
             self._seconds.append(Second(second))
+        self._count_revision(decision, second // 60)
         counts = self._seconds[-1]
         counts.count += 1
         counts.errors += decision.error is not None
         counts.refused += is_refusal(decision)
         counts.total_ns += decision.eval_ns
         counts.longest_ns = max(counts.longest_ns, decision.eval_ns)
+
+    def _count_revision(self, decision: Decision, minute: int) -> None:
+        key = minute, decision.revision
+        counts = self._revisions.get(key)
+        if counts is None:
+            counts = self._revisions[key] = [0, 0, 0, 0]
+            if len(self._revisions) > MINUTES:
+                del self._revisions[next(iter(self._revisions))]
+        counts[0] += 1
+        counts[1] += is_refusal(decision)
+        counts[2] += decision.error is not None
+        counts[3] += decision.eval_ns
+
+    def revisions(self) -> list[tuple[int, str, list[int]]]:
+        """What each revision decided in each minute, the oldest first: decisions, refused, errors
+        and nanoseconds of evaluation in all."""
+        with self._lock:
+            return [
+                (minute, revision, [*counts])
+                for (minute, revision), counts in self._revisions.items()
+            ]
 
     @property
     def last(self) -> int:

@@ -10,7 +10,7 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
 
-__all__ = ["batch", "detail", "summary"]
+__all__ = ["batch", "detail", "revisions", "summary"]
 
 BATCH: Final = 100
 """Decisions that one message to a page holds."""
@@ -45,6 +45,29 @@ def _counts(number: int, second: Second | None) -> list[int]:
         return [number, 0, 0, 0, 0, 0]
     mean = second.total_ns // max(second.count, 1)
     return [number, second.count, second.refused, second.errors, mean, second.longest_ns]
+
+
+def revisions(ring: Ring) -> list[dict[str, Any]]:
+    """What each revision decided over time, the newest first."""
+    by_revision: dict[str, list[tuple[int, list[int]]]] = {}
+    for minute, revision, counts in ring.revisions():
+        by_revision.setdefault(revision, []).append((minute, counts))
+    documents = []
+    for revision, minutes in by_revision.items():
+        count, refused, errors, total_ns = (sum(c[n] for _, c in minutes) for n in range(4))
+        documents.append(
+            {
+                "revision": revision[:LONGEST],
+                "from": minutes[0][0] * 60,
+                "to": minutes[-1][0] * 60,
+                "decisions": count,
+                "refused": refused,
+                "errors": errors,
+                "mean_us": total_ns / max(count, 1) / 1000,
+                "minutes": [[minute * 60, *counts[:3]] for minute, counts in minutes],
+            }
+        )
+    return sorted(documents, key=lambda each: (-each["to"], each["revision"]))
 
 
 def summary(entry: Entry) -> dict[str, Any]:
