@@ -162,7 +162,7 @@ EDGES = {
     "pdp/decision_log.py": {"_line_of"},
     "pdp/pdp.py": {"decide", "_decide_query"},
     "pdp/reload.py": {"reload"},
-    "rest/app.py": {"__call__"},
+    "rest/app.py": {"_answer"},
     "rest/short_path.py": {"_decide"},
     "transport/direct.py": {"_accept"},
     "transport/grpc/methods.py": {"call_method", "receive"},
@@ -193,6 +193,7 @@ LOOPS = {
     "pdp/decision_log.py": {"__init__"},
     "pdp/identity.py": {"__init__"},
     "pdp/reload.py": {"__init__"},
+    "pdp/tracing.py": {"close"},
     "replay/shadow.py": {"__init__"},
     "rest/request_log.py": {"__init__"},
 }

@@ -46,6 +46,8 @@ from doorward.pdp.reload import Watcher
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.pdp.store import Store
+from doorward.pdp.trace_options import asks_for_traces
+from doorward.pdp.traced_sender import TracedSender
 from doorward.pdp.yaml_block import Block
 from doorward.rego import (
     REGISTRY,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from doorward.pdp.control.client import ServiceClient
     from doorward.pdp.identity import Identity
     from doorward.pdp.identity_options import Issuer
+    from doorward.pdp.tracing import Tracer
     from doorward.replay.shadow import Shadow
 
 __all__ = [
@@ -130,6 +133,8 @@ class SidecarOptions:
     ready_timeout: float = 0.0
     """Seconds in which bundles and discovery must be ready before anything is served; 0: nothing
     waits for them."""
+    sender: TracedSender | None = None
+    """What policies send requests with, where requests are traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +152,10 @@ class Shared:
 
 
 def identified_options(options: SidecarOptions) -> SidecarOptions:
-    """The options with the id that the decision point has in its logs."""
-    return replace(options, config=identified(options.config))
+    """The options with the id that the decision point has in its logs, and how it sends."""
+    is_traced = options.config.tracing is not None or asks_for_traces(os.environ)
+    sender = TracedSender() if is_traced else None
+    return replace(options, config=identified(options.config), sender=sender)
 
 
 def settings_of(options: SidecarOptions) -> Settings:
@@ -172,6 +179,7 @@ def settings_of(options: SidecarOptions) -> Settings:
                 stale_after=caching.stale_seconds,
             ),
             on_print=_print,
+            http=options.sender,
         ),
     )
 
@@ -270,6 +278,7 @@ class Sidecar:
         self._reloads = False
         self.health = Health()
         self.metrics = Metrics(__version__)
+        self._tracer = _tracer(options)
         settings = settings_of(options)
         self._envoy_options = envoy_options(options.config)
         # Looks at the files before they are read, so that no change falls between the two.
@@ -442,6 +451,7 @@ class Sidecar:
             parts=self.health.parts,
             sinks=sinks,
             stamp=stamp_for(self._options.log_timestamp_format),
+            trace=None if self._tracer is None else self._tracer.logged,
         )
 
     def _envoy_server(self) -> Server | None:
@@ -461,6 +471,7 @@ class Sidecar:
                 parts=self.health.parts,
                 deadline=self._options.config.evaluation.deadline,
                 listeners=self._shared.checks if self._shared else (),
+                tracer=self._tracer,
             )
         except StartError as error:
             raise StartupError(f"{PLUGIN}: {error}") from None
@@ -491,9 +502,11 @@ class Sidecar:
             read_only=read_only,
             status=self.plane.status,
             requests=self._requests,
+            tracer=self._tracer,
         )
         diagnostic = Api(
             *common,
+            tracer=self._tracer,
             access=options.access,
             diagnostic=True,
             requests=self._requests,
@@ -651,6 +664,8 @@ class Sidecar:
             self._requests.close()
         self.pdp.close()
         self.plane.close()
+        if self._tracer is not None:
+            self._tracer.close()
 
 
 def tls_context(options: TlsOptions) -> TlsContext:
@@ -658,6 +673,23 @@ def tls_context(options: TlsOptions) -> TlsContext:
         return TlsContext.load(options)
     except TlsError as error:
         raise StartupError(f"TLS: {error}") from None
+
+
+def _tracer(options: SidecarOptions) -> Tracer | None:
+    """What makes spans, where the configuration or the environment asks for them."""
+    if options.sender is None:
+        return None
+    try:
+        from doorward.pdp.tracing import tracer_for  # it needs the extra `otel`
+    except ImportError:
+        missing = "traces need OpenTelemetry: pip install 'doorward[otel]'"
+        if options.config.tracing is not None:
+            raise StartupError(f"distributed_tracing: {missing}") from None
+        # A platform may set the variables for everything that it runs.
+        _log.warning("No traces are made.", extra={"error": missing})
+        return None
+    options.sender.tracer = tracer_for(options.config.tracing)
+    return options.sender.tracer
 
 
 def _envoy_options(block: Block) -> Options:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -27,8 +27,18 @@ from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
-from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
+from doorward.envoy.serving import (
+    SERVICES,
+    STUCK_AFTER,
+    StartError,
+    State,
+    traced_check,
+    warn_if_public,
+)
 from doorward.pdp.limits import DEADLINE
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["GrpcioServer"]
 
@@ -60,6 +70,7 @@ class GrpcioServer:
         *,
         parts: Parts | None = None,
         deadline: float = DEADLINE,
+        tracer: Tracer | None = None,
     ) -> None:
         self._options = options
         self._on_state = on_state
@@ -77,7 +88,7 @@ class GrpcioServer:
         self._server = grpc.server(
             self._pool,
             handlers=[
-                _to_handler(SERVICES[version], check, slots, self._silent, self._progress)
+                _to_handler(SERVICES[version], check, slots, self._silent, self._progress, tracer)
                 for version, check in checks.items()
             ],
             options=[
@@ -261,6 +272,7 @@ def _to_handler(
     slots: threading.Semaphore,
     silent: _SilentStreams,
     progress: _Progress,
+    tracer: Tracer | None,
 ) -> grpc.GenericRpcHandler[bytes, bytes]:
     def handle(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         request = silent.receive(messages, context)
@@ -272,10 +284,24 @@ def _to_handler(
                 return b""
             try:
                 with progress:
-                    return check(request)
+                    if tracer is None:
+                        return check(request)
+                    path, header = f"/{service}/Check", _header_of(context)
+                    return traced_check(tracer, header, path, check, request)
             except CallFailedError as error:
                 context.abort(grpc.StatusCode[error.code], error.message)
 
     # To the caller it is one message and one answer; a stream here, so that the wait is ours.
     method = grpc.stream_unary_rpc_method_handler(handle)
     return grpc.method_handlers_generic_handler(service, {"Check": method})
+
+
+def _header_of(context: grpc.ServicerContext) -> Callable[[str], str | None]:
+    """What knows the headers of a call."""
+    fields = {name: value for name, value in context.invocation_metadata()}
+
+    def header(name: str) -> str | None:
+        value = fields.get(name)
+        return value if isinstance(value, str) else None
+
+    return header

@@ -10,10 +10,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.edge import Parts
 from doorward.envoy.addresses import Address, AddressError, check_folder, parse_address
@@ -21,15 +22,26 @@ from doorward.envoy.check import Check
 from doorward.envoy.errors import CallFailedError
 from doorward.envoy.options import Options
 from doorward.envoy.request.input import Version
-from doorward.envoy.serving import SERVICES, STUCK_AFTER, StartError, State, warn_if_public
+from doorward.envoy.serving import (
+    SERVICES,
+    STUCK_AFTER,
+    StartError,
+    State,
+    traced_check,
+    warn_if_public,
+)
 from doorward.pdp.limits import DEADLINE
 from doorward.pdp.unix_sockets import PathTakenError, bind_unix
 from doorward.transport.grpc import health, methods
 from doorward.transport.grpc.reflection import Reflection
 from doorward.transport.grpc.status import GrpcError, Status
+from doorward.transport.http2.headers import Request
 from doorward.transport.listeners import bind_tcp
 from doorward.transport.runner import AdaptiveRunner
 from doorward.transport.server import Http2Server, ServerOptions
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["Http2CheckServer", "bind_check"]
 
@@ -51,8 +63,10 @@ class Http2CheckServer:
         parts: Parts | None = None,
         deadline: float = DEADLINE,
         listeners: Sequence[socket.socket] = (),
+        tracer: Tracer | None = None,
     ) -> None:
         """`listeners`: sockets that others bound, and whose files are theirs; else `addr` is."""
+        self._tracer = tracer
         self._checks = checks
         self._options = options
         self._on_state = on_state
@@ -123,6 +137,7 @@ class Http2CheckServer:
                 receive_timeout=RECEIVE_TIMEOUT,
             ),
             runner=self._runner,
+            bind=None if self._tracer is None else _tracing(self._tracer, self._checks),
         )
 
     def stop(self, grace: float = 5.0) -> None:
@@ -173,6 +188,26 @@ def _to_method(check: Check) -> methods.Method:
             raise GrpcError(Status[error.code], error.message) from None
 
     return method
+
+
+def _tracing(
+    tracer: Tracer, checks: Mapping[Version, Check]
+) -> Callable[[methods.Method, Request], methods.Method]:
+    """Checks in a span each, which belongs to the trace that the headers of the call name."""
+    known = {f"/{SERVICES[version]}/Check".encode(): each for version, each in checks.items()}
+
+    def bind(method: methods.Method, request: Request) -> methods.Method:
+        check = known.get(request.path)
+        if check is None:
+            return method
+
+        def header(name: str) -> str | None:
+            value = request.get(name.encode())
+            return None if value is None else value.decode("latin-1")
+
+        return _to_method(partial(traced_check, tracer, header, request.path.decode(), check))
+
+    return bind
 
 
 def _remove(path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from doorward.edge import Parts
 from doorward.envoy.addresses import AddressError, worker_addresses
@@ -20,6 +20,9 @@ from doorward.envoy.request.descriptors import load_services
 from doorward.envoy.request.input import Version
 from doorward.envoy.serving import SERVICES, Server, StartError, State
 from doorward.pdp.limits import DEADLINE
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["PLUGIN", "Server", "StartError", "State", "bind_workers", "make_server"]
 
@@ -36,10 +39,12 @@ def make_server(
     parts: Parts | None = None,
     deadline: float = DEADLINE,
     listeners: Sequence[socket.socket] = (),
+    tracer: Tracer | None = None,
 ) -> Server:
     """The server that decides by `pdp`; StartError when the options cannot be followed.
 
-    `listeners`: what `bind_workers` bound for this one of several workers.
+    `listeners`: what `bind_workers` bound for this one of several workers. `tracer`: what makes a
+    span for each Check.
     """
     services = None
     if options.proto_descriptor:
@@ -56,9 +61,17 @@ def make_server(
         # Imported where it is used: grpcio's core takes 8 MB and a tenth of a second.
         from doorward.envoy.grpcio_server import GrpcioServer
 
-        return GrpcioServer(checks, options, on_state, parts=parts, deadline=deadline)
+        return GrpcioServer(
+            checks, options, on_state, parts=parts, deadline=deadline, tracer=tracer
+        )
     return Http2CheckServer(
-        checks, options, on_state, parts=parts, deadline=deadline, listeners=listeners
+        checks,
+        options,
+        on_state,
+        parts=parts,
+        deadline=deadline,
+        listeners=listeners,
+        tracer=tracer,
     )
 
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from doorward.envoy.addresses import Address
+from doorward.envoy.check import Check
+from doorward.envoy.errors import CallFailedError
 from doorward.envoy.request.input import Version
+from doorward.transport.grpc.status import Status
 
-__all__ = ["SERVICES", "STUCK_AFTER", "Server", "StartError", "State", "warn_if_public"]
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
+
+__all__ = [
+    "SERVICES",
+    "STUCK_AFTER",
+    "Server",
+    "StartError",
+    "State",
+    "traced_check",
+    "warn_if_public",
+]
 
 State: TypeAlias = Literal["NOT_READY", "OK", "ERROR"]
 """OPA's plugin states."""
@@ -55,3 +70,24 @@ def warn_if_public(address: Address) -> None:
             " 127.0.0.1:9191 or to a Unix socket unless a network policy protects it.",
             extra={"addr": address.target},
         )
+
+
+def traced_check(
+    tracer: Tracer,
+    header: Callable[[str], str | None],
+    path: str,
+    check: Check,
+    message: bytes,
+) -> bytes:
+    """The answer of `check`, in a span named after the method at `path`."""
+    name = path.removeprefix("/")
+    service, _, method = name.partition("/")
+    kinds = {"rpc_system": "grpc", "rpc_service": service, "rpc_method": method}
+    with tracer.serve(name, header, **kinds) as span:
+        try:
+            answer = check(message)
+        except CallFailedError as error:
+            span.note(rpc_grpc_status_code=Status[error.code].value)
+            raise
+        span.note(rpc_grpc_status_code=Status.OK.value)
+        return answer

@@ -32,6 +32,7 @@ from doorward.pdp.control.upload_options import (
 from doorward.pdp.identity_options import Issuer, IssuerError
 from doorward.pdp.limits import DEADLINE, MAX_ITEMS
 from doorward.pdp.signatures import Key as SigningKey
+from doorward.pdp.trace_options import TraceOptions, read_tracing
 from doorward.pdp.yaml_block import (
     Block,
     ConfigError,
@@ -63,7 +64,6 @@ MAX_DEADLINE: Final = 3600.0
 _ALIASES: Final = {"envoy.ext_authz.grpc": "envoy_ext_authz_grpc"}
 _SECRET: Final = frozenset({"credentials", "key", "private_key"})
 REFUSED: Final = {
-    "distributed_tracing": "traces are not made",
     "storage": "data is in memory",
 }
 """OPA's keys that are not followed, each with what holds instead."""
@@ -185,6 +185,7 @@ class Config:
     """Paths of data that clients are never shown (not OPA's)."""
     plugins: Mapping[str, Block] = field(default_factory=dict)
     """The block of each plugin under its newest name."""
+    tracing: TraceOptions | None = None
     services: Mapping[str, Service] = field(default_factory=dict)
     keys: Mapping[str, SigningKey] = field(default_factory=dict, repr=False)
     bundles: Mapping[str, BundleOptions] = field(default_factory=dict)
@@ -301,6 +302,7 @@ def _config(top: Block) -> Config:
         "bundle",
         "bundles",
         "discovery",
+        "distributed_tracing",
         "keys",
         "nd_builtin_cache",
         "persistence_directory",
@@ -326,6 +328,7 @@ def _config(top: Block) -> Config:
         identity=_identity(top.block("identity"), warnings),
         secrets=_secrets(top),
         plugins=_plugins(top.block("plugins")),
+        tracing=read_tracing(top, warnings),
         services=services,
         keys=keys,
         bundles=read_bundles(top, services, keys, warnings),

@@ -94,6 +94,8 @@ class Answered(NamedTuple):
     """Bytes that input and result take in memory, about."""
     time_ns: int = 0
     """When it was answered, since the epoch."""
+    trace: tuple[str, str] | None = None
+    """The ids of the trace and the span that it was made in."""
 
 
 def error_document(error: Exception) -> Any:

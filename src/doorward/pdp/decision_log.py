@@ -109,13 +109,16 @@ class DecisionLog:
         parts: Parts | None = None,
         sinks: Sequence[EventSink] = (),
         stamp: Stamp | None = None,
+        trace: Callable[[str], tuple[str, str] | None] | None = None,
     ) -> None:
         """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
-        show the time."""
+        show the time. `trace`: the ids of the trace and the span in which `record` is called, for
+        a decision's id."""
         self._write = write
         self._line = line
         self._stamp = stamp or stamp_for("")
         self._sinks = tuple(sinks)
+        self._trace = trace
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
@@ -164,6 +167,9 @@ class DecisionLog:
         if answered.decision.builtins:
             size = answered.size + _size_of(answered.decision.builtins)
             answered = answered._replace(size=size)
+        if self._trace is not None:
+            trace = self._trace(answered.decision.decision_id)
+            answered = answered._replace(trace=trace)
         reason = self._refusal(answered)
         if reason and self._options.when_full == "wait":
             reason = self._refusal_after_a_while(answered)
@@ -362,6 +368,8 @@ class DecisionLog:
             event["bundles"] = answered.snapshot.bundles
         if answered.request_context is not None:
             event["request_context"] = answered.request_context
+        if answered.trace is not None:
+            event["trace_id"], event["span_id"] = answered.trace
         masks: list[Mask] = []
         if self._has_policies(answered.snapshot):
             if self._is_dropped(answered.snapshot, event):

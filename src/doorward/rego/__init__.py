@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from doorward.rego.analysis.schemas import Schemas
     from doorward.rego.builtins import REGISTRY, Context, Environment
     from doorward.rego.builtins.http_client.cache import ResponseCache
+    from doorward.rego.builtins.http_client.message import HTTPRequest, HTTPResponse
+    from doorward.rego.builtins.http_client.sender import default_sender
     from doorward.rego.builtins.jose.token_cache import VerifiedTokens
     from doorward.rego.builtins.registry import Builtin, Registry, builtin
+    from doorward.rego.builtins.registry.context import HTTPSender
     from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
     from doorward.rego.builtins.tokens import verified_token
     from doorward.rego.capabilities import Capabilities
@@ -102,8 +105,11 @@ else:
             "analysis.schemas": "Schemas",
             "builtins": "REGISTRY Context Environment",
             "builtins.http_client.cache": "ResponseCache",
+            "builtins.http_client.message": "HTTPRequest HTTPResponse",
+            "builtins.http_client.sender": "default_sender",
             "builtins.jose.token_cache": "VerifiedTokens",
             "builtins.registry": "Builtin Registry builtin",
+            "builtins.registry.context": "HTTPSender",
             "builtins.registry.foreign": "ForeignError foreign_code",
             "builtins.tokens": "verified_token",
             "capabilities": "Capabilities",
@@ -168,6 +174,9 @@ __all__ = [
     "Explanation",
     "Fix",
     "ForeignError",
+    "HTTPRequest",
+    "HTTPResponse",
+    "HTTPSender",
     "InputError",
     "InternalError",
     "Key",
@@ -198,6 +207,7 @@ __all__ = [
     "VerifiedTokens",
     "builtin",
     "compile",
+    "default_sender",
     "definition_text",
     "explain",
     "foreign_code",

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import perf_counter, perf_counter_ns
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -69,6 +69,9 @@ from doorward.rest.workers import Workers
 from doorward.transport.http1.connection import Answer
 from doorward.transport.pool import Pool
 
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
+
 __all__ = ["Api", "Pages"]
 
 THREADS: Final = 40
@@ -121,6 +124,7 @@ class Api:
         status: StatusReporter | None = None,
         console: Pages | None = None,
         requests: RequestLog | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`store`: what clients may change; without it they change what `pdp` alone decides by.
 
@@ -133,6 +137,7 @@ class Api:
         self._status = status
         self._console = console
         self._requests = requests
+        self._tracer = tracer
         self._short_paths: list[ShortPath] = []
         self._access = access or Access()
         self._health = health
@@ -157,14 +162,10 @@ class Api:
         request = Request(scope, receive)
         started = perf_counter()
         raw = scope.get("raw_path") or scope["path"].encode()
-        try:
-            name, answer = await self._route(request, raw)
-        except BadRequest as error:
-            name, answer = "catchall", bad_request(str(error))
-        except NoRoomError:
-            name, answer = "catchall", busy()
-        except FAULTS as fault:
-            name, answer = "catchall", internal_error(_EDGE.report(fault))
+        if self._tracer is None:
+            name, answer = await self._answer(request, raw)
+        else:
+            name, answer = await self._traced(self._tracer, request, raw)
         method = request.method.lower() if request.method in _METHODS else "other"
         elapsed = perf_counter() - started
         self._metrics.http_request_duration_seconds.labels(
@@ -175,6 +176,28 @@ class Api:
             size = len(getattr(answer, "body", b""))  # a page may be written bit by bit
             self._requests.note(client, request.method, path, answer.status_code, size, elapsed)
         await answer(scope, receive, send)
+
+    async def _answer(self, request: Request, raw: bytes) -> tuple[str, Response]:
+        """The name that metrics know the endpoint by, and its answer, whatever happens."""
+        try:
+            return await self._route(request, raw)
+        except BadRequest as error:
+            return "catchall", bad_request(str(error))
+        except NoRoomError:
+            return "catchall", busy()
+        except FAULTS as fault:
+            return "catchall", internal_error(_EDGE.report(fault))
+
+    async def _traced(self, tracer: Tracer, request: Request, raw: bytes) -> tuple[str, Response]:
+        """The same, in a span that is named after the endpoint, as OPA does."""
+        path, headers = raw.decode("latin-1"), request.headers
+        method = request.method
+        with tracer.serve("http", headers.get, http_request_method=method, url_path=path) as span:
+            name, answer = await self._answer(request, raw)
+            span.named(name, http_response_status_code=answer.status_code)
+            if answer.status_code >= 500:
+                span.failed(str(answer.status_code))
+            return name, answer
 
     async def _route(self, request: Request, raw: bytes) -> tuple[str, Response]:
         """The name that metrics know the endpoint by, and its answer."""
@@ -549,7 +572,13 @@ class Api:
         pool = Pool(loop, THREADS, name="http-decisions", part=part)
         self._pools.append(pool)
         short = ShortPath(
-            self._pdp, self._config, self._metrics, self._serves, pool, self._requests
+            self._pdp,
+            self._config,
+            self._metrics,
+            self._serves,
+            pool,
+            self._requests,
+            self._tracer,
         )
         self._short_paths.append(short)
         return short.answer

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response as AsgiResponse
 
@@ -31,6 +31,9 @@ from doorward.rest.requests import MAX_SEGMENTS, parameters, request_context
 from doorward.transport.http1.connection import LATER, Respond
 from doorward.transport.http1.messages import Request, Response
 from doorward.transport.pool import Pool
+
+if TYPE_CHECKING:
+    from doorward.pdp.tracing import Tracer
 
 __all__ = ["ShortPath"]
 
@@ -66,9 +69,11 @@ class ShortPath:
         serves: Callable[[tuple[str, ...]], bool],
         pool: Pool,
         requests: RequestLog | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._pdp = pdp
         self._requests = requests
+        self._run = self._decide if tracer is None else partial(self._traced, tracer)
         self._server = config.server
         self._logged_headers = config.decision_logs.headers
         self._serves = serves
@@ -95,7 +100,7 @@ class ShortPath:
         if route is None or not _is_plain(request, query):
             return None
         if not route.history.is_slow:
-            response = self._decide(route.path, request, query)
+            response = self._run(route.path, request, query)
             elapsed = perf_counter() - started
             route.history.note(elapsed)
             self._note(request, target, response, elapsed)
@@ -105,7 +110,7 @@ class ShortPath:
             self._note(request, target, response, perf_counter() - started)
             respond(request, response)
 
-        work = partial(self._decide, route.path, request, query)
+        work = partial(self._run, route.path, request, query)
         if self._pool.submit(work, done, lambda: True, route.history):
             return LATER
         return _converted(busy())
@@ -146,6 +151,24 @@ class ShortPath:
             return self._response(request, answer)
         except FAULTS as fault:
             return _converted(internal_error(_EDGE.report(fault)))
+
+    def _traced(
+        self, tracer: Tracer, path: tuple[str, ...], request: Request, query: bytes
+    ) -> Response:
+        """The same in a span, as `Api` makes it for other requests."""
+
+        def header(name: str) -> str | None:
+            value = request.fields.get(name.encode())
+            return None if value is None else value.decode("latin-1")
+
+        method, target = request.method.decode(), request.target.partition(b"?")[0]
+        shown = target.decode("latin-1")
+        with tracer.serve("v1/data", header, http_request_method=method, url_path=shown) as span:
+            response = self._decide(path, request, query)
+            span.note(http_response_status_code=response.status)
+            if response.status >= 500:
+                span.failed(str(response.status))
+            return response
 
     def _response(self, request: Request, answer: Answer | AsgiResponse) -> Response:
         accept = request.fields.get(b"accept-encoding", b"")

@@ -39,6 +39,7 @@ _log: Final = logging.getLogger(__name__)
 _FIXED: Final = (
     "authzen",
     "caching",
+    "distributed_tracing",
     "evaluation",
     "nd_builtin_cache",
     "persistence_directory",

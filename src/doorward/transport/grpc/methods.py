@@ -161,7 +161,10 @@ class Services:
         *,
         options: Options | None = None,
         runner: Runner | None = None,
+        bind: Callable[[Method, Request], Method] | None = None,
     ) -> None:
+        """`bind`: the method as it is called for a request, where methods depend on headers."""
+        self._bind = bind
         self._unary = {path.encode(): method for path, method in unary.items()}
         self._streaming = {path.encode(): each for path, each in (streaming or {}).items()}
         self._options = options or Options()
@@ -191,6 +194,8 @@ class Services:
             raise GrpcError(Status.UNIMPLEMENTED, "grpc-encoding must be identity or gzip")
         method = self._unary.get(request.path)
         if method is not None:
+            if self._bind is not None:
+                method = self._bind(method, request)
             return _Unary(method, self._options, encoding, timeout, self._runner)
         stream_method = self._streaming.get(request.path)
         if stream_method is not None:

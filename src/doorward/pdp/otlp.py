@@ -1,0 +1,123 @@
+"""Spans and log records as the messages of OTLP, in protobuf's encoding, written by hand.
+
+The packages `opentelemetry-proto` and `xds-protos` both install `opentelemetry/proto`, and the one
+that is installed last replaces the other's: beside Envoy's no generated code can be relied on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+__all__ = ["Record", "logs_message", "spans_message"]
+
+_BYTES: Final = 2
+_FIXED64: Final = 1
+_NUMBER: Final = 0
+INFO: Final = 9
+"""The severity of a log record."""
+
+
+class Record(NamedTuple):
+    """One record of a log."""
+
+    time_ns: int
+    body: str
+    attributes: Mapping[str, Any]
+    trace_id: bytes = b""
+    span_id: bytes = b""
+
+
+def _varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
+
+
+def _text(number: int, text: str) -> bytes:
+    return _field(number, text.encode("utf-8", errors="replace"))
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3 | _NUMBER) + _varint(value)
+
+
+def _fixed64(field: int, value: int) -> bytes:
+    return _varint(field << 3 | _FIXED64) + struct.pack("<Q", value)
+
+
+def _value(value: Any) -> bytes:
+    """An `AnyValue`; lists are arrays, and what else is none of its kinds is text."""
+    if isinstance(value, bool):
+        return _number(2, int(value))
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return _number(3, value)
+    if isinstance(value, float):
+        return _varint(4 << 3 | _FIXED64) + struct.pack("<d", value)
+    if isinstance(value, (list, tuple)):
+        return _field(5, b"".join([_field(1, _value(each)) for each in value]))
+    return _text(1, value if isinstance(value, str) else str(value))
+
+
+def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
+    pairs = [_text(1, name) + _field(2, _value(value)) for name, value in attributes.items()]
+    return b"".join([_field(field, pair) for pair in pairs])
+
+
+def _message(
+    resource: Mapping[str, Any], scope: tuple[str, str], contents: Iterable[bytes]
+) -> bytes:
+    """A request to export: one resource, one scope, and what they hold."""
+    name, version = scope
+    inner = _field(1, _text(1, name) + _text(2, version))
+    inner += b"".join([_field(2, each) for each in contents])
+    return _field(1, _field(1, _attributes(1, resource)) + _field(2, inner))
+
+
+def spans_message(spans: Sequence[Any]) -> bytes:
+    """`ExportTraceServiceRequest` of spans of one process, as OpenTelemetry's library ends them."""
+    first = spans[0]
+    scope = first.instrumentation_scope
+    return _message(first.resource.attributes, (scope.name, scope.version or ""), map(_span, spans))
+
+
+def _span(span: Any) -> bytes:
+    own, parent, status = span.context, span.parent, span.status
+    content = _field(1, own.trace_id.to_bytes(16, "big"))
+    content += _field(2, own.span_id.to_bytes(8, "big"))
+    if state := own.trace_state.to_header():
+        content += _text(3, state)
+    if parent is not None:
+        content += _field(4, parent.span_id.to_bytes(8, "big"))
+    content += _text(5, span.name)
+    # Of the library 0 is an internal span, of OTLP an unspecified one.
+    content += _number(6, span.kind.value + 1)
+    content += _fixed64(7, span.start_time) + _fixed64(8, span.end_time)
+    content += _attributes(9, span.attributes or {})
+    if status.status_code.value:
+        content += _field(15, _number(3, status.status_code.value))
+    return content
+
+
+def logs_message(
+    resource: Mapping[str, Any], scope: tuple[str, str], records: Iterable[Record]
+) -> bytes:
+    """`ExportLogsServiceRequest` of records of one process."""
+    return _message(resource, scope, map(_record, records))
+
+
+def _record(record: Record) -> bytes:
+    content = _fixed64(1, record.time_ns) + _number(2, INFO) + _text(3, "INFO")
+    content += _field(5, _text(1, record.body)) + _attributes(6, record.attributes)
+    if record.trace_id:
+        content += _field(9, record.trace_id) + _field(10, record.span_id)
+    return content + _fixed64(11, record.time_ns)
