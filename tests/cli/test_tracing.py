@@ -157,7 +157,7 @@ def test_spans_go_over_grpc_and_a_failure_is_said(start: Callable[..., Process])
         ask(server, "/v1/data/p/allow", {"input": {"n": 4}})
         status, _ = server.ask("/v1/data/p/%22", {})
         assert status == 500
-        spans = wait_until(lambda: found if len(found := collector.named("v1/data")) == 2 else [])
+        spans = wait_until(lambda: two if len(two := collector.named("v1/data")) == 2 else [])
         assert [span.status.code for span in spans] == [0, 2]
         assert texts_of(spans[1].attributes)["error.type"] == "500"
         assert collector.resources[0]["service.name"] == "opa"

@@ -71,7 +71,7 @@ def test_a_sender_that_is_closed_gives_up() -> None:
         failed = threading.Event()
 
         def send() -> None:
-            with pytest.raises(OtlpError, match="503"):
+            with pytest.raises(OtlpError):
                 sender.send(message())
             failed.set()
 

@@ -67,7 +67,7 @@ def test_keys_that_nobody_reads_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "asked"),
+    ("environment", "wanted"),
     [
         ({}, False),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
@@ -77,8 +77,8 @@ def test_keys_that_nobody_reads_are_said() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "x", "OTEL_SDK_DISABLED": "true"}, False),
     ],
 )
-def test_the_environment_asks_for_traces(environment: dict[str, str], asked: bool) -> None:
-    assert asks_for_traces(environment) is asked
+def test_the_environment_asks_for_traces(environment: dict[str, str], wanted: bool) -> None:
+    assert asks_for_traces(environment) is wanted
 
 
 def otlp(**names: str) -> TraceOptions:

@@ -73,7 +73,7 @@ class Ring:
 
     def observe(self, answered: Answered) -> None:
         """Keep one decision; the oldest ones go."""
-        decision, input, snapshot, handler_ns, _, size, time_ns = answered
+        decision, input, snapshot, handler_ns, _, size, time_ns, _ = answered
         is_large = size > LARGE
         taken = 0 if is_large else size or UNKNOWN
         with self._lock:

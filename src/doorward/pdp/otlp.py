@@ -56,7 +56,7 @@ def _fixed64(field: int, value: int) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """An `AnyValue`; lists are arrays, and what else is none of its kinds is text."""
+    """A value of any kind; lists are arrays, and what else is none of its kinds is text."""
     if isinstance(value, bool):
         return _number(2, int(value))
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:

@@ -71,7 +71,8 @@ class _HttpSender(_Attempts):
         super().__init__(options.timeout)
         import httpx
 
-        self._errors = (httpx.HTTPError, httpx.InvalidURL, OSError)
+        # A client that was closed meanwhile raises a RuntimeError.
+        self._errors = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
         self._options = options
         verify = _context(options) if options.is_encrypted else False
         headers = {"content-type": "application/x-protobuf", "user-agent": _AGENT}

@@ -232,7 +232,8 @@ class PDP:
         result take in memory, in bytes and about; it bounds what waits to be logged.
         """
         if self._sink is not None:
-            fields = decision, input, self._snapshot, handler_ns, request_context, size, time_ns()
+            snapshot, now = self._snapshot, time_ns()
+            fields = decision, input, snapshot, handler_ns, request_context, size, now, None
             self._sink.record(_to_answered(Answered, fields))
 
     def close(self) -> None:

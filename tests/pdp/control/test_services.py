@@ -30,7 +30,6 @@ def with_credentials(**credentials: Any) -> Any:
         ({"services": {"a": {"url": "ftp://x"}}}, "services.a.url must be"),
         ({"services": [{"url": "http://x"}]}, "a service in a list needs a `name`"),
         ({"services": [1]}, "services must hold objects"),
-        ({"services": {"a": {"url": "http://x", "type": "oci"}}}, "OCI registries"),
         (
             {"services": {"a": {"url": "http://x", "response_header_timeout_seconds": -1}}},
             "must not be below 0",

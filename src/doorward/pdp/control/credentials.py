@@ -40,6 +40,9 @@ _SPARE: Final = 10.0
 _MAX_FILE: Final = 1 << 20
 _SHOWN: Final = 1_000
 """Characters of a token endpoint's answer that an error quotes."""
+_CHALLENGE: Final = re.compile(r'(realm|service|scope)="([^"]{1,2048})"')
+_MAX_TOKENS: Final = 100
+"""Repositories whose tokens are kept."""
 _AZURE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 _AWS: Final = "http://169.254.169.254"
 
@@ -94,8 +97,64 @@ class _AwsAuth(httpx.Auth):
         yield request
 
 
+class _RegistryAuth(httpx.Auth):
+    """What a registry wants: the credentials themselves, or a token for them where it says so.
+
+    A token is for one repository and lasts some minutes; it is kept by what it is for.
+    """
+
+    def __init__(self, inner: httpx.Auth | None, service: Service, fetch: Fetch) -> None:
+        self._inner = inner
+        self._service = service
+        self._fetch = fetch
+        self._tokens: dict[str, _Token] = {}
+        self._lock = Lock()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._inner is not None:
+            next(self._inner.auth_flow(request))
+        own = request.headers.get("authorization")
+        repository = request.url.path.rpartition("/")[0].rpartition("/")[0]
+        known = self._tokens.get(repository)
+        if known is not None and time.monotonic() < known.until:
+            request.headers["authorization"] = f"Bearer {known.text}"
+        response = yield request
+        challenge = response.headers.get("www-authenticate", "")
+        if response.status_code != 401 or not challenge.lower().startswith("bearer "):
+            return
+        token = self._token(dict(_CHALLENGE.findall(challenge[7:])), own)
+        with self._lock:
+            if len(self._tokens) >= _MAX_TOKENS:
+                self._tokens.clear()
+            self._tokens[repository] = token
+        request.headers["authorization"] = f"Bearer {token.text}"
+        yield request
+
+    def _token(self, challenge: Mapping[str, str], own: str | None) -> _Token:
+        realm = challenge.get("realm", "")
+        if not realm.startswith(("https://", self._service.url.partition("://")[0] + "://")):
+            # The credentials go there: nothing may make them go in clear.
+            raise CredentialsError("the registry names no place for tokens that is as safe as it")
+        query = {name: challenge[name] for name in ("service", "scope") if name in challenge}
+        headers = {} if own is None else {"authorization": own}
+        url = httpx.URL(realm).copy_merge_params(query)
+        response = self._fetch(httpx.Request("GET", url, headers=headers))
+        if response.status_code != 200:
+            raise CredentialsError(f"the registry gave no token: {response.status_code}")
+        document = _document(response, "the answer of the registry")
+        text = document.get("token") or document.get("access_token")
+        if not isinstance(text, str) or not text.isascii() or not text.isprintable():
+            raise CredentialsError("the registry gave no token")
+        return _Token(text, time.monotonic() + _kept(document.get("expires_in") or 60))
+
+
 def auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
     """What signs the requests to `service`; `fetch` sends those for tokens."""
+    own = _auth_for(service, fetch)
+    return _RegistryAuth(own, service, fetch) if service.is_registry else own
+
+
+def _auth_for(service: Service, fetch: Fetch) -> httpx.Auth | None:
     match service.credentials:
         case None | ClientTls():
             return None
@@ -123,7 +182,8 @@ def _read(path: str) -> str:
 
 
 def _bearer(options: Bearer) -> str:
-    return _read(options.token_path).strip() if options.token_path else options.token
+    token = _read(options.token_path).strip() if options.token_path else options.token
+    return base64.b64encode(token.encode()).decode() if options.is_pair else token
 
 
 def _document(response: httpx.Response, what: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from doorward.pdp.bundle import Bundle, BundleError, read_download, read_local_bundle
 from doorward.pdp.control.answers import Answer, ServiceError, status_text
 from doorward.pdp.control.bundle_options import BundleOptions
+from doorward.pdp.control.registry import RegistryError, pull
 from doorward.pdp.loader import Limits
 from doorward.rego import RegoError, Timers
 
@@ -73,7 +74,7 @@ class Downloader:
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)
-        answer = self._answer(timers)
+        answer = self._pulled(timers) if self._is_registry else self._answer(timers)
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
         self.long_polls = False
@@ -106,6 +107,24 @@ class Downloader:
                 )
         except ServiceError as error:
             raise DownloadError(f"request failed: {error}") from None
+
+    @property
+    def _is_registry(self) -> bool:
+        return self._client is not None and self._client.service.is_registry
+
+    def _pulled(self, timers: Timers) -> Answer:
+        """The bundle of a registry."""
+        client, resource = self._client, self.options.resource
+        assert client is not None
+        try:
+            with timers.measure("bundle_request"):
+                return pull(client, resource, self.etag, Limits().archive_bytes)
+        except RegistryError as error:
+            raise DownloadError(
+                f"failed to pull {resource}: {error}", status=error.status
+            ) from None
+        except ServiceError as error:
+            raise DownloadError(f"failed to pull {resource}: {error}") from None
 
     def _unpack(self, content: bytes, timers: Timers) -> Bundle:
         options = self.options

@@ -6,7 +6,7 @@ What cannot work is refused here, with its place; OPA refuses most of it at the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from doorward.pdp.signatures import ALGORITHMS, Key
@@ -36,6 +36,8 @@ class Bearer:
     token: str = field(default="", repr=False)
     token_path: str = ""
     scheme: str = "Bearer"
+    is_pair: bool = False
+    """Whether it is sent in base64, as registries want `user:password`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class Service:
     system_ca_required: bool = False
     """Whether the system's authorities count beside those."""
     credentials: Credentials | None = None
+    is_registry: bool = False
+    """Whether it is a registry of OCI artifacts, in which bundles are layers."""
 
 
 def read_keys(block: Block, warnings: list[str]) -> dict[str, Key]:
@@ -200,9 +204,12 @@ def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[st
     url = block.get("url", str, "").rstrip("/")
     if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
         raise ConfigError(f"{block.location('url')} must be an http or https URL")
-    if (kind := block.get("type", str, "")) and kind.lower() == "oci":
-        raise ConfigError(f"{block.location('type')}: OCI registries are not supported yet")
-    if kind:
+    kind = block.get("type", str, "")
+    is_registry = kind.lower() == "oci"
+    if is_registry:
+        # As in OPA: references have names of their own below the host.
+        url = "://".join([url.partition("://")[0], url.partition("://")[2].partition("/")[0]])
+    elif kind:
         warnings.append(f"{block.location('type')}: `{kind}` means nothing, ignored")
     timeout = block.get("response_header_timeout_seconds", int, 10)
     if timeout < 0:
@@ -210,6 +217,8 @@ def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[st
             f"{block.location('response_header_timeout_seconds')} must not be below 0"
         )
     credentials = _credentials(block.block("credentials"), keys, warnings)
+    if is_registry:
+        credentials = _for_registry(credentials, block)
     authority, and_system = tls.get("ca_cert", str, ""), tls.get("system_ca_required", bool, False)
     if isinstance(credentials, ClientTls) and not authority:
         older = block.block("credentials").block("client_tls")
@@ -224,7 +233,18 @@ def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[st
         ca_certificate=authority,
         system_ca_required=and_system,
         credentials=credentials,
+        is_registry=is_registry,
     )
+
+
+def _for_registry(credentials: Credentials | None, block: Block) -> Credentials | None:
+    """Credentials as a registry takes them: a bearer's token is `user:password` in clear."""
+    if isinstance(credentials, Bearer):
+        return replace(credentials, is_pair=True)
+    if isinstance(credentials, (AwsSigning, AzureIdentity)):
+        where = block.location("credentials")
+        raise ConfigError(f"{where}: an OCI registry takes none of these credentials")
+    return credentials
 
 
 def _texts(block: Block, key: str) -> dict[str, str]:
