@@ -370,6 +370,7 @@ def _decision_logs(
             "mask_decision",
             "partition_name",
             "plugin",
+            "protocol",
             "reporting",
             "request_context",
             "resource",

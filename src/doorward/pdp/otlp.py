@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Record", "logs_message", "spans_message"]
+__all__ = ["Record", "logs_message", "rejected_records", "spans_message"]
 
 _BYTES: Final = 2
 _FIXED64: Final = 1
@@ -121,3 +121,40 @@ def _record(record: Record) -> bytes:
     if record.trace_id:
         content += _field(9, record.trace_id) + _field(10, record.span_id)
     return content + _fixed64(11, record.time_ns)
+
+
+def rejected_records(message: bytes) -> int:
+    """How many records the answer to an export says were not taken; 0 for what is no answer."""
+    partial = _first(message, 1)
+    number = _first(partial, 1) if isinstance(partial, bytes) else 0
+    return number if isinstance(number, int) and number < 1 << 63 else 0
+
+
+def _first(message: bytes, field: int) -> int | bytes:
+    """The first value of a field: a number, or bytes; 0 where there is none."""
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        value, at = _read_varint(message, at)
+        if tag & 7 == _BYTES:
+            if tag >> 3 == field:
+                return message[at : at + value]
+            at += value
+        elif tag & 7 != _NUMBER:
+            return 0
+        elif tag >> 3 == field:
+            return value
+    return 0
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends; of one that is cut, or too long, what there is."""
+    number = shift = 0
+    while at < len(message) and shift < 64:
+        octet = message[at]
+        at += 1
+        number |= (octet & 0x7F) << shift
+        shift += 7
+        if octet < 0x80:
+            break
+    return number, at

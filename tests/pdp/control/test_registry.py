@@ -177,5 +177,8 @@ def test_credentials_do_not_go_where_anybody_can_read_them() -> None:
 
 
 def test_credentials_of_other_clouds_are_refused() -> None:
-    with pytest.raises(ConfigError, match="takes none of these credentials"):
+    with pytest.raises(ConfigError, match="OCI service not supported"):
         client(registry()[0], credentials={"azure_managed_identity": {}})
+    signing = {"environment_credentials": {}, "service": "s3"}
+    with pytest.raises(ConfigError, match='cannot use aws service "s3" with service type "oci"'):
+        client(registry()[0], credentials={"s3_signing": signing})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doorward.pdp.config import Config, ConfigError, parse_config
-from doorward.pdp.control.services import AwsSigning, Bearer, ClientTls, OAuth2
+from doorward.pdp.control.services import AwsSigning, AwsSource, Bearer, ClientTls, OAuth2
 
 SERVICE = {"s": {"url": "http://s"}}
 KEYS = {"k": {"algorithm": "HS256", "key": "hidden-one", "private_key": "hidden-one"}}
@@ -85,7 +85,15 @@ def test_what_cannot_work_is_refused(blocks: dict[str, Any], message: str) -> No
         ({"oauth2": {"token_url": "https://x", "grant_type": "x"}}, "grant_type must be either"),
         ({"oauth2": {"token_url": "https://x", "client_secret": "s"}}, "client_id and"),
         ({"oauth2": {"aws_kms": {}}}, "keys in the cloud are not supported"),
-        ({"s3_signing": {"sso_credentials": {}}}, "sso_credentials is not supported"),
+        ({"s3_signing": {"assume_role_credentials": {}}}, "AWS signing plugin must be specified"),
+        (
+            {"s3_signing": {"assume_role_credentials": {"aws_signing": {"sso_credentials": {}}}}},
+            "unsupported AWS signing plugin with AssumeRole",
+        ),
+        (
+            {"s3_signing": {"environment_credentials": {}, "service": "ecr"}},
+            'aws service "ecr" must be used with service type "oci"',
+        ),
         ({"s3_signing": {"metadata_credentials": {}}}, "aws_region must be specified"),
         ({"gcp_metadata": {"audience": "a", "scopes": ["s"]}}, "either audience or scopes"),
         ({"unheard_of": {}}, "there are no such credentials"),
@@ -110,7 +118,23 @@ def test_credentials_are_read() -> None:
     credentials = with_credentials(
         s3_signing={"profile_credentials": {"profile": "p", "aws_region": "r"}, "service": "S3"}
     )
-    assert credentials == AwsSigning(source="profile", region="r", profile="p")
+    assert credentials == AwsSigning((AwsSource("profile", region="r", profile="p"),))
+    credentials = with_credentials(
+        s3_signing={
+            "sso_credentials": {"profile": "p", "cache_path": "/c"},
+            "assume_role_credentials": {
+                "iam_role_arn": "arn",
+                "aws_signing": {"environment_credentials": {}},
+            },
+        }
+    )
+    # In the order in which AWS' own libraries try them.
+    assert credentials == AwsSigning(
+        (
+            AwsSource("assume_role", role="arn", signing=AwsSource("environment")),
+            AwsSource("sso", profile="p", cache_path="/c"),
+        )
+    )
     assert "hidden-one" not in repr(parse(keys=KEYS))
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from doorward.pdp.signatures import ALGORITHMS, Key
 from doorward.pdp.yaml_block import Block, ConfigError
 
 __all__ = [
     "AwsSigning",
+    "AwsSource",
     "AzureIdentity",
     "Bearer",
     "ClientTls",
@@ -70,18 +71,30 @@ class OAuth2:
 
 
 @dataclass(frozen=True, slots=True)
-class AwsSigning:
-    """Requests signed for AWS (Signature Version 4), with the credentials of one source."""
+class AwsSource:
+    """One source of keys of AWS; "" is what the environment says."""
 
-    service: str = "s3"
-    source: str = "environment"
-    """`environment`, `profile`, `metadata`, `web_identity`; several are tried in their order."""
+    kind: Literal["environment", "assume_role", "web_identity", "profile", "metadata", "sso"]
     region: str = ""
     profile: str = ""
     path: str = ""
+    """The file of profiles."""
+    cache_path: str = ""
+    """The folder in which `aws sso login` keeps sessions."""
     role: str = ""
     session_name: str = "open-policy-agent"
-    domain: str = "amazonaws.com"
+    domain: str = ""
+    signing: AwsSource | None = None
+    """Whose keys ask for those of a role."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSigning:
+    """Requests signed for AWS (Signature Version 4), with the keys of the first source that has
+    some; with the service `ecr` the password of its registry."""
+
+    sources: tuple[AwsSource, ...]
+    service: str = "s3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +230,7 @@ def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[st
             f"{block.location('response_header_timeout_seconds')} must not be below 0"
         )
     credentials = _credentials(block.block("credentials"), keys, warnings)
-    if is_registry:
-        credentials = _for_registry(credentials, block)
+    credentials = _for_kind(credentials, block, is_registry=is_registry)
     authority, and_system = tls.get("ca_cert", str, ""), tls.get("system_ca_required", bool, False)
     if isinstance(credentials, ClientTls) and not authority:
         older = block.block("credentials").block("client_tls")
@@ -237,13 +249,25 @@ def _service(name: str, block: Block, keys: Mapping[str, Key], warnings: list[st
     )
 
 
-def _for_registry(credentials: Credentials | None, block: Block) -> Credentials | None:
-    """Credentials as a registry takes them: a bearer's token is `user:password` in clear."""
-    if isinstance(credentials, Bearer):
+def _for_kind(
+    credentials: Credentials | None, block: Block, *, is_registry: bool
+) -> Credentials | None:
+    """Credentials as a registry takes them, or another service."""
+    where = block.location("credentials")
+    if isinstance(credentials, AwsSigning):
+        service = credentials.service or ("ecr" if is_registry else "s3")
+        if is_registry and service != "ecr":
+            raise ConfigError(
+                f'{where}: cannot use aws service "{service}" with service type "oci"'
+            )
+        if not is_registry and service == "ecr":
+            raise ConfigError(f'{where}: aws service "ecr" must be used with service type "oci"')
+        return replace(credentials, service=service)
+    if is_registry and isinstance(credentials, AzureIdentity):
+        raise ConfigError(f"{where}: azure managed identities auth: OCI service not supported")
+    if is_registry and isinstance(credentials, Bearer):
+        # Its token is `user:password` in clear.
         return replace(credentials, is_pair=True)
-    if isinstance(credentials, (AwsSigning, AzureIdentity)):
-        where = block.location("credentials")
-        raise ConfigError(f"{where}: an OCI registry takes none of these credentials")
     return credentials
 
 
@@ -366,56 +390,82 @@ def _signing_key(block: Block, keys: Mapping[str, Key], *, is_needed: bool) -> K
     return keys[name]
 
 
-_AWS_SOURCES: Final = {
-    "environment_credentials": "environment",
-    "web_identity_credentials": "web_identity",
-    "profile_credentials": "profile",
-    "metadata_credentials": "metadata",
+_AWS_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "environment_credentials": (),
+    "assume_role_credentials": (
+        "aws_domain",
+        "aws_region",
+        "aws_signing",
+        "iam_role_arn",
+        "session_name",
+    ),
+    "web_identity_credentials": ("aws_domain", "aws_region", "session_name"),
+    "profile_credentials": ("aws_region", "path", "profile"),
+    "metadata_credentials": ("aws_region", "iam_role"),
+    "sso_credentials": ("cache_path", "path", "profile"),
 }
-"""In the order in which they are tried."""
+"""The sources in the order in which they are tried, each with its keys."""
+_ASKING: Final = ("environment_credentials", "profile_credentials", "metadata_credentials")
+"""Sources whose keys may ask for those of a role."""
 
 
 def _aws(block: Block, warnings: list[str]) -> AwsSigning:
-    for name in ("assume_role_credentials", "sso_credentials"):
-        if block.values.get(name) is not None:
-            raise ConfigError(f"{block.location(name)} is not supported")
     warnings += block.unknown([*_AWS_SOURCES, "service", "signature_version"])
-    version = block.values.get("signature_version")
-    if str(version or "4") != "4":
-        raise ConfigError(f"{block.location('signature_version')}: only version 4 is supported")
-    sources = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
-    if not sources:
+    _check_version(block)
+    names = [name for name in _AWS_SOURCES if block.values.get(name) is not None]
+    if not names:
         raise ConfigError(
             f"{block.path}: a AWS credential service must be specified when S3 signing is enabled"
         )
-    inner = {name: block.block(name) for name in sources}
-    for name, one in inner.items():
-        warnings += one.unknown(_AWS_KEYS[name])
+    sources = [_aws_source(name, block.block(name), warnings) for name in names]
+    return AwsSigning(tuple(sources), block.get("service", str, "").lower())
 
-    def text(key: str) -> str:
-        return next((value for one in inner.values() if (value := one.get(key, str, ""))), "")
 
-    if "metadata_credentials" in inner and not text("aws_region"):
-        where = inner["metadata_credentials"].location("aws_region")
+def _check_version(block: Block) -> None:
+    version = block.values.get("signature_version")
+    if str(version or "4") != "4":
+        raise ConfigError(f"{block.location('signature_version')}: only version 4 is supported")
+
+
+def _aws_source(name: str, block: Block, warnings: list[str]) -> AwsSource:
+    warnings += block.unknown(list(_AWS_SOURCES[name]))
+    signing: AwsSource | None = None
+    if name == "assume_role_credentials":
+        signing = _asking(block, warnings)
+    region = block.get("aws_region", str, "")
+    if name == "metadata_credentials" and not region:
+        where = block.location("aws_region")
         raise ConfigError(f"{where} must be specified for AWS metadata credential service")
-    return AwsSigning(
-        service=block.get("service", str, "").lower() or "s3",
-        source=",".join(_AWS_SOURCES[name] for name in sources),
-        region=text("aws_region"),
-        profile=text("profile"),
-        path=text("path"),
-        role=text("iam_role"),
-        session_name=text("session_name") or AwsSigning().session_name,
-        domain=text("aws_domain") or AwsSigning().domain,
+    kind: Any = name.removesuffix("_credentials")
+    return AwsSource(
+        kind,
+        region=region,
+        profile=block.get("profile", str, ""),
+        path=block.get("path", str, ""),
+        cache_path=block.get("cache_path", str, ""),
+        role=block.get("iam_role_arn", str, "") or block.get("iam_role", str, ""),
+        session_name=block.get("session_name", str, "") or AwsSource(kind).session_name,
+        domain=block.get("aws_domain", str, ""),
+        signing=signing,
     )
 
 
-_AWS_KEYS: Final[Mapping[str, list[str]]] = {
-    "environment_credentials": [],
-    "web_identity_credentials": ["aws_domain", "aws_region", "session_name"],
-    "profile_credentials": ["aws_region", "path", "profile"],
-    "metadata_credentials": ["aws_region", "iam_role"],
-}
+def _asking(block: Block, warnings: list[str]) -> AwsSource:
+    """Whose keys ask for those of a role."""
+    if block.values.get("aws_signing") is None:
+        raise ConfigError(
+            f"{block.location('aws_signing')}: a AWS signing plugin must be specified when "
+            "AssumeRole credential provider is enabled"
+        )
+    inner = block.block("aws_signing")
+    warnings += inner.unknown([*_ASKING, "service", "signature_version"])
+    _check_version(inner)
+    names = [name for name in _ASKING if inner.values.get(name) is not None]
+    if not names:
+        raise ConfigError(
+            f"{inner.path}: unsupported AWS signing plugin with AssumeRole credential provider"
+        )
+    return _aws_source(names[0], inner.block(names[0]), warnings)
 
 
 def _gcp(block: Block, warnings: list[str]) -> GcpMetadata:

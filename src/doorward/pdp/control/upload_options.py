@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from doorward.pdp.control.bundle_options import Trigger, read_delays, read_trigger
 from doorward.pdp.control.services import service_name
@@ -12,6 +12,8 @@ from doorward.pdp.yaml_block import Block, ConfigError
 
 __all__ = ["FileOptions", "UploadOptions", "read_file", "read_upload"]
 
+Protocol: TypeAlias = Literal["opa", "otlp", "s3"]
+_RESOURCES: Final[Mapping[Protocol, str]] = {"opa": "logs", "otlp": "v1/logs", "s3": "logs"}
 SMALLEST: Final = 90
 LARGEST: Final = 4 << 30
 """Bytes of a chunk: less holds no event, more is nobody's intent."""
@@ -23,6 +25,9 @@ class UploadOptions:
 
     service: str
     resource: str = "logs"
+    protocol: Protocol = "opa"
+    """How the service takes chunks (not OPA's): as OPA sends them, as log records of OpenTelemetry,
+    or as objects of S3."""
     buffer_type: Literal["size", "event"] = "size"
     buffer_bytes: int = 64 << 20
     """Of compressed chunks that wait to be sent."""
@@ -67,7 +72,8 @@ def read_upload(
     kind = _buffer_type(reporting)
     lowest, highest = read_delays(reporting, (300.0, 600.0))
     partition = block.get("partition_name", str, "")
-    resource = block.get("resource", str, "") or "logs"
+    protocol = _protocol(block)
+    resource = block.get("resource", str, "") or _RESOURCES[protocol]
     rate = reporting.get("max_decisions_per_second", float, 0.0)
     if rate < 0:
         raise ConfigError(f"{reporting.location('max_decisions_per_second')} must not be below 0")
@@ -75,6 +81,7 @@ def read_upload(
     return UploadOptions(
         service=service_name(block, services),
         resource=f"logs/{partition}" if partition else resource,
+        protocol=protocol,
         buffer_type=kind,
         buffer_bytes=_positive(reporting, "buffer_size_limit_bytes", default.buffer_bytes),
         buffer_events=_positive(reporting, "buffer_size_limit_events", default.buffer_events),
@@ -86,6 +93,14 @@ def read_upload(
         spool=spool.get("directory", str, ""),
         spool_bytes=_positive(spool, "max_bytes", default.spool_bytes),
     )
+
+
+def _protocol(block: Block) -> Protocol:
+    value = block.get("protocol", str, "") or "opa"
+    for known in _RESOURCES:
+        if value == known:
+            return known
+    raise ConfigError(f"{block.location('protocol')} must be `opa`, `otlp` or `s3`, not `{value}`")
 
 
 def _trigger(block: Block) -> Trigger | Literal["immediate"]:

@@ -1,6 +1,6 @@
 """Decision logs to a service, as OPA sends them: chunks of events, with delays and a bound.
 
-    lines of the decision log -> ChunkEncoder -> Outbox -> POST, by a few threads -> gone
+    lines of the decision log -> ChunkEncoder -> Outbox -> request, by a few threads -> gone
 
 Nothing of this is on the path of a decision. A service that is slow is asked several times at
 once; one that fails is asked again later, with the same chunk. What finds no room is counted by its
@@ -20,6 +20,7 @@ from doorward.edge import Edge, Part, Parts, loop_thread
 from doorward.pdp.control.answers import ServiceError, status_text
 from doorward.pdp.control.bundles import backoff, jittered
 from doorward.pdp.control.chunks import Chunk, ChunkEncoder
+from doorward.pdp.control.deliveries import delivery_of, rejected
 from doorward.pdp.control.outbox import DiskOutbox, MemoryOutbox, Outbox
 from doorward.pdp.control.upload_options import UploadOptions
 
@@ -234,17 +235,16 @@ class Uploads:
         return sent
 
     def _post(self, chunk: Chunk) -> None:
-        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        method, path, headers, content = delivery_of(chunk, self.options)
         try:
-            answer = self._client.request(
-                "POST", self.options.resource, headers=headers, content=chunk.content
-            )
+            answer = self._client.request(method, path, headers=headers, content=content)
         except ServiceError as error:
             raise _UploadError(f"log upload failed: {error}") from None
         if not 200 <= answer.status < 300:
             text = status_text(answer.status)
             message = f"log upload failed, server replied with HTTP {answer.status} {text}"
             raise _UploadError(message, answer.status)
+        self._lose("rejected", rejected(self.options, answer.body))
 
     def _note_failure(self, error: _UploadError) -> None:
         if self._failed:

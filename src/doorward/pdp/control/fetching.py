@@ -1,0 +1,42 @@
+"""What all kinds of credentials share: how they are asked for, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import httpx
+
+__all__ = ["CredentialsError", "Fetch", "document_of", "read_text"]
+
+_MAX_FILE: Final = 1 << 20
+
+Fetch: TypeAlias = Callable[[httpx.Request], httpx.Response]
+"""Sends a request for a token, with deadlines and a bounded body."""
+
+
+class CredentialsError(Exception):
+    """Credentials that cannot be had; the text holds no secret."""
+
+
+def read_text(path: str) -> str:
+    """The text of a file with credentials; CredentialsError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(_MAX_FILE)
+    except OSError as error:
+        reason = (error.strerror or "failed").lower()
+        raise CredentialsError(f"open {path}: {reason}") from None
+    except UnicodeDecodeError:
+        raise CredentialsError(f"{path}: not UTF-8") from None
+
+
+def document_of(response: httpx.Response, what: str) -> dict[str, Any]:
+    """The object that a response is; CredentialsError, which names it as `what`."""
+    try:
+        document = response.json()
+    except (ValueError, RecursionError):
+        raise CredentialsError(f"{what} is not JSON") from None
+    if not isinstance(document, dict):
+        raise CredentialsError(f"{what} is not an object")
+    return document
