@@ -52,10 +52,55 @@ def test_a_credential_is_masked() -> None:
     assert "hunter2" not in send("POST", "/v1/data/app?explain=why", body).body
 
 
-@pytest.mark.parametrize("explain", ["full", "notes", "", "off"])
+@pytest.mark.parametrize("explain", ["all", "", "off"])
 def test_other_explanations_are_not_given(explain: str) -> None:
     answer = send("POST", f"/v1/data/app/allow?explain={explain}", {"input": {}})
     assert answer.body == '{"result":false}\n'
+
+
+def events(target: str, body: Any = None) -> list[Any]:
+    listed: list[Any] = json.loads(send("POST", target, body).body)["explanation"]
+    return listed
+
+
+@pytest.mark.parametrize("mode", ["fails", "full", "debug"])
+def test_what_was_tried_comes_as_events_or_lines(mode: str) -> None:
+    body = {"input": {"user": "bob", "password": "hunter2hunter2"}}
+    told = events(f"/v1/data/app/allow?explain={mode}", body)
+    assert all(
+        {**each, "message": ""}
+        == {
+            "op": "note",
+            "query_id": 0,
+            "parent_id": 0,
+            "type": "",
+            "node": None,
+            "locals": [],
+            "message": "",
+        }
+        for each in told
+    )
+    lines = events(f"/v1/data/app/allow?explain={mode}&pretty", body)
+    assert [each["message"] for each in told] == lines
+    assert any('`input.user == "ann"` does not hold' in each for each in lines)
+    assert not any("hunter2" in each for each in lines)
+
+
+def test_a_query_is_explained_too() -> None:
+    lines = events("/v1/query?explain=full&pretty", {"query": "data.app.allow == true"})
+    assert any("does not hold" in each for each in lines)
+
+
+def test_what_is_undefined_is_explained_in_full_only() -> None:
+    assert "explanation" not in json.loads(send("POST", "/v1/data/app/no?explain=notes", {}).body)
+    assert "explanation" in json.loads(send("POST", "/v1/data/app/no?explain=full", {}).body)
+
+
+def test_instruments_are_listed_by_their_names() -> None:
+    document = json.loads(send("POST", "/v1/data/app/allow?instrument", {"input": {}}).body)
+    assert document["metrics"]["histogram_eval_op_plug"]["99.9%"] == 0
+    plain = json.loads(send("POST", "/v1/data/app/allow?metrics", {"input": {}}).body)
+    assert "histogram_eval_op_plug" not in plain["metrics"]
 
 
 def test_what_clients_may_not_read_is_not_explained() -> None:

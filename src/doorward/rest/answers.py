@@ -99,9 +99,9 @@ def encoded(decision: Decision, deadline: float | None) -> tuple[Decision, str]:
         return decision._replace(result=UNDEFINED, error=DecisionError(f"result: {error}")), ""
 
 
-def metrics_text(timers: Timers) -> str:
-    """Timers as JSON, by name."""
-    return ordered_text(timers.document(), sort_keys=True)
+def metrics_text(timers: Timers, more: Mapping[str, Any] | None = None) -> str:
+    """Timers, and what there is more, as JSON, by name."""
+    return ordered_text({**timers.document(), **(more or {})}, sort_keys=True)
 
 
 def bad_request(message: str) -> Response:

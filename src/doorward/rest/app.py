@@ -53,6 +53,7 @@ from doorward.rest.answers import (
     zipped,
 )
 from doorward.rest.authorization import Access
+from doorward.rest.explanation import mode_of
 from doorward.rest.memory import UNCOUNTED, Memory, NoRoomError
 from doorward.rest.request_log import RequestLog
 from doorward.rest.requests import (
@@ -264,7 +265,7 @@ class Api:
         """Whether a request wants no explanation, or may have it: it shows policies and data, which
         a policy of authorization that decides by path may keep from a client."""
         is_open = self._served is None and not self._pdp.secrets and not self._access.authorizes
-        return is_open or not data.explains(_parameters(request))
+        return is_open or mode_of(_parameters(request)) is None
 
     async def _authorize(
         self, request: Request, path: tuple[str, ...]

@@ -20,6 +20,7 @@ from doorward.rego import (
 )
 from doorward.rego.golang import object_text, ordered_text
 from doorward.rego.tools import parse_path
+from doorward.rest import instruments
 from doorward.rest.answers import (
     bad_request,
     failed,
@@ -28,6 +29,7 @@ from doorward.rest.answers import (
     metrics_text,
     not_compiled,
 )
+from doorward.rest.explanation import mode_of
 from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 
 __all__ = ["decoded", "post_compile", "texts"]
@@ -80,8 +82,12 @@ def post_compile(pdp: PDP, parameters: Parameters, body: bytes) -> Response:
             return internal_error(f"failed to parse ref: {error}")
         result = ordered_text({name: part for name, part in left.ast.items() if part})
     fields = {"result": result}
+    if mode_of(parameters) is not None:
+        # The search for what is left notes nothing.
+        fields["explanation"] = "[]"
     if parameters.flag("metrics") or parameters.flag("instrument"):
-        fields["metrics"] = metrics_text(timers)
+        more = instruments.for_compile() if parameters.flag("instrument") else {}
+        fields["metrics"] = metrics_text(timers, more)
     return json_answer(object_text(fields), pretty=parameters.flag("pretty"))
 
 

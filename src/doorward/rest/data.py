@@ -17,9 +17,11 @@ from doorward.pdp.log import second_text
 from doorward.pdp.pdp import PDP
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import document_ref
-from doorward.rego import UNDEFINED, Key, Undefined, Value, from_python
+from doorward.rego import UNDEFINED, Key, Undefined, Value
 from doorward.rego.golang import marshal, object_text
+from doorward.rest import instruments
 from doorward.rest.answers import bad_request, encoded, failed, json_answer, not_found
+from doorward.rest.explanation import explained, mode_of
 from doorward.rest.requests import (
     BadRequest,
     Parameters,
@@ -233,27 +235,19 @@ def reply(
         fields["decision_id"] = marshal(decision.decision_id)
     if parameters.flag("provenance"):
         fields["provenance"] = object_text(call.provenance())
+    mode = mode_of(parameters)
+    # What is undefined OPA explains as a whole, or not.
+    if mode is not None and (result or mode in ("full", "why")):
+        query, pretty = document_ref(call.path), parameters.flag("pretty")
+        fields["explanation"] = explained(call.snapshot, query, input, mode, pretty=pretty)
     if parameters.flag("metrics") or parameters.flag("instrument"):
-        fields["metrics"] = marshal(call.metrics(decision))
+        metrics = call.metrics(decision)
+        if parameters.flag("instrument"):
+            metrics.update(instruments.for_data())
+        fields["metrics"] = marshal(metrics)
     if result:
         fields["result"] = result
-    if explains(parameters):
-        fields["explanation"] = _explanation(call, input)
     return fields
-
-
-def explains(parameters: Parameters) -> bool:
-    """Whether a client wants to know why; other explanations are OPA's, and not given."""
-    return "why" in parameters.values("explain")
-
-
-def _explanation(call: Call, input: Value | Undefined) -> str:
-    """Why, as JSON: the policies are asked once more, traced."""
-    from doorward.rego import explain  # few ask for it
-
-    engine, deadline = call.snapshot.engine, call.snapshot.deadline
-    explanation = explain(engine, document_ref(call.path), input, deadline=deadline)
-    return marshal(from_python(explanation.to_document()))
 
 
 def bad_path(path: tuple[str, ...]) -> Response | None:

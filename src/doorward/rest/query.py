@@ -26,6 +26,7 @@ from doorward.rest.answers import (
     metrics_text,
     not_compiled,
 )
+from doorward.rest.explanation import explained, mode_of
 from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 
 __all__ = ["get_query", "post_query"]
@@ -100,6 +101,10 @@ def _answer(
     if error is not None:
         return failed(error)
     fields: dict[str, str] = {}
+    mode = mode_of(parameters)
+    if mode is not None:
+        pretty = parameters.flag("pretty")
+        fields["explanation"] = explained(pdp.snapshot, query, input, mode, pretty=pretty)
     if parameters.flag("metrics") or parameters.flag("instrument"):
         fields["metrics"] = metrics_text(timers)
     if result:

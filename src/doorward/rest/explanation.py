@@ -1,0 +1,62 @@
+"""`?explain=`: why an answer is what it is, in the shape of OPA's answers.
+
+OPA lists the steps of its search. A compiled policy makes no such steps: what was tried and with
+which values is told line by line, each as an event that is a note. `why` is ours: one document.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import Explanation, Undefined, Value, from_python
+from doorward.rego.golang import marshal, object_text
+from doorward.rest.requests import Parameters
+
+__all__ = ["Mode", "explained", "mode_of"]
+
+Mode: TypeAlias = Literal["notes", "fails", "full", "debug", "why"]
+_MODES: Final[tuple[Mode, ...]] = ("notes", "fails", "full", "debug", "why")
+_NOTE: Final = {
+    "op": marshal("note"),
+    "query_id": "0",
+    "parent_id": "0",
+    "type": marshal(""),
+    "node": "null",
+    "locals": "[]",
+}
+
+
+def mode_of(parameters: Parameters) -> Mode | None:
+    """What a client wants to know; the first value that means something counts, as in OPA."""
+    given = parameters.values("explain")
+    return next((mode for each in given for mode in _MODES if each == mode), None)
+
+
+def explained(
+    snapshot: Snapshot,
+    query: str,
+    input: Value | Undefined,
+    mode: Mode,
+    *,
+    pretty: bool,
+) -> str:
+    """The explanation as JSON: the policies are asked once more, traced."""
+    from doorward.rego import explain  # few ask for it
+
+    explanation = explain(snapshot.engine, query, input, deadline=snapshot.deadline)
+    if mode == "why":
+        return marshal(from_python(explanation.to_document()))
+    lines = _lines(explanation, mode)
+    if pretty:
+        # Without any event OPA has one empty line.
+        return marshal(from_python(lines or [""]))
+    return (
+        "[" + ",".join([object_text({**_NOTE, "message": marshal(each)}) for each in lines]) + "]"
+    )
+
+
+def _lines(explanation: Explanation, mode: Mode) -> list[Any]:
+    if mode == "notes":
+        return list(explanation.notes())
+    return list(explanation.text(full=mode != "fails").splitlines())
