@@ -141,7 +141,7 @@ def flags(name: str) -> str:
         if name == "run" and each.name in REFUSED_FLAGS:
             lines.append(f"| `{flag}` | refused: not supported yet |")
         elif each.hidden:
-            lines.append(f"| `{flag}` | accepted, without effect here |")
+            lines.append(f"| `{flag}` | {each.help or 'accepted, without effect here'} |")
         else:
             lines.append(f"| `{flag}` | {(each.help or 'as in OPA').replace('|', '/')} |")
     return "\n".join(lines)

@@ -57,8 +57,8 @@ def of_new_connections(server: Process) -> Client:
 def of_one_connection(connection: http.client.HTTPConnection) -> Client:
     """A client that keeps its connection as long as the server does.
 
-    A connection that ended between two requests is no answer lost: as every client of HTTP must,
-    it connects again.
+    Where a connection ended between two requests nothing is lost: as every client of HTTP must, it
+    connects again.
     """
 
     def ask() -> str:

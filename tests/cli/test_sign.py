@@ -93,3 +93,19 @@ def test_a_key_of_another_kind_is_refused(
         assert run(["sign", "--signing-key", key, "-b", "."]) == 1
         assert message in capsys.readouterr().out
     assert not (tmp_path / ".signatures.json").exists()
+
+
+def test_a_plugin_that_nobody_has_signs_no_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.rego").write_text("package p\n\nx := 1\n")
+    key = ["--signing-key", "secret", "--signing-alg", "HS256", "--signing-plugin", "foo"]
+    assert run(["build", *key, "p.rego"]) == 1
+    assert capsys.readouterr().out == "error: no signer exists under id foo\n"
+    assert not (tmp_path / "bundle.tar.gz").exists()
+
+
+def test_memory_of_benchmarks_needs_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["test", "--benchmem", "."]) != 0
+    assert "add --bench" in capsys.readouterr().err

@@ -11,9 +11,9 @@ from doorward.testing.bench import Measured, bench_gobench, bench_json, bench_pr
 TESTS = "package t\n\ntest_good if count(numbers.range(1, 5000)) == 5000\n\ntest_bad if false\n"
 
 
-def measured() -> list[Measured | Result]:
+def measured(*, memory: bool = False) -> list[Measured | Result]:
     suite = Suite(Loaded({"t.rego": TESTS}))
-    return list(measure(suite, suite.tests, seconds=0.01))
+    return list(measure(suite, suite.tests, seconds=0.01, memory=memory))
 
 
 def test_what_passes_is_measured_and_what_fails_is_said() -> None:
@@ -34,3 +34,17 @@ def test_lines_are_those_that_tools_for_go_read() -> None:
     assert figure.strip() == f"{good.ns_per_round} ns/op"
     assert bench_pretty([good]).startswith("data.t.test_good\t")
     assert json.loads(bench_json([good]))[0]["ns_per_op"] == good.ns_per_round
+
+
+def test_the_memory_of_a_test_is_shown_where_it_is_wanted() -> None:
+    (good,) = [each for each in measured(memory=True) if isinstance(each, Measured)]
+    assert good.memory is not None
+    octets, blocks = good.memory
+    assert octets > blocks > 0
+    figures = bench_gobench([good]).split("\t")[3:]
+    assert [each.split() for each in figures] == [
+        [str(octets), "B/op"],
+        [str(blocks), "allocs/op"],
+    ]
+    document = json.loads(bench_json([good]))[0]
+    assert (document["bytes_per_op"], document["allocs_per_op"]) == (octets, blocks)

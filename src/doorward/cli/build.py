@@ -115,6 +115,7 @@ Examples:
 @click.option("--v0-compatible", is_flag=True, help="Read and write policies as Rego v0.")
 @capabilities.option
 @click.option("--signing-key", metavar="KEY", help="Sign with a secret, or a private key in PEM.")
+@click.option("--signing-plugin", hidden=True, help="Refused: no other code signs bundles.")
 @click.option("--claims-file", metavar="FILE", help="JSON with more claims of the signatures.")
 @click.option(
     "--verification-key", metavar="KEY", help="With what the bundles in PATHS must be signed."
@@ -287,6 +288,8 @@ def _named(name: str) -> str:
 def _signed(members: Sequence[tuple[str, bytes]], options: Mapping[str, Any]) -> bytes:
     files = [(name.lstrip("/"), content) for name, content in members]
     claims = read_claims(options["claims_file"])
+    if options["signing_plugin"] is not None:
+        raise SignatureError(f"no signer exists under id {options['signing_plugin']}")
     return sign(files, read_key(options["signing_key"]), options["signing_alg"], claims)
 
 

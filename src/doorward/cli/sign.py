@@ -35,7 +35,7 @@ Examples:
     "--signing-alg", default="RS256", show_default=True, metavar="NAME", help="How to sign."
 )
 @click.option("--claims-file", metavar="FILE", help="JSON with more claims, such as scope.")
-@click.option("--signing-plugin", hidden=True)  # there are none
+@click.option("--signing-plugin", hidden=True, help="Refused: no other code signs bundles.")
 @click.option("-b", "--bundle", is_flag=True, help="PATHS are bundles: folders or .tar.gz.")
 @click.option(
     "-o", "--output-file-path", default=".", show_default=True, help="Folder of the signatures."

@@ -91,6 +91,11 @@ Examples:
 )
 @click.option("--mutate-time", default="1m", show_default=True, help="How long to try mutants.")
 @click.option("--bench", is_flag=True, help="Measure how long each test takes.")
+@click.option(
+    "--benchmem",
+    is_flag=True,
+    help="With --bench: show the memory that a test holds at its end.",
+)
 @click.option("--var-values", is_flag=True, help="Values of variables: always shown.")
 @click.option("--count", type=click.IntRange(1), default=1, help="Run everything so many times.")
 @click.option(
@@ -121,6 +126,8 @@ def command(paths: tuple[str, ...], pattern: str, count: int, **options: Any) ->
             "cannot use output format gobench without running benchmarks (--bench)", err=True
         )
         return 0
+    if options["benchmem"] and not options["bench"]:
+        raise click.UsageError("--benchmem shows the memory of benchmarks: add --bench")
     if options["bench"] and (options["coverage"] or options["threshold"] > 0):
         click.echo("coverage reporting is not supported when benchmarking tests", err=True)
         return 1
@@ -175,7 +182,7 @@ def _once(sources: Sources, pattern: str, request: _Request, options: dict[str, 
         click.echo("no tests were run", err=True)
         return 1
     if options["bench"]:
-        return _bench(suite, tests, request.style)
+        return _bench(suite, tests, request.style, memory=options["benchmem"])
     if options["mutate"]:
         return _mutate(suite, loaded, request, sources, options)
     codes = (_run(suite, tests, request) for _ in range(request.count))
@@ -223,12 +230,12 @@ def _run(suite: Suite, tests: Sequence[Test], request: _Request) -> int:
     return 2 if any(_is_bad(result, request) for result in results) else 0
 
 
-def _bench(suite: Suite, tests: Sequence[Test], style: str) -> int:
+def _bench(suite: Suite, tests: Sequence[Test], style: str, *, memory: bool) -> int:
     if style not in _BENCH:
         raise click.UsageError(f"benchmarks are written as one of {{{','.join(_BENCH)}}}")
     measured: list[Measured] = []
     failed = False
-    for each in measure(suite, tests):
+    for each in measure(suite, tests, memory=memory):
         if isinstance(each, Measured):
             measured.append(each)
         elif each.outcome != "SKIPPED":

@@ -6,12 +6,15 @@ which values is told line by line, each as an event that is a note. `why` is our
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from doorward.pdp.snapshot import Snapshot
-from doorward.rego import Explanation, Undefined, Value, from_python
+from doorward.rego import Undefined, Value, from_python
 from doorward.rego.golang import marshal, object_text
 from doorward.rest.requests import Parameters
+
+if TYPE_CHECKING:
+    from doorward.rego import Explanation
 
 __all__ = ["Mode", "explained", "mode_of"]
 

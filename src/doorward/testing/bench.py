@@ -6,6 +6,7 @@ A test that does not pass is not measured: the time it takes to fail says nothin
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +30,8 @@ class Measured:
     test: Test
     rounds: int
     total_ns: int
+    memory: tuple[int, int] | None = None
+    """Bytes and blocks that an evaluation holds at its end, where that was measured."""
 
     @property
     def ns_per_round(self) -> int:
@@ -36,15 +39,16 @@ class Measured:
 
 
 def measure(
-    suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS
+    suite: Suite, tests: Sequence[Test], *, seconds: float = SECONDS, memory: bool = False
 ) -> Iterator[Measured | Result]:
-    """What each test takes; its result where it did not pass."""
+    """What each test takes, with its `memory` where that is wanted; its result where it did not
+    pass."""
     for test in tests:
         result = run_one(suite, test)
-        yield _measured(suite, test, seconds) if result.passed else result
+        yield _measured(suite, test, seconds, memory=memory) if result.passed else result
 
 
-def _measured(suite: Suite, test: Test, seconds: float) -> Measured:
+def _measured(suite: Suite, test: Test, seconds: float, *, memory: bool) -> Measured:
     query = suite.query
     rounds = 0
     started = time.perf_counter_ns()
@@ -57,7 +61,21 @@ def _measured(suite: Suite, test: Test, seconds: float) -> Measured:
             evaluation.document_at(test.path)
         rounds += _ROUNDS
         suite.forget()
-    return Measured(test, rounds, time.perf_counter_ns() - started)
+    spent = time.perf_counter_ns() - started
+    return Measured(test, rounds, spent, _memory(suite, test) if memory else None)
+
+
+def _memory(suite: Suite, test: Test) -> tuple[int, int]:
+    tracemalloc.start()
+    try:
+        evaluation = suite.query.evaluation()
+        evaluation.constants = {}
+        answer = evaluation.document_at(test.path)
+        sizes = [trace.size for trace in tracemalloc.take_snapshot().traces]
+        del answer
+    finally:
+        tracemalloc.stop()
+    return sum(sizes), len(sizes)
 
 
 def bench_pretty(measured: Sequence[Measured]) -> str:
@@ -82,6 +100,7 @@ def bench_json(measured: Sequence[Measured]) -> str:
                 "name": marshal(each.test.name),
                 "rounds": str(each.rounds),
                 "ns_per_op": str(each.ns_per_round),
+                **_memory_fields(each),
             }
         )
         for each in measured
@@ -89,8 +108,19 @@ def bench_json(measured: Sequence[Measured]) -> str:
     return indent("[" + ",".join(documents) + "]", "", "  ") + "\n"
 
 
+def _memory_fields(measured: Measured) -> dict[str, str]:
+    if measured.memory is None:
+        return {}
+    octets, blocks = measured.memory
+    return {"bytes_per_op": str(octets), "allocs_per_op": str(blocks)}
+
+
 def _figures(measured: Measured) -> str:
-    return f"{measured.rounds:8d}\t{measured.ns_per_round:10d} ns/op"
+    figures = f"{measured.rounds:8d}\t{measured.ns_per_round:10d} ns/op"
+    if measured.memory is None:
+        return figures
+    octets, blocks = measured.memory
+    return f"{figures}\t{octets:8d} B/op\t{blocks:8d} allocs/op"
 
 
 def _camel(test: Test) -> str:
