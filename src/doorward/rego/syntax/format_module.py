@@ -142,7 +142,8 @@ class ModuleWriter:
             self.count += 1
             if index + 1 < len(rules):
                 following = rules[index + 1]
-                adjacent = following.span.row == rule.span.row + 1
+                # Behind a rule with `else`, which takes several lines, a rule is adjacent no more.
+                adjacent = following.span.row == rule.span.row + 1 and rule.else_rule is None
                 if adjacent and self.is_one_line(rule) and self.is_one_line(following):
                     continue
             self.layout.blank_line()
@@ -179,7 +180,7 @@ class ModuleWriter:
             self.rule(rule)
 
     def is_one_line(self, rule: Rule) -> bool:
-        if len(rule.body) > 1 or rule.default or rule.else_rule is not None:
+        if len(rule.body) > 1 or rule.default:
             return False
         return self.uses_if(rule.head)
 
