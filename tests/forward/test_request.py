@@ -142,6 +142,21 @@ def test_a_body_that_is_not_seen_is_cut(
     assert read_pairs("haproxy", [*question.items(), *pairs]).is_cut is is_cut
 
 
+@pytest.mark.parametrize(
+    ("pairs", "is_cut"),
+    [
+        ([("x-original-content-length", "2")], False),
+        ([("x-original-content-length", "3")], True),
+        ([("x-original-content-length", "2")] * 2, True),
+        ([], True),
+    ],
+)
+def test_a_body_is_as_long_as_the_client_said(pairs: list[tuple[str, str]], is_cut: bool) -> None:
+    request = read("haproxy", *pairs, ("content-length", "2"), body=b"{}")
+    assert (request.body, request.is_cut) == (b"{}", is_cut)
+    assert request.headers == {"content-length": "2"}
+
+
 def test_a_body_that_the_proxy_sends_is_the_clients() -> None:
     headers = [("content-length", "2"), ("content-type", "application/json")]
     request = read("traefik", *headers, body=b"{}")

@@ -238,9 +238,17 @@ core.register_action("doorward", { "http-req" }, function(txn)
     headers["@LENGTH@"] = first("content-length") and { first("content-length") } or nil
     headers["@CODING@"] = first("transfer-encoding") and { first("transfer-encoding") } or nil
     @SECRET@
-    local answer = core.httpclient():get {
-        url = "http://@PDP@/auth/haproxy", headers = headers, timeout = 500
-    }
+    local question = { url = "http://@PDP@/auth/haproxy", headers = headers, timeout = 500 }
+    local answer
+    -- A body goes along if all of it is here; without it the question says that there is one.
+    local length, body = first("content-length"), txn.sf:req_body()
+    if body ~= "" and length == tostring(#body) and not first("transfer-encoding") then
+        question.body = body
+        headers["content-length"] = { length }
+        answer = core.httpclient():post(question)
+    else
+        answer = core.httpclient():get(question)
+    end
     if answer == nil or answer.status == nil or answer.status == 0 then return end
     if answer.status == 200 then
         for _, name in ipairs({ @COPIED@ }) do
@@ -282,6 +290,8 @@ def _haproxy(site: Site) -> dict[str, str]:
         "  timeout http-request 10s",
         "frontend ingress",
         f"  bind {site.listen}",
+        "  # Bodies are waited for, as far as one buffer holds them (tune.bufsize: 16 kB).",
+        "  option http-buffer-request",
         "  # What one reads as a header with - and another with _ is refused.",
         "  http-request deny deny_status 400 if { req.hdr_names -m sub _ }",
         *removed,

@@ -38,8 +38,8 @@ class Proxy(NamedTuple):
     target: str = ""
     host: str = "host"
     tells: bool = False
-    """Whether it says in `LENGTH` and `CODING` what the client said of a body that it keeps; where
-    it does not, these headers are the client's own."""
+    """Whether it says in `LENGTH` and `CODING` what the client said of a body, which it may keep;
+    where it does not, these headers are the client's own."""
     only: tuple[int, ...] = ()
     """Codes of denials that it passes on; any other becomes 403. Empty: all."""
 
@@ -111,6 +111,8 @@ def read_question(
         length = headers.get("content-length")
         says_none = method in SAFE and length is None and "transfer-encoding" not in headers
         is_cut = not says_none and length != "0"
+    elif proxy.tells and _all(pairs, LENGTH) != [str(len(body))]:
+        is_cut = True
     # Envoy does not mark a chunked body as cut whose first bytes arrive alone.
     may_go_on = name == "envoy" and len(body) >= options.max_body
     return HttpRequest(

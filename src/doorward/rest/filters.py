@@ -35,6 +35,7 @@ from doorward.rego import (
     UNDEFINED,
     CompileError,
     EvalError,
+    Partial,
     RegoError,
     Timers,
     Undefined,
@@ -52,6 +53,7 @@ from doorward.rest.answers import (
     not_compiled,
 )
 from doorward.rest.compile import decoded, texts
+from doorward.rest.filter_hints import hints
 from doorward.rest.requests import BadRequest, Parameters, any_document, go_kind
 
 __all__ = ["post_filter"]
@@ -114,13 +116,16 @@ def post_filter(
         chosen = _targets(accept, request.dialects)
         with timers.measure("rego_partial_eval"), within(snapshot.deadline):
             masks = _masks(snapshot, told, request.input)
-            conditions = _conditions(pdp, snapshot, names, request, told, chosen)
+            left = _left(pdp, snapshot, names, request, told)
+            conditions = _conditions(left, request, chosen)
         with timers.measure("compile_translate_queries"):
             result = _result(conditions, chosen, request, masks, many=accept == _MULTI)
     except _Refused as refused:
         return refused.response
     timers.add("server_handler", perf_counter_ns() - started)
     fields = {} if result is None else {"result": ordered_text(result)}
+    if meant := hints(left, told.unknowns):
+        fields["hints"] = ordered_text(meant)
     logged: Any = UNDEFINED if result is None else result
     decision = Decision(
         new_decision_id(),
@@ -263,16 +268,11 @@ def _masks(snapshot: Snapshot, told: Told, input: Value | Undefined) -> Value | 
     return masks or None
 
 
-def _conditions(
-    pdp: PDP,
-    snapshot: Snapshot,
-    names: Sequence[str],
-    request: _Request,
-    told: Told,
-    targets: Sequence[Target],
-) -> Conditions:
+def _left(
+    pdp: PDP, snapshot: Snapshot, names: Sequence[str], request: _Request, told: Told
+) -> Partial:
     try:
-        left = residual(
+        return residual(
             snapshot,
             pdp.turns,
             document_ref(tuple(names)),
@@ -282,9 +282,6 @@ def _conditions(
             nondeterministic=True,
             only_truth=True,
         )
-        return to_conditions(left, targets, shorts=short_names(request.mappings))
-    except FilterError as error:
-        raise _Refused(not_compiled(error, _EVALUATION, "evaluation_error")) from None
     except CompileError as error:
         raise _Refused(internal_error(f"prepare for partial: {error}")) from None
     except EvalError as error:
@@ -292,6 +289,13 @@ def _conditions(
     except ValueError as error:
         message = f"partial eval: failed to parse ref: {error}"
         raise _Refused(internal_error(message)) from None
+
+
+def _conditions(left: Partial, request: _Request, targets: Sequence[Target]) -> Conditions:
+    try:
+        return to_conditions(left, targets, shorts=short_names(request.mappings))
+    except FilterError as error:
+        raise _Refused(not_compiled(error, _EVALUATION, "evaluation_error")) from None
 
 
 def _result(

@@ -48,11 +48,12 @@ from doorward.rego.partial.residual import (
     module_to_json,
     module_to_nodes,
     sorted_rules,
+    term_to_nodes,
 )
 from doorward.rego.partial.search import Search
 from doorward.rego.partial.text import body_text, module_text
 from doorward.rego.runtime.evaluation import Evaluation
-from doorward.rego.source import NOWHERE
+from doorward.rego.source import NOWHERE, Span
 from doorward.rego.syntax import nodes
 from doorward.rego.syntax.opa_json import rank
 from doorward.rego.values import Boxed, from_key
@@ -69,10 +70,21 @@ class Partial:
     """What is left of a query; each form is made when it is first read."""
 
     def __init__(
-        self, queries: Sequence[Body], support: Sequence[tuple[tuple[Term, ...], list[Rule]]]
+        self,
+        queries: Sequence[Body],
+        support: Sequence[tuple[tuple[Term, ...], list[Rule]]],
+        failures: Sequence[tuple[Ref, Span]] = (),
     ) -> None:
         self._queries = queries
         self._support = support
+        self._failures = failures
+
+    @cached_property
+    def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
+        """References to the input in comparisons that did not hold, and where these stand: a name
+        among them may be misspelt."""
+        refs = [(term_to_nodes(ref), span) for ref, span in self._failures]
+        return tuple([(ref, span) for ref, span in refs if isinstance(ref, nodes.Ref)])
 
     @cached_property
     def queries(self) -> tuple[nodes.Body, ...]:
@@ -142,7 +154,7 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(queries, support)
+        return Partial(queries, support, search.failures)
 
     def _well_typed(self, body: Body) -> Body | None:
         """A residual without what its types decide; None if it never holds.

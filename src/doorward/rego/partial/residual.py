@@ -19,6 +19,7 @@ __all__ = [
     "module_to_nodes",
     "plain_name",
     "sorted_rules",
+    "term_to_nodes",
     "uses",
 ]
 
@@ -30,6 +31,10 @@ Json = dict[str, Any]
 
 def body_to_nodes(body: core.Body) -> nodes.Body:
     return tuple([_expr(expr) for expr in body])
+
+
+def term_to_nodes(term: core.Term) -> nodes.Term:
+    return _term(term)
 
 
 def module_to_nodes(package: Path, rules: Sequence[core.Rule]) -> nodes.Module:

@@ -49,7 +49,7 @@ from doorward.rego.partial.state import (
 )
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.runtime.operations import lookup
-from doorward.rego.source import NOWHERE
+from doorward.rego.source import NOWHERE, Span
 from doorward.rego.values import UNDEFINED, Value, equal, iterate, to_key
 
 __all__ = ["Search"]
@@ -57,6 +57,8 @@ __all__ = ["Search"]
 _EVALUATED: Final = (Var, Ref, Comprehension)
 _KINDS: Final[dict[type, str]] = {Array: "array", Object: "object", Set: "set"}
 _VALUE_KINDS: Final[dict[type, str]] = {list: "array", dict: "object", frozenset: "set"}
+MAX_FAILURES: Final = 100
+"""Comparisons that did not hold, as many as are remembered."""
 _TICKS: Final = 256
 
 
@@ -87,6 +89,7 @@ class Search:
         self.replaced = Replaced()
         self.saved: list[list[Saved]] = [[]]
         self.root = Bindings(0)
+        self.failures: list[tuple[Ref, Span]] = []
         self.numbers = 0
         self._ticks = _TICKS
         self._size = 0
@@ -107,19 +110,33 @@ class Search:
         """The ways in which all expressions of `body` hold."""
         count = len(body)
         solutions: list[Solutions] = []
+        has_solution = [False] * count
         try:
             solutions.append(self.expr(Site(body[0], 0, bindings, number)))
             while solutions:
+                index = len(solutions)
                 if next(solutions[-1], solutions) is solutions:
                     solutions.pop()
-                elif len(solutions) == count:
+                    if not has_solution[index - 1]:
+                        self._note_failure(body[index - 1])
+                    continue
+                has_solution[index - 1] = True
+                if index == count:
                     yield
                 else:
-                    index = len(solutions)
+                    has_solution[index] = False
                     solutions.append(self.expr(Site(body[index], index, bindings, number)))
         finally:
             while solutions:
                 solutions.pop().close()  # type: ignore[attr-defined] # they are generators
+
+    def _note_failure(self, expr: Expr) -> None:
+        """Remember what a comparison that does not hold reads from the input."""
+        if expr.operator is None or len(self.failures) >= MAX_FAILURES:
+            return
+        paths = [arg for arg in expr.args[:2] if type(arg) is Ref and arg.parts[0] == INPUT]
+        if paths:
+            self.failures.append((paths[-1], expr.span))
 
     def expr(self, site: Site) -> Solutions:
         self._count()
