@@ -148,7 +148,7 @@ TEXTS = [
 @pytest.mark.parametrize(("text", "shown"), TEXTS)
 def test_what_a_text_holds_is_masked(text: str, shown: str | None) -> None:
     event = hidden({"input": {"x": text, "list": ["a", text]}})
-    assert event["masked"] == ["/input/x", "/input/list/1"]
+    assert event["masked"] == ["/input/list/1", "/input/x"]
     if shown is not None:
         assert event["input"] == {"x": shown, "list": ["a", shown]}
 
@@ -262,7 +262,7 @@ def test_a_body_of_which_a_credential_was_read_is_removed(parsed: Any) -> None:
     changed = hide_credentials(event)
     assert changed["input"]["attributes"]["request"]["http"] == {"path": "/a"}
     http = "/input/attributes/request/http"
-    assert changed["erased"][-2:] == [f"{http}/body", f"{http}/raw_body"]
+    assert changed["erased"][:2] == [f"{http}/body", f"{http}/raw_body"]
     assert event == before
 
 
@@ -355,10 +355,7 @@ def test_an_event_like_the_last_one_is_not_walked(monkeypatch: pytest.MonkeyPatc
     first = hidden(event)
     monkeypatch.delattr(hiding, "_walked")
     again = hidden(event)
-    assert {name: sorted(value) for name, value in again.items()} == {
-        name: sorted(value) for name, value in first.items()
-    }
-    assert again["input"] == first["input"]
+    assert again == first
     raw = base64.b64encode(body.encode()).decode()
     assert hidden({"input": {"attributes": {"request": {"http": {**http, "rawBody": raw}}}}})
 

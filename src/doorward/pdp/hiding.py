@@ -69,7 +69,8 @@ def hide_credentials(event: dict[str, Any]) -> dict[str, Any]:
         return event
     for name, paths in (("erased", erased), ("masked", masked)):
         if paths:
-            shown[name] = [*event.get(name, ()), *paths[:LISTED]]
+            # In order, so that an event does not show in which way they were found.
+            shown[name] = [*event.get(name, ()), *sorted(paths)[:LISTED]]
     return shown
 
 
