@@ -31,9 +31,10 @@ $(STAMP): $(LOCKS) pyproject.toml scripts/system-packages
 	@scripts/make-venv $(PYTHON) $(VENV) $(LOCKS)
 	@touch $@
 
-# The demo and the console need a part of that only: whoever tries it waits for no more.
+# The demo and the console need a part of that only: whoever tries it waits for no more, and not
+# until modules are compiled that it never imports.
 $(DEMO): requirements/demo.txt pyproject.toml scripts/system-packages
-	@scripts/make-venv $(PYTHON) $(VENV) requirements/demo.txt
+	@PIP_NO_COMPILE=1 scripts/make-venv $(PYTHON) $(VENV) requirements/demo.txt
 	@touch $@
 
 system-packages:
