@@ -452,6 +452,7 @@ class Sidecar:
             sinks=sinks,
             stamp=stamp_for(self._options.log_timestamp_format),
             trace=None if self._tracer is None else self._tracer.logged,
+            secrets=config.secrets,
         )
 
     def _envoy_server(self) -> Server | None:

@@ -30,6 +30,7 @@ from doorward.pdp.hiding import DOCUMENTS, hide_credentials
 from doorward.pdp.log import Line, Stamp, line_for, second_text, stamp_for
 from doorward.pdp.masking import Mask, MaskError, apply, read_masks
 from doorward.pdp.rules import add_rules
+from doorward.pdp.secret_texts import SecretTexts
 from doorward.pdp.sizes import price
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import (
@@ -110,15 +111,17 @@ class DecisionLog:
         sinks: Sequence[EventSink] = (),
         stamp: Stamp | None = None,
         trace: Callable[[str], tuple[str, str] | None] | None = None,
+        secrets: Sequence[tuple[str, ...]] = (),
     ) -> None:
         """`write` is the console's; without it events go to `sinks` only. `stamp`: how its lines
         show the time. `trace`: the ids of the trace and the span in which `record` is called, for
-        a decision's id."""
+        a decision's id. `secrets`: paths of data that built-ins may have been asked with."""
         self._write = write
         self._line = line
         self._stamp = stamp or stamp_for("")
         self._sinks = tuple(sinks)
         self._trace = trace
+        self._secrets = SecretTexts(secrets)
         self._labels = dict(labels)
         self._options = options
         self._on_lost = on_lost
@@ -370,6 +373,7 @@ class DecisionLog:
             event["request_context"] = answered.request_context
         if answered.trace is not None:
             event["trace_id"], event["span_id"] = answered.trace
+        event = self._secrets.hide(event, answered.snapshot)
         masks: list[Mask] = []
         if self._has_policies(answered.snapshot):
             if self._is_dropped(answered.snapshot, event):

@@ -1,0 +1,80 @@
+"""What `secrets` of the configuration hold, looked for in what built-ins were asked and answered.
+
+A policy may hand a secret of its data to a built-in, such as a key to `http.send`, and OPA's
+`nd_builtin_cache` would write it down. What one of them holds is taken out of an event as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from doorward.pdp.snapshot import Snapshot
+from doorward.rego import Key, Value, to_json
+
+__all__ = ["SecretTexts"]
+
+_SHORTEST: Final = 4
+"""Characters; shorter texts are in everything, and no secrets."""
+_MOST: Final = 1_000
+"""Texts that are looked for; where there are more, nothing of built-ins is shown."""
+
+
+class SecretTexts:
+    """The texts at some paths of the data, as JSON has them. Safe in any number of threads."""
+
+    def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
+        self._paths = tuple(paths)
+        self._known: tuple[Snapshot, frozenset[str]] | None = None
+
+    def hide(self, event: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
+        """The event without what built-ins had of secrets, whose names are under `erased`."""
+        notes = event.get("nd_builtin_cache")
+        if not self._paths or not notes:
+            return event
+        texts = self._texts(snapshot)
+        gone = [name for name, answers in notes.items() if _holds(answers, texts)]
+        if not gone:
+            return event
+        kept = {name: answers for name, answers in notes.items() if name not in gone}
+        erased = [*event.get("erased", ()), *[f"/nd_builtin_cache/{name}" for name in gone]]
+        return {**event, "nd_builtin_cache": kept, "erased": erased}
+
+    def _texts(self, snapshot: Snapshot) -> frozenset[str]:
+        known = self._known
+        if known is None or known[0] is not snapshot:
+            data = snapshot.engine.data
+            texts = frozenset([text for path in self._paths for text in _leaves(_at(data, path))])
+            known = self._known = snapshot, texts
+        return known[1]
+
+
+def _holds(answers: dict[Key, Value], texts: frozenset[str]) -> bool:
+    if len(texts) > _MOST:
+        return True
+    # Operands are JSON texts already; inside of one, texts are escaped once more.
+    shown = [each for key, value in answers.items() for each in (str(key), to_json(value))]
+    return any(text in each for each in shown for text in texts)
+
+
+def _at(data: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(data, dict) or name not in data:
+            return None
+        data = data[name]
+    return data
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Every text in a value, as it stands in JSON between its quotes, once and twice escaped."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str) and len(each) >= _SHORTEST:
+            once = to_json(each)[1:-1]
+            yield once
+            yield to_json(once)[1:-1]
+        elif isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
