@@ -143,6 +143,25 @@ def test_a_column_that_is_not_declared_is_an_error() -> None:
         to_sql(conditions, COLUMNS, "sqlite")
 
 
+def test_a_boolean_that_is_neither_true_nor_false_is_not_let_through(mariadb: int) -> None:
+    import pymysql
+
+    engine = Engine({"f.rego": "package f\n\ninclude if not input.docs.ok == true\n"})
+    conditions = to_conditions(engine.partial("data.f.include", ["input.docs"]))
+    lite = sqlite3.connect(":memory:")
+    maria = pymysql.connect(host="127.0.0.1", port=mariadb, user="root", database="test")
+    with maria, maria.cursor() as cursor:
+        runs: list[tuple[Any, Dialect]] = [(lite.execute, "sqlite"), (cursor.execute, "mysql")]
+        for run, dialect in runs:
+            clause = to_sql(conditions, COLUMNS, dialect)
+            run("create temporary table docs (id integer, ok boolean)")
+            run("insert into docs values (1, 0), (2, 1), (3, 2), (4, null)")
+            rows = run(f"select id from docs where {clause.text}", clause.parameters)
+            selected = cursor.fetchall() if dialect == "mysql" else rows
+            assert [number for (number,) in selected] == [1, 4]
+    lite.close()
+
+
 def test_values_in_columns_of_another_kind_are_not_let_through(sqlite: Select) -> None:
     engine = Engine({"f.rego": 'package f\n\ninclude if input.docs.a != "x"\n'})
     connection = sqlite3.connect(":memory:")

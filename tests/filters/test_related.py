@@ -11,7 +11,18 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import Boolean, Float, ForeignKey, Integer, Numeric, String, create_engine, select
+from sqlalchemy import (
+    REAL,
+    Boolean,
+    Double,
+    Float,
+    ForeignKey,
+    Integer,
+    Numeric,
+    String,
+    create_engine,
+    select,
+)
 from sqlalchemy import Engine as Database
 from sqlalchemy.orm import (
     DeclarativeBase,
@@ -201,6 +212,34 @@ def test_aliases_and_the_same_table_twice(database: Database) -> None:
         assert set(connection.scalars(select(other.id).where(clause))) == expected(MINE)
         both = select(Doc.id).join(other, other.id == Doc.id).where(clause)
         assert set(connection.scalars(both)) == expected(MINE)
+
+
+class Measure(Base):
+    __tablename__ = "measures"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    single: Mapped[float | None] = mapped_column(Float)
+    real: Mapped[float | None] = mapped_column(REAL)
+    double: Mapped[float | None] = mapped_column(Double)
+
+
+def test_numbers_of_single_precision_are_those_that_programs_read(database: Database) -> None:
+    values = [0.1, 1.5, 1024.5, 0.3, None]
+    with database.begin() as connection:
+        connection.execute(Measure.__table__.delete())  # type: ignore[attr-defined]  # a table
+        rows = [{"id": n, "single": v, "real": v, "double": v} for n, v in enumerate(values, 1)]
+        connection.execute(Measure.__table__.insert(), rows)  # type: ignore[attr-defined]  # a table
+        for column in ("single", "real", "double"):
+            for text, holds in (
+                ("not input.docs.{} == 0.1", [2, 3, 4, 5]),
+                ("input.docs.{} != 0.1", [2, 3, 4, 5]),
+                ("input.docs.{} == 0.3", [4]),
+                ("input.docs.{} > 0.1", [2, 3, 4]),
+                ("not input.docs.{} in [0.1, 0.3]", [2, 3, 5]),
+                ("input.docs.{} == input.docs.double", [1, 2, 3, 4, 5]),
+            ):
+                clause = where(included(text.format(column)), {"docs": Measure})
+                query = select(Measure.id).where(clause).order_by(Measure.id)
+                assert list(connection.scalars(query)) == holds, (column, text)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
+    stored_test,
     to_predicate,
 )
 from doorward.filters.logic import IsNull as Null
@@ -54,7 +55,6 @@ _LOOKUPS: Final = {
 }
 _NUMBERS: Final = (models.IntegerField, models.FloatField, models.DecimalField)
 _TEXTS: Final = (models.CharField, models.TextField)
-_STORED: Final = {"boolean": "'integer'", "number": "'integer', 'real'", "text": "'text'"}
 
 
 def to_q(
@@ -299,18 +299,16 @@ class _Stored(_PerDatabase):
     output_field = models.BooleanField()
 
     def __init__(
-        self, column: Anything, kind: str = "text", negated: bool = False, **options: Anything
+        self, column: Anything, kind: Kind = "text", negated: bool = False, **options: Anything
     ) -> None:
         super().__init__(column, **options)
         self.kind = kind
         self.negated = negated
 
     def as_sql(self, compiler: Anything, connection: Anything, **options: Anything) -> Anything:
-        if connection.vendor != "sqlite":
-            return "1 = 0" if self.negated else "1 = 1", []
+        template = stored_test(connection.vendor, self.kind, negated=self.negated)
         text, parameters = compiler.compile(self.source_expressions[0])
-        operator = "NOT IN" if self.negated else "IN"
-        return f"typeof({text}) {operator} ({_STORED[self.kind]}, 'null')", parameters
+        return template.format(text), parameters * template.count("{0}")
 
 
 class _Matches(_PerDatabase):

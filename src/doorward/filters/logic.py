@@ -8,7 +8,7 @@ can then only make a row fail.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from doorward.filters.conditions import Comparison, Condition, Conditions, Field, Group, Some, fault
@@ -35,6 +35,7 @@ __all__ = [
     "Relations",
     "Schema",
     "Stored",
+    "stored_test",
     "to_predicate",
 ]
 
@@ -60,6 +61,7 @@ Relations: TypeAlias = Mapping[str, Mapping[str, Relation]]
 Nulls: TypeAlias = Literal["null", "undefined"]
 """What NULL is to the policy: the value null, or a key that is not there."""
 
+KINDS: Final[tuple[Kind, ...]] = ("boolean", "number", "text")
 _RANKS: Final[dict[Kind, int]] = {"boolean": 1, "number": 2, "text": 3}
 _OPPOSITES: Final = {"eq": "ne", "ne": "eq", "lt": "gte", "gte": "lt", "gt": "lte", "lte": "gt"}
 _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
@@ -160,13 +162,39 @@ class Schema(Protocol[T]):
         """Where a relation leads, and whether to many rows."""
 
 
+_TYPES: Final[dict[Kind, str]] = {
+    "boolean": "'integer'",
+    "number": "'integer', 'real'",
+    "text": "'text'",
+}
+"""What SQLite calls the values of a kind: it lets any value into any column."""
+
+
+def stored_test(dialect: str, kind: Kind, *, negated: bool) -> str:
+    """`Stored` as a template for the name of a column; what always or never holds where the
+    database sees to it. To MySQL and SQLite a boolean is a number, which may be 2."""
+    tests = []
+    if dialect == "sqlite":
+        tests.append(f"typeof({{0}}) IN ({_TYPES[kind]}, 'null')")
+    if kind == "boolean" and dialect in ("mysql", "sqlite"):
+        tests.append("coalesce({0}, 0) IN (0, 1)")
+    if not tests:
+        return "1 = 0" if negated else "1 = 1"
+    holds = " AND ".join(tests)
+    return f"NOT ({holds})" if negated else f"({holds})"
+
+
 def to_predicate(
-    conditions: Conditions, schema: Schema[T], nulls: Nulls = "null", *, stored: bool = True
+    conditions: Conditions,
+    schema: Schema[T],
+    nulls: Nulls = "null",
+    *,
+    stored: Collection[Kind] = KINDS,
 ) -> Predicate:
     """What rows have to fulfil. FilterError for a column or relation that is not there.
 
-    `stored`: a row that holds something else than declared in a column that is compared is not let
-    through, nor because of a related row that does.
+    `stored`: a row that holds something else than declared in a column of one of these kinds that
+    is compared is not let through, nor because of a related row that does.
     """
     return _Maker(schema, nulls, stored=stored).whole(conditions)
 
@@ -174,7 +202,7 @@ def to_predicate(
 class _Maker(Generic[T]):
     """`rows` are the tables of rows that relations lead to."""
 
-    def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: bool) -> None:
+    def __init__(self, schema: Schema[T], nulls: Nulls, *, stored: Collection[Kind]) -> None:
         self._schema = schema
         self._nulls = nulls
         self._stored = stored
@@ -190,8 +218,10 @@ class _Maker(Generic[T]):
 
     def _kept(self, row: str, holds: Predicate) -> Predicate:
         """`holds`, but what is not as declared never lets through."""
-        compared = self._compared.pop(row).items() if self._stored else ()
-        tests: list[Predicate] = [Stored(each, kind, self._refuses) for each, kind in compared]
+        compared = self._compared.pop(row).items()
+        tests: list[Predicate] = [
+            Stored(each, kind, self._refuses) for each, kind in compared if kind in self._stored
+        ]
         return _any([*tests, holds]) if self._refuses else _all([*tests, holds])
 
     def conditions(self, conditions: Conditions, rows: Mapping[str, T]) -> Predicate:

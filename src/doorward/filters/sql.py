@@ -28,6 +28,7 @@ from doorward.filters.logic import (
     Relation,
     Relations,
     Stored,
+    stored_test,
     to_predicate,
 )
 from doorward.filters.mappings import Names
@@ -41,6 +42,11 @@ Dialect: TypeAlias = Literal["mysql", "postgresql", "sqlite", "sqlserver"]
 Parameter: TypeAlias = bool | int | float | Decimal | str
 
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_LAX: Final[dict[Dialect, tuple[Kind, ...]]] = {
+    "mysql": ("boolean",),
+    "sqlite": ("boolean", "number", "text"),
+}
+"""Kinds of columns that may hold other values."""
 _EXACT: Final = {
     "mysql": "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
     "postgresql": 'CAST({} AS text) COLLATE "C"',
@@ -48,8 +54,6 @@ _EXACT: Final = {
     "sqlserver": "{} COLLATE Latin1_General_100_BIN2_UTF8",
 }
 """A text as its code points."""
-_STORED: Final = {"boolean": "'integer'", "number": "'integer', 'real'", "text": "'text'"}
-"""What SQLite calls the values of a kind: it lets any value into any column."""
 
 
 @record(frozen=True)
@@ -79,7 +83,7 @@ def to_sql(
     schema = _Declared(columns, relations or {})
     writer = _Writer(dialect, names or Names({}), mark, schema)
     # The others see to it that columns hold what they are declared to hold.
-    predicate = to_predicate(conditions, schema, nulls, stored=dialect == "sqlite")
+    predicate = to_predicate(conditions, schema, nulls, stored=_LAX.get(dialect, ()))
     text = writer.predicate(predicate)
     return Clause(text, tuple(writer.parameters))
 
@@ -132,8 +136,7 @@ class _Writer:
                 holds = self._match(self._field(field), operator, text)
                 return f"NOT ({holds})" if negated else holds
             case Stored(field, kind, negated):
-                operator = "NOT IN" if negated else "IN"
-                return f"typeof({self._field(field)}) {operator} ({_STORED[kind]}, 'null')"
+                return stored_test(self._dialect, kind, negated=negated).format(self._field(field))
             case Related():
                 return self._related(predicate)
             case All(parts):

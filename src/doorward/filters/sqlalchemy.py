@@ -12,8 +12,10 @@ from typing import Any as Anything
 from typing import Final
 
 from sqlalchemy import (
+    REAL,
     Boolean,
     ColumnElement,
+    Double,
     Enum,
     Float,
     Integer,
@@ -48,6 +50,7 @@ from doorward.filters.logic import (
     Predicate,
     Related,
     Stored,
+    stored_test,
     to_predicate,
 )
 from doorward.rego import Number, number_text
@@ -62,7 +65,8 @@ _OPERATORS: Final = {
     "gt": "__gt__",
     "gte": "__ge__",
 }
-_STORED: Final = {"boolean": "'integer'", "number": "'integer', 'real'", "text": "'text'"}
+SINGLE: Final = 24
+"""Bits that a number of single precision has."""
 
 
 def where(
@@ -172,6 +176,8 @@ class _Writer:
                 one, other = self._column(left), self._column(right)
                 if kind == "text":
                     one, other = _ExactText(one), _ExactText(other)
+                elif kind == "number":
+                    one, other = _as_seen(one), _as_seen(other)
                 return self._operation(one, operator, other)
             case In(field, values, kind, negated):
                 column = self._column(field)
@@ -217,6 +223,8 @@ class _Writer:
             bound = literal(_text(str(value)), String())
             exact = self._operation(_ExactText(column), operator, _ExactText(bound))
             return and_(column == bound, exact) if operator == "eq" else exact
+        if kind == "number":
+            column = _as_seen(column)
         return self._operation(column, operator, _bound(value))
 
     def _operation(
@@ -224,6 +232,14 @@ class _Writer:
     ) -> ColumnElement[bool]:
         result: ColumnElement[bool] = getattr(left, _OPERATORS[operator])(right)
         return result
+
+
+def _as_seen(column: ColumnElement[Anything]) -> ColumnElement[Anything]:
+    """A column of single precision, by what programs read from it: 0.1 is not 0.1 in SQL there."""
+    is_float = isinstance(column.type, Float) and not isinstance(column.type, Double)
+    if not is_float or (column.type.precision or 0) > SINGLE:  # type: ignore[attr-defined]  # a Float
+        return column
+    return _Single(column)
 
 
 def _bound(value: bool | int | Number | str) -> ColumnElement[Anything]:
@@ -249,22 +265,27 @@ class _ExactText(FunctionElement[str]):
     type = String()
 
 
+class _Single(FunctionElement[float]):
+    inherit_cache = True
+    name = "single"
+    type = Double()
+
+
 class _StoredAs(FunctionElement[bool]):
-    """Whether SQLite holds a value of the kind of a column; `others`: what holds elsewhere."""
+    """Whether a column holds a value of its kind; or, `negated`, does not."""
 
     inherit_cache = True
     type = Boolean()
-    test = ""
-    others = ""
+    kind: Kind = "text"
+    negated = False
 
 
 def _stored_as(kind: Kind, *, negated: bool) -> type[_StoredAs]:
-    operator, others = ("NOT IN", "1 = 0") if negated else ("IN", "1 = 1")
     body = {
         "inherit_cache": True,
         "name": f"{'not_' if negated else ''}stored_{kind}",
-        "test": f"typeof({{}}) {operator} ({_STORED[kind]}, 'null')",
-        "others": others,
+        "kind": kind,
+        "negated": negated,
     }
     return type(f"_{'Not' if negated else ''}Stored{kind.title()}", (_StoredAs,), body)
 
@@ -332,12 +353,24 @@ def _compile_exact(element: _ExactText, compiler: Anything, **options: Anything)
     return _EXACT[_dialect(compiler)].format(inner)
 
 
+@compiles(_Single)
+def _compile_single(element: _Single, compiler: Anything, **options: Anything) -> str:
+    (column,) = element.clauses
+    stored: Anything = column.type
+    inner: str = compiler.process(column, **options)
+    if compiler.dialect.name in ("mysql", "mariadb"):
+        return f"CAST(CAST({inner} AS CHAR) AS DOUBLE)"
+    is_real = isinstance(stored, REAL) or stored.precision
+    if compiler.dialect.name == "postgresql" and is_real:
+        return f"CAST(CAST({inner} AS TEXT) AS DOUBLE PRECISION)"
+    return inner
+
+
 @compiles(_StoredAs)
 def _compile_stored(element: _StoredAs, compiler: Anything, **options: Anything) -> str:
-    if compiler.dialect.name != "sqlite":
-        return element.others
     (inner,) = [compiler.process(clause, **options) for clause in element.clauses]
-    return element.test.format(inner)
+    name = {"mariadb": "mysql"}.get(compiler.dialect.name, compiler.dialect.name)
+    return stored_test(name, element.kind, negated=element.negated).format(inner)
 
 
 @compiles(_Match)
