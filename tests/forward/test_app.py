@@ -53,6 +53,7 @@ def ask(
     endpoint: str = "/auth/traefik",
     method: str = "GET",
     body: bytes = b"",
+    copied: tuple[str, ...] = COPIED,
     **headers: str,
 ) -> tuple[int, dict[str, str], bytes]:
     name = endpoint.split("/")[2]
@@ -77,7 +78,7 @@ def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    app = ForwardAuth(point.pdp, Options(response_headers=COPIED))
+    app = ForwardAuth(point.pdp, Options(response_headers=copied))
     asyncio.run(app(scope, receive, send))
     given = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
     return sent[0]["status"], given, sent[1]["body"]
@@ -89,6 +90,24 @@ def test_what_is_allowed_is_200_with_every_header_that_proxies_copy(point: Decis
     assert ask(point, "/user") == (200, {**empty, "x-user": "ann", "x-role": "a,b"}, b"")
     assert ask(point, endpoint="/auth/envoy/open")[0] == 200
     assert ask(point, endpoint="/auth/nginx")[0] == 200
+
+
+def test_headers_are_set_as_oauth2_proxy_sets_them() -> None:
+    names = ("x-auth-request-user", "x-auth-request-email", "x-auth-request-groups")
+    policy = """package envoy.authz
+
+allow := {"allowed": true, "headers": {
+	"x-auth-request-user": "ann",
+	"x-auth-request-groups": concat(",", ["staff", "admins"]),
+}} if input.attributes.request.http.path == "/open"
+"""
+    with from_modules({"p.rego": policy}) as point:
+        status, headers, _ = ask(point, copied=names)
+        assert status == 200
+        assert [headers[name] for name in names] == ["ann", "", "staff,admins"]
+        for name in names:
+            forged: Any = {name.replace("-", "_"): "root"}
+            assert ask(point, copied=names, **forged)[0] == 400
 
 
 @pytest.mark.parametrize("path", ["/other", "/add", "/elsewhere", "/denied-with-200"])
@@ -114,8 +133,8 @@ def test_other_paths_and_odd_questions_are_refused(point: DecisionPoint) -> None
 
 
 def test_bodies_that_proxies_send_are_read(point: DecisionPoint) -> None:
-    json = {"content_type": "application/json", "content_length": "8"}
-    post = {"x_forwarded_method": "POST", **json}
+    json: Any = {"content_type": "application/json", "content_length": "8"}
+    post: Any = {"x_forwarded_method": "POST", **json}
     assert ask(point, "/body", body=b'{"a": 1}', **post)[0] == 200
     assert ask(point, "/body", body=b'{"a": 2}', **post)[0] == 403
     assert ask(point, "/body", body=b'{"a": 1' + b" " * 9000 + b"}", **post)[0] == 400
