@@ -26,6 +26,7 @@ EXTRAS: Final = {
     "grpc_reflection": "server",
     "httptools": "server",
     "lsprotocol": "lsp",
+    "opentelemetry": "otel",
     "orjson": "server",
     "prometheus_client": "server",
     "pygls": "lsp",
