@@ -149,7 +149,7 @@ def main() -> None:
         folder = Path(options.folder or temporary)
         if options.folder is None:
             (connections if options.target == "http2" else examples)(folder)
-        limits = [f"-max_total_time={options.seconds}", "-timeout=5", "-rss_limit_mb=2048"]
+        limits = [f"-max_total_time={options.seconds}", "-timeout=30", "-rss_limit_mb=2048"]
         atheris.Setup(
             [sys.argv[0], *limits, f"-max_len={MAX_LENGTH}", str(folder)], TARGETS[options.target]
         )
