@@ -18,7 +18,7 @@ conflict := 1
 
 conflict := 2 if input.parsed_path
 
-slow if count([1 | some x in numbers.range(1, 5000); x > count(input.parsed_path)]) > 1
+slow if count([1 | some x in numbers.range(1, 50000); x > count(input.parsed_path)]) > 1
 """
 REQUEST = HttpRequest("GET", "/ok", {}, "a.example")
 

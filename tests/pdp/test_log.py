@@ -28,7 +28,8 @@ def lines(level: str, format: str) -> str:
     configure(level, format, stream)
     log = logging.getLogger("doorward.test")
     log.debug("detail")
-    log.info("Starting.", extra={"addrs": [":8181"], "n": 1})
+    # Ray puts such a mark into every record of a process.
+    log.info("Starting.", extra={"addrs": [":8181"], "n": 1, "_ray_timestamp_ns": 1})
     try:
         raise ValueError("the text of a client")
     except ValueError:

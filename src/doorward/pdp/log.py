@@ -91,7 +91,12 @@ class _Formatter(logging.Formatter):
         self._stamp = stamp
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {name: value for name, value in vars(record).items() if name not in _OF_RECORD}
+        # Libraries put marks of their own into every record, such as `_ray_timestamp_ns`.
+        fields = {
+            name: value
+            for name, value in vars(record).items()
+            if name not in _OF_RECORD and not name.startswith("_")
+        }
         # Fields under names that a record has itself, such as `name`.
         fields |= fields.pop("fields", {})
         fields |= {
