@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from doorward.filters.comparing import MEMBER, Comparer, text_of, without_idle
@@ -40,14 +41,21 @@ MAX_CONDITIONS: Final = 20_000
 """Expressions that are read, those of rules as often as they are asked for."""
 
 _WANTED: Final = "$wanted"
+_IS_NEGATED: Final = attrgetter("negated")
 _EQUATIONS: Final = ("eq", "equal", "assign")
 
 
 class BodyReader:
-    """Reads bodies; `comparer.faults` collects what is wrong with them."""
+    """Reads bodies; `comparer.faults` collects what is wrong with them.
 
-    def __init__(self, comparer: Comparer, support: Sequence[Module]) -> None:
+    `kept`: comparisons that were made before, by the `id` of their expressions.
+    """
+
+    def __init__(
+        self, comparer: Comparer, support: Sequence[Module], kept: dict[int, Comparison | None]
+    ) -> None:
         self._comparer = comparer
+        self._kept = kept
         self._rules: dict[tuple[object, ...], list[Rule]] = {}
         for module in support:
             for rule in module.rules:
@@ -62,10 +70,21 @@ class BodyReader:
             if self._left + len(body) >= 0:
                 self._comparer.fail(body[0].span, f"more than {MAX_CONDITIONS} expressions")
             return None
+        kept = self._kept
         needed: list[Condition] = []
-        rest = self._bound([without_idle(expr) for expr in body], scope, needed)
+        for expr in body:
+            known = kept.get(id(expr))
+            if known is None:
+                break
+            needed.append(known)
+        else:
+            return scope.around(sorted(needed, key=_IS_NEGATED))
+        needed.clear()
+        rest = self._bound(
+            [without_idle(expr) if expr.withs else expr for expr in body], scope, needed
+        )
         never = False
-        for expr in sorted(rest, key=lambda each: each.negated):
+        for expr in sorted(rest, key=_IS_NEGATED):
             count = len(self._comparer.faults)
             try:
                 holds = self._condition(expr, scope, needed)
@@ -96,7 +115,7 @@ class BodyReader:
         call = expr.term
         if expr.negated or expr.withs or not isinstance(call, Call) or len(call.args) != 2:
             return False
-        if call.name not in _EQUATIONS:
+        if Var not in map(type, call.args) or call.name not in _EQUATIONS:
             return False
         for var, term in (call.args, call.args[::-1]):
             if isinstance(var, Var) and scope.meaning(var.name) is None:
@@ -124,7 +143,7 @@ class BodyReader:
         if expr.withs:
             self._comparer.fail(expr.span, '"with" not permitted', hint=WITH)
             return None
-        if isinstance(term, Call) and not any(map(_is_data, (term.operator, *term.args))):
+        if type(term) is Call and not _asks_rules(term):
             return self._compared(expr, term, scope)
         match term:
             case Every():
@@ -149,10 +168,12 @@ class BodyReader:
     def _compared(self, expr: Expr, call: Call, scope: Scope) -> Condition | bool | None:
         own = Scope(scope, only_one=True) if expr.negated else scope
         read = expr
-        if any(type(arg) is Var for arg in call.args):
+        if Var in map(type, call.args):
             known = tuple([_known_or(arg, own) for arg in call.args])
             read = replace(expr, term=replace(call, args=known))
         compared = self._comparer.comparison(read, own.field)
+        if id(expr) in self._kept and isinstance(compared, Comparison) and _is_plain_call(call):
+            self._kept[id(expr)] = compared
         if not isinstance(compared, Comparison) or not expr.negated or not own.asks_for_rows:
             return compared
         # `not x < 1` is undefined where x is not there; `not x == 1` holds there.
@@ -232,8 +253,17 @@ def _defined(meaning: Meaning, expr: Expr) -> list[Condition]:
     return [Comparison(field, "defined", None, text=partial(text_of, expr))]
 
 
-def _is_data(term: Term) -> bool:
-    return type(term) is Ref and type(term.head) is Var and term.head.name == "data"
+def _asks_rules(call: Call) -> bool:
+    """Whether a rule is called, or an operand is one."""
+    for term in (call.operator, *call.args):
+        if type(term) is Ref and type(term.head) is Var and term.head.name == "data":
+            return True
+    return False
+
+
+def _is_plain_call(call: Call) -> bool:
+    """Whether each reference is `input.TABLE.COLUMN`, which means the same in every scope."""
+    return all(not isinstance(arg, Ref) or len(arg.args) == 2 for arg in call.args)
 
 
 def _known_or(term: Term, scope: Scope) -> Term:

@@ -63,6 +63,7 @@ class Comparer:
     def __init__(self, targets: Sequence[Target]) -> None:
         self.faults: list[Diagnostic] = []
         self.targets = targets
+        self._unsupported: dict[str, str] = {}
 
     def fail(self, span: Span, message: str, details: str = "", hint: str | None = None) -> None:
         """One more fault."""
@@ -112,13 +113,20 @@ class Comparer:
             self.fail(expr.span, f'invalid data reference "{text_of(expr)}"', shown, ELSE)
         elif name not in _COMPARISONS and name not in _TEXTS and name != MEMBER:
             self.fail(location, f"invalid builtin `{name}`", hint=builtin_hint(name))
-        elif lacking := unsupported(self.targets, "eq" if name == "equal" else name):
+        elif lacking := self._lacking(name):
             self.fail(location, f"invalid builtin `{'in' if name == MEMBER else name}`: {lacking}")
         elif len(call.args) != 2:
             self.fail(location, f"{name}: its value cannot be compared: {text_of(call)}")
         else:
             return True
         return False
+
+    def _lacking(self, name: str) -> str:
+        lacking = self._unsupported.get(name)
+        if lacking is None:
+            builtin = "eq" if name == "equal" else name
+            lacking = self._unsupported[name] = unsupported(self.targets, builtin)
+        return lacking
 
     def _is_operand(self, term: Term, name: str, location: Span) -> bool:
         """Whether what is not a column may be known."""

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from doorward.records import record
+from doorward.records import HashedOnce, record
 from doorward.rego import CompileError, Diagnostic, Value
 
 __all__ = [
@@ -39,7 +39,7 @@ class FilterError(CompileError):
 
 
 @record(frozen=True)
-class Field:
+class Field(HashedOnce):
     """A column of a table, under the names of the policy; `table` "" where the policy has none.
 
     Inside of `Some`, `table` may also be the name of its row: that of the relation, `#`, a number.
@@ -54,7 +54,7 @@ class Field:
         return f"{table}.{self.column}" if table else self.column
 
 
-@record(frozen=True)
+@record
 class Comparison:
     """`field operator value`, or its opposite where it is `negated`.
 
@@ -70,7 +70,7 @@ class Comparison:
     text: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
 
-@record(frozen=True)
+@record
 class Some:
     """A relation of `table` leads to a row that fulfils `conditions`; or, `negated`, to none.
 
@@ -87,7 +87,7 @@ class Some:
     text: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
 
-@record(frozen=True)
+@record
 class Group:
     """One of `conditions` holds; or, `negated`, none."""
 

@@ -67,13 +67,13 @@ _OPPOSITES: Final = {"eq": "ne", "ne": "eq", "lt": "gte", "gte": "lt", "gt": "lt
 _MIRRORED: Final = {"gt": "lt", "gte": "lte"}
 
 
-@record(frozen=True)
+@record
 class IsNull:
     field: Field
     negated: bool = False
 
 
-@record(frozen=True)
+@record
 class Compare:
     """Holds for no NULL. `value` is of the kind of the column."""
 
@@ -83,7 +83,7 @@ class Compare:
     kind: Kind
 
 
-@record(frozen=True)
+@record
 class CompareFields:
     """Holds where neither is NULL; both are of one kind."""
 
@@ -93,7 +93,7 @@ class CompareFields:
     kind: Kind
 
 
-@record(frozen=True)
+@record
 class In:
     """Holds for no NULL, negated or not. `values` are of the kind of the column, and not empty."""
 
@@ -103,7 +103,7 @@ class In:
     negated: bool = False
 
 
-@record(frozen=True)
+@record
 class Match:
     """`operator`: startswith, endswith or contains. Holds for no NULL, negated or not."""
 
@@ -113,7 +113,7 @@ class Match:
     negated: bool = False
 
 
-@record(frozen=True)
+@record
 class Stored:
     """A column holds NULL or a value of its kind, which SQLite does not see to; `negated`: not."""
 
@@ -122,7 +122,7 @@ class Stored:
     negated: bool = False
 
 
-@record(frozen=True)
+@record
 class Related:
     """A relation leads to a row, `row` in `holds`, for which that holds; or, `negated`, to none."""
 
@@ -133,12 +133,12 @@ class Related:
     negated: bool = False
 
 
-@record(frozen=True)
+@record
 class All:
     parts: tuple[Predicate, ...]
 
 
-@record(frozen=True)
+@record
 class Any:
     parts: tuple[Predicate, ...]
 
@@ -293,6 +293,10 @@ class _Maker(Generic[T]):
         return Related(field.table, field.column, f"{field.column}#0", ALWAYS)
 
     def _kind(self, field: Field, rows: Mapping[str, T], comparison: Comparison) -> Kind:
+        compared = self._compared.get(field.table, self._compared[""])
+        kind = compared.get(field)
+        if kind is not None:
+            return kind
         table = rows[field.table] if field.table in rows else self._schema.table(field.table)
         kind = None if table is None else self._schema.kind(table, field.column)
         if kind is None:
@@ -302,7 +306,7 @@ class _Maker(Generic[T]):
         if kind not in _RANKS:
             shown = f"the kind of the column {field.name} cannot be compared: {comparison.text()}"
             raise fault(shown)
-        self._compared.get(field.table, self._compared[""])[field] = kind
+        compared[field] = kind
         return kind
 
 

@@ -8,6 +8,7 @@ row, and so is each relation to one row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -113,7 +114,7 @@ class Scope:
             if type(table) is Scalar and type(column) is Scalar:
                 names = table.value, column.value
                 if isinstance(names[0], str) and isinstance(names[1], str) and "#" not in names[0]:
-                    return Field(names[0], names[1])
+                    return _field(names[0], names[1])
         try:
             location = self.read(term)
         except UnclearError:
@@ -183,6 +184,12 @@ class Scope:
             parts = [each for each, own in zip(conditions, needs, strict=True) if own & group]
             result.append(_nested([(r, rows[r]) for r in rows if r in group], parts, negated))
         return tuple(result)
+
+
+@lru_cache(maxsize=1024)
+def _field(table: str, column: str) -> Field:
+    """One object for a column, whose hash is computed once."""
+    return Field(table, column)
 
 
 def _connected(rows: dict[str, _Key], needs: Sequence[set[str]]) -> list[set[str]]:

@@ -41,6 +41,7 @@ __all__ = ["Clause", "Dialect", "to_sql"]
 Dialect: TypeAlias = Literal["mysql", "postgresql", "sqlite", "sqlserver"]
 Parameter: TypeAlias = bool | int | float | Decimal | str
 
+_INT64: Final = 1 << 63
 _OPERATORS: Final = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LAX: Final[dict[Dialect, tuple[Kind, ...]]] = {
     "mysql": ("boolean",),
@@ -124,10 +125,14 @@ class _Writer:
 
     def predicate(self, predicate: Predicate) -> str:
         match predicate:
-            case IsNull(field, negated):
-                return f"{self._field(field)} IS {'NOT ' if negated else ''}NULL"
             case Compare(field, operator, value, kind):
                 return self._compare(self._field(field), operator, value, kind)
+            case All(parts):
+                return self._joined("AND", parts) or "1 = 1"
+            case Any(parts):
+                return self._joined("OR", parts) or "0 = 1"
+            case IsNull(field, negated):
+                return f"{self._field(field)} IS {'NOT ' if negated else ''}NULL"
             case CompareFields(left, operator, right, kind):
                 return self._fields(self._field(left), operator, self._field(right), kind)
             case In(field, values, kind, negated):
@@ -139,10 +144,6 @@ class _Writer:
                 return stored_test(self._dialect, kind, negated=negated).format(self._field(field))
             case Related():
                 return self._related(predicate)
-            case All(parts):
-                return self._joined("AND", parts) or "1 = 1"
-            case Any(parts):
-                return self._joined("OR", parts) or "0 = 1"
 
     def _joined(self, operator: str, parts: Sequence[Predicate]) -> str:
         return f" {operator} ".join([f"({self.predicate(part)})" for part in parts])
@@ -201,8 +202,10 @@ class _Writer:
 
     def _number(self, value: int | Number) -> Parameter:
         """A number that the driver hands over exactly."""
+        if type(value) is int and -_INT64 < value < _INT64:
+            return value
         decimal = Decimal(number_text(value))
-        if decimal == decimal.to_integral_value() and abs(decimal) < 1 << 63:
+        if decimal == decimal.to_integral_value() and abs(decimal) < _INT64:
             return int(decimal)
         if self._dialect != "sqlite":
             return decimal

@@ -44,7 +44,7 @@ def to_conditions(
     comparer = Comparer(targets)
     bodies: list[tuple[Condition, ...] | None]
     if all(target is PYTHON for target in targets):
-        reader = BodyReader(comparer, residual.support)
+        reader = BodyReader(comparer, residual.support, residual.kept)
         bodies = [reader.body(query, Scope()) for query in residual.queries]
     else:
         flat = _Reader(comparer, residual.support, frozenset(shorts))

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from doorward.rego.partial.core import Body, Expr, Operator, Term
+from doorward.rego.partial.core import Body, Expr, Operator, Rule, Term
 from doorward.rego.partial.program import Program, Settings
 from doorward.rego.partial.state import (
     Bindings,
@@ -66,6 +66,8 @@ class SearchContext(Protocol):
     def leaf(self) -> Term: ...
 
     def body(self, body: Body, bindings: Bindings, number: int) -> Solutions: ...
+
+    def rule(self, rule: Rule, own: Bindings) -> Solutions: ...
 
     def evaluate(self, site: Site) -> Solutions: ...
 

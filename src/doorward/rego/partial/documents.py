@@ -300,7 +300,7 @@ class _Virtual:
             # Each rule has variables of its own, so that two uses of it never share one.
             own = search.child()
             assert rule.value is not None
-            for _ in search.body(rule.body, own, own.number):
+            for _ in search.rule(rule, own):
                 yield from self._inside(rule.value, own, self.pos + 1)
 
     def _value(self) -> Any:
@@ -323,7 +323,7 @@ class _Virtual:
             answered = False
             own = self.search.child()
             assert branch.value is not None
-            for _ in self.search.body(branch.body, own, own.number):
+            for _ in self.search.rule(branch, own):
                 value = as_value(plug(branch.value, own))
                 if known is not UNDEFINED and not equal(known, value):
                     text = "complete rules must not produce multiple outputs"
@@ -338,7 +338,7 @@ class _Virtual:
         own = search.child()
         is_defined = False
         with search.apart() as saved:
-            for _ in search.body(rule.body, own, own.number):
+            for _ in search.rule(rule, own):
                 is_defined = True
                 assert rule.value is not None
                 add_complete(search, self.plugged, rule, own, saved)
@@ -369,7 +369,7 @@ class _Virtual:
         if any(search.is_unknown(part, walk.b1) for part in following):
             for rule in self.node.rules:
                 own = search.child()
-                for _ in search.body(rule.body, own, own.number):
+                for _ in search.rule(rule, own):
                     # The key is not known, so the body goes first: it may bind what the head
                     # names.
                     for _ in self._head(rule, own):
@@ -380,7 +380,7 @@ class _Virtual:
                 # The key is known and the body is not: rules with another key are left out at
                 # once.
                 for _ in self._head(rule, own):
-                    for _ in search.body(rule.body, own, own.number):
+                    for _ in search.rule(rule, own):
                         yield from self._answer(rule, own)
         else:
             key = plug(self.path[self.pos + 1], walk.b1)
@@ -419,7 +419,7 @@ class _Virtual:
         building = _Building(self.node.rules, self.pos)
         for rule in self.node.rules:
             own = self.search.child()
-            for _ in self.search.body(rule.body, own, own.number):
+            for _ in self.search.rule(rule, own):
                 building.add(rule, own)
         value = building.value()
         self.search.replaced.cache(self.plugged, value)
@@ -431,7 +431,7 @@ class _Virtual:
         for rule in self.node.rules:
             own = self.search.child()
             for _ in self._head(rule, own):
-                for _ in self.search.body(rule.body, own, own.number):
+                for _ in self.search.rule(rule, own):
                     building.add(rule, own)
         return building.value()
 
@@ -440,7 +440,7 @@ class _Virtual:
         own = search.child()
         is_defined = False
         with search.apart() as saved:
-            for _ in search.body(rule.body, own, own.number):
+            for _ in search.rule(rule, own):
                 is_defined = True
                 add_partial(search, rule, own, saved)
         return is_defined

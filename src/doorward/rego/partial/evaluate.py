@@ -51,6 +51,7 @@ from doorward.rego.partial.residual import (
     term_to_nodes,
 )
 from doorward.rego.partial.search import Search
+from doorward.rego.partial.settled import Settled
 from doorward.rego.partial.text import body_text, module_text
 from doorward.rego.runtime.evaluation import Evaluation
 from doorward.rego.source import NOWHERE, Span
@@ -62,6 +63,8 @@ __all__ = ["MAX_PARTS", "Lowered", "Partial", "settings"]
 
 MAX_SHAPES: Final = 4_096
 """Comparisons whose types are remembered."""
+MAX_UNKNOWNS: Final = 16
+"""Sets of unknown documents for which the settled parts of rules are remembered."""
 MAX_PARTS: Final = 2_000_000
 """Terms and values, with all their parts, in one residual."""
 
@@ -74,10 +77,12 @@ class Partial:
         queries: Sequence[Body],
         support: Sequence[tuple[tuple[Term, ...], list[Rule]]],
         failures: Sequence[tuple[Ref, Span]] = (),
+        settled: Settled | None = None,
     ) -> None:
         self._queries = queries
         self._support = support
         self._failures = failures
+        self._settled = settled
 
     @cached_property
     def failures(self) -> tuple[tuple[nodes.Ref, Span], ...]:
@@ -89,7 +94,19 @@ class Partial:
     @cached_property
     def queries(self) -> tuple[nodes.Body, ...]:
         """No query means never true, a query without expressions always."""
-        return tuple([body_to_nodes(each) for each in self._queries])
+        if self._settled is None:
+            return tuple([body_to_nodes(each) for each in self._queries])
+        node = self._settled.node
+        return tuple([tuple([node(expr) for expr in each]) for each in self._queries])
+
+    @property
+    def kept(self) -> dict[int, Any]:
+        """Where who reads `queries` may keep what was made of an expression, under its `id`.
+
+        It has the keys of those expressions that are the same in each residual of these policies,
+        with None at first. Nothing may be kept for another one.
+        """
+        return {} if self._settled is None else self._settled.kept
 
     @cached_property
     def support(self) -> tuple[nodes.Module, ...]:
@@ -126,6 +143,7 @@ class Lowered:
         packages = [module.package.path for module in resolved]
         self.program = Program(rules, packages, checked.callees)
         self._right: dict[object, bool] = {}
+        self._settled: dict[tuple[tuple[Term, ...], ...], Settled] = {}
 
     def evaluate(self, query: nodes.Body, settings: Settings, evaluation: Evaluation) -> Partial:
         """What is left of a resolved query; EvalError where what is known ends in an error."""
@@ -136,7 +154,8 @@ class Lowered:
             size.take(_terms_of(body))
             return self._well_typed(body)
 
-        search = Search(self.program, settings, evaluation, well_typed)
+        settled = None if settings.shallow else self._settled_for(settings.documents)
+        search = Search(self.program, settings, evaluation, well_typed, settled)
         names = {name for expr in body for term in expr_terms(expr) for name in variables(term)}
         search.names.reserve(sorted(names))
         live = {name for name in names if not name.startswith("__local")}
@@ -154,7 +173,16 @@ class Lowered:
         for rule in chain.from_iterable(search.support.packages.values()):
             size.take([*rule.path, *(rule.args or ()), rule.key, rule.value])
         support = [(package, sorted_rules(rules)) for package, rules in packages.items()]
-        return Partial(queries, support, search.failures)
+        return Partial(queries, support, search.failures, settled)
+
+    def _settled_for(self, documents: tuple[tuple[Term, ...], ...]) -> Settled:
+        settled = self._settled.get(documents)
+        if settled is None:
+            settled = Settled(self.program, documents, self._well_typed)
+            if len(self._settled) >= MAX_UNKNOWNS:
+                self._settled.clear()
+            self._settled[documents] = settled
+        return settled
 
     def _well_typed(self, body: Body) -> Body | None:
         """A residual without what its types decide; None if it never holds.

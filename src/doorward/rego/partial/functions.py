@@ -79,15 +79,10 @@ def _constant_answer(
 
 def arity_of(search: SearchContext, operator: Operator) -> int:
     """Operands that are declared; of what takes any number, as many as are given."""
-    if type(operator) is str:
-        declared = search.program.builtin(operator)
-        if declared is None or declared.signature.variadic is not None:
-            return 1_000_000
-        return len(declared.signature.args)
-    node = search.program.function(operator)
-    if node is None:
-        return -1
-    return len((node.default or node.rules[0]).args or ())
+    count = search.program.arity(operator)
+    if count is None:
+        return 1_000_000 if type(operator) is str else -1
+    return count
 
 
 def _builtin(search: SearchContext, site: Site, name: str, args: Sequence[Term]) -> Solutions:
@@ -167,7 +162,7 @@ class _Function:
         if self.has_result:
             head.append(rule.value)
         for _ in search.unify_all(self.args, head, site.bindings, own, site):
-            for _ in search.body(rule.body, own, own.number):
+            for _ in search.rule(rule, own):
                 if not self.has_result and search.unknowns.has(rule.value, own):
                     answered[0] = True
                     state[0] = rule.value

@@ -132,6 +132,16 @@ class Program:
     def builtin(self, name: str) -> Builtin | None:
         return self.callees.registry.get(name)
 
+    def arity(self, operator: Operator) -> int | None:
+        """Operands that are declared; None where any number is taken, or nothing is declared."""
+        if type(operator) is str:
+            declared = self.builtin(operator)
+            if declared is None or declared.signature.variadic is not None:
+                return None
+            return len(declared.signature.args)
+        node = self.function(operator)
+        return None if node is None else len((node.default or node.rules[0]).args or ())
+
     def find(self, path: Sequence[Term]) -> Node | None:
         """The node at a constant path below `data`."""
         node: Node | None = self.root

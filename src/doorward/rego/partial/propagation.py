@@ -95,13 +95,13 @@ class Propagation:
         safe = {*ROOTS, *self._live}
         unsafe = {name for expr in result for name in expr_variables(expr)} - safe
         if unsafe:
-            safe |= outputs_of_body(tuple(result), safe, self._arity)
+            safe |= outputs_of_body(tuple(result), safe, self._program.arity)
             unsafe -= safe
         for name, value in sorted(removed.items(), reverse=True):
             again = equation(Var(name), value)
             outputs: set[str] = set()
             if unsafe:
-                outputs = outputs_of(again, safe, self._arity)
+                outputs = outputs_of(again, safe, self._program.arity)
             binds = bool(unsafe & outputs)
             unsafe -= outputs
             is_safe_root = (
@@ -113,22 +113,12 @@ class Propagation:
             )
             if binds or (not is_safe_root and not _is_in(value, result)):
                 result.append(again)
-                safe |= outputs or outputs_of(again, safe, self._arity)
+                safe |= outputs or outputs_of(again, safe, self._program.arity)
         if unsafe:
             return body
         if self._whole and not result:
             return (Expr((TRUE,)),)
         return tuple(result)
-
-    def _arity(self, operator: object) -> int | None:
-        if type(operator) is str:
-            declared = self._program.builtin(operator)
-            if declared is None or declared.signature.variadic is not None:
-                return None
-            return len(declared.signature.args)
-        assert type(operator) is Ref
-        node = self._program.function(operator)
-        return None if node is None else len((node.default or node.rules[0]).args or ())
 
     def _stays(self, expr: Expr, removed: dict[str, Term], heads: set[str]) -> bool:
         """Whether an expression stays; one that does not is noted in `removed`."""
@@ -149,7 +139,7 @@ class Propagation:
                 if type(var) is Var and var.name not in self._live:
                     removed[var.name] = value
                     return False
-        elif expr.operator is not None and self._arity(expr.operator) == len(expr.args) - 1:
+        elif expr.operator is not None and self._program.arity(expr.operator) == len(expr.args) - 1:
             # One argument more than the function has operands: the last one is its result.
             output = expr.args[-1]
             if type(output) is Var and output.name not in self._live | heads:
@@ -159,13 +149,14 @@ class Propagation:
 
 
 def _is_plain(expr: Expr) -> bool:
-    """Whether an expression only compares a document with a constant: there is nothing to do."""
-    if not expr.is_equation or expr.withs:
+    """Whether an expression has no variables and says something: there is nothing to do."""
+    if expr.withs or expr.every is not None:
         return False
-    left, right = expr.args
-    return (type(left) is Constant and is_path(right)) or (
-        type(right) is Constant and is_path(left)
-    )
+    args = expr.args
+    paths = [arg for arg in args if type(arg) is not Constant]
+    if not paths or not all(map(is_path, paths)):
+        return False
+    return len(args) != 2 or args[0] != args[1]
 
 
 def _says_nothing(expr: Expr) -> bool:

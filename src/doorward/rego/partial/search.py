@@ -29,12 +29,14 @@ from doorward.rego.partial.core import (
     Object,
     Operator,
     Ref,
+    Rule,
     Set,
     Term,
     Var,
     object_items,
 )
 from doorward.rego.partial.program import Program, Settings
+from doorward.rego.partial.settled import Run, Settled, Step
 from doorward.rego.partial.state import (
     Bindings,
     Disabled,
@@ -65,7 +67,8 @@ _TICKS: Final = 256
 class Search:
     """One partial evaluation; used once.
 
-    `evaluation` is what built-ins see: time, deadline, caches.
+    `evaluation` is what built-ins see: time, deadline, caches. `settled`: what rules save in any
+    search for the same unknowns; None: everything is looked at.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Search:
         settings: Settings,
         evaluation: Evaluation,
         well_typed: Callable[[Body], Body | None],
+        settled: Settled | None = None,
     ) -> None:
         self.program = program
         self.settings = settings
@@ -95,6 +99,7 @@ class Search:
         self._size = 0
         self._generated = 0
         self._reach = documents.Reach(self)
+        self._settled = settled
 
     # Bodies
 
@@ -106,13 +111,24 @@ class Search:
         """Bindings for another rule's body."""
         return Bindings(self.number())
 
-    def body(self, body: Body, bindings: Bindings, number: int) -> Solutions:
+    def rule(self, rule: Rule, own: Bindings) -> Solutions:
+        """The ways in which the body of a rule of the program holds."""
+        # A built-in that `with` replaces may be evaluated where it would be saved.
+        if self._settled is None or self.replaced.functions_number:
+            return self.body(rule.body, own, own.number)
+        steps = self._settled.steps(rule)
+        first = steps[0]
+        if len(steps) == 1 and type(first) is Run:
+            return self._save_run(first)
+        return self.body(steps, own, own.number)
+
+    def body(self, body: Sequence[Step], bindings: Bindings, number: int) -> Solutions:
         """The ways in which all expressions of `body` hold."""
         count = len(body)
         solutions: list[Solutions] = []
         has_solution = [False] * count
         try:
-            solutions.append(self.expr(Site(body[0], 0, bindings, number)))
+            solutions.append(self._step(body[0], 0, bindings, number))
             while solutions:
                 index = len(solutions)
                 if next(solutions[-1], solutions) is solutions:
@@ -125,14 +141,30 @@ class Search:
                     yield
                 else:
                     has_solution[index] = False
-                    solutions.append(self.expr(Site(body[index], index, bindings, number)))
+                    solutions.append(self._step(body[index], index, bindings, number))
         finally:
             while solutions:
                 solutions.pop().close()  # type: ignore[attr-defined] # they are generators
 
-    def _note_failure(self, expr: Expr) -> None:
+    def _step(self, step: Step, index: int, bindings: Bindings, number: int) -> Solutions:
+        if type(step) is Run:
+            return self._save_run(step)
+        assert isinstance(step, Expr)
+        return self.expr(Site(step, index, bindings, number))
+
+    def _save_run(self, run: Run) -> Solutions:
+        count = len(run.saved)
+        self._take(count)
+        saved = self.saved[-1]
+        saved += run.saved
+        try:
+            yield
+        finally:
+            del saved[-count:]
+
+    def _note_failure(self, expr: Step) -> None:
         """Remember what a comparison that does not hold reads from the input."""
-        if expr.operator is None or len(self.failures) >= MAX_FAILURES:
+        if type(expr) is not Expr or expr.operator is None or len(self.failures) >= MAX_FAILURES:
             return
         paths = [arg for arg in expr.args[:2] if type(arg) is Ref and arg.parts[0] == INPUT]
         if paths:
@@ -209,9 +241,7 @@ class Search:
         self, expr: Expr, left: Bindings | None, right: Bindings | None, site: Site
     ) -> Solutions:
         """Continue with `expr` in the residual, under the `with` of where it comes from."""
-        self._size += 1
-        if self._size > self.settings.max_size:
-            raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
+        self._take(1)
         withs = replacing.kept(self, site)
         span, location = site.expr.span, expr.location
         if expr.operator == site.expr.operator:
@@ -231,6 +261,11 @@ class Search:
             yield
         finally:
             self.saved[-1].pop()
+
+    def _take(self, count: int) -> None:
+        self._size += count
+        if self._size > self.settings.max_size:
+            raise EvalError(LIMIT_ERROR, "partial evaluation makes too many expressions", NOWHERE)
 
     def save_equation(self, a: Term, b: Term, b1: Bindings, b2: Bindings, site: Site) -> Solutions:
         """Continue with `a = b` in the residual; their variables are unknown from here on."""

@@ -1,0 +1,185 @@
+"""What rules save in the same form whatever is known, found once for policies and unknowns.
+
+    __local1__ = input.docs.level        is saved as
+    lte(__local1__, 3)                   lte(input.docs.level, 3)
+    not input.docs.secret = true         not input.docs.secret = true
+
+Most of a filter is of that kind: comparisons of columns with constants. The search saves them in
+one step, and the simplification that follows has nothing to do with them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from doorward.rego.partial.core import (
+    Body,
+    Constant,
+    Expr,
+    Ref,
+    Rule,
+    Term,
+    Var,
+    changed,
+    expr_terms,
+    is_path,
+    negated_as,
+    variables,
+)
+from doorward.rego.partial.program import Program
+from doorward.rego.partial.residual import body_to_nodes
+from doorward.rego.partial.state import Saved, Unknowns
+from doorward.rego.syntax import nodes
+
+__all__ = ["Run", "Settled", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Expressions that are saved one after the other as they are."""
+
+    saved: tuple[Saved, ...]
+
+
+Step: TypeAlias = Expr | Run
+
+
+class Settled:
+    """The steps of rules for these unknowns; safe in any thread.
+
+    `well_typed`: what is left of a body after its types were checked; None where it never holds.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        documents: Sequence[tuple[Term, ...]],
+        well_typed: Callable[[Body], Body | None],
+    ) -> None:
+        self._program = program
+        self._unknowns = Unknowns(documents)
+        self._well_typed = well_typed
+        self._steps: dict[int, tuple[Step, ...]] = {}
+        self._own: dict[int, Expr] = {}  # held, so that no other expression has their ids
+        self._nodes: dict[int, nodes.Expr] = {}
+        self.kept: dict[int, Any] = {}
+        """What readers of residuals make of the trees of `node` that are made once, by their id."""
+
+    def node(self, expr: Expr) -> nodes.Expr:
+        """The tree of an expression, which is made once for those of runs."""
+        node = self._nodes.get(id(expr))
+        if node is None:
+            (node,) = body_to_nodes((expr,))
+            if id(expr) in self._own:
+                self._nodes[id(expr)] = node
+                self.kept[id(node)] = None
+        return node
+
+    def steps(self, rule: Rule) -> tuple[Step, ...]:
+        """The body of a rule of the program: what is settled in runs."""
+        steps = self._steps.get(id(rule))
+        if steps is None:
+            steps = self._steps[id(rule)] = tuple(self._made(rule))
+        return steps
+
+    def _made(self, rule: Rule) -> Iterator[Step]:
+        run: list[Saved] = []
+        for expr in self._without_names(rule):
+            settled = self._settled(expr)
+            if settled is not None:
+                self._own[id(settled)] = settled
+                run.append(Saved(settled, None, None))
+                continue
+            if run:
+                yield Run(tuple(run))
+                run = []
+            yield expr
+        if run:
+            yield Run(tuple(run))
+
+    def _without_names(self, rule: Rule) -> Body:
+        """The body with unknown operands of calls in their places, where these become settled."""
+        uses = Counter(_variables_of(rule))
+        named: dict[str, int] = {}
+        for index, expr in enumerate(rule.body):
+            name = self._names(expr)
+            if name is not None and uses[name] == 2:
+                named[name] = index
+        if not named:
+            return rule.body
+        body: list[Expr | None] = list(rule.body)
+        for index, expr in enumerate(rule.body):
+            used = [arg.name for arg in expr.args if type(arg) is Var and arg.name in named]
+            # A name before its equation, or under `with`, is left as it is.
+            if not used or expr.operator is None or expr.is_equation:
+                continue
+            if any(named[name] >= index for name in used):
+                continue
+            args = [self._operand(arg, rule.body, named) for arg in expr.args]
+            whole = changed(expr, tuple(args), expr.withs, expr.every)
+            if self._settled(whole) is not None:
+                body[index] = whole
+                for name in used:
+                    body[named[name]] = None
+        return tuple([expr for expr in body if expr is not None])
+
+    def _names(self, expr: Expr) -> str | None:
+        """The variable that only stands for an unknown reference."""
+        if not expr.is_equation or expr.negated or expr.withs:
+            return None
+        left, right = expr.args
+        for var, value in ((left, right), (right, left)):
+            if type(var) is Var and self._is_unknown(value):
+                return var.name
+        return None
+
+    @staticmethod
+    def _operand(arg: Term, body: Body, named: dict[str, int]) -> Term:
+        if type(arg) is not Var or arg.name not in named:
+            return arg
+        left, right = body[named[arg.name]].args
+        return right if left == arg else left
+
+    # Single expressions
+
+    def _settled(self, expr: Expr) -> Expr | None:
+        """How an expression is saved; None where that depends on what is known."""
+        if expr.withs or expr.every is not None or not self._is_settled(expr):
+            return None
+        plain = Expr(expr.args, expr.operator, expr.negated, span=expr.span, location=expr.location)
+        positive = negated_as(plain, negated=False, withs=())
+        if plain.negated and self._well_typed((positive,)) is None:
+            return None
+        return plain
+
+    def _is_settled(self, expr: Expr) -> bool:
+        args, operator = expr.args, expr.operator
+        if operator is None:
+            return self._is_unknown(args[0])
+        if expr.is_equation:
+            left, right = args
+            if type(left) is Constant or type(right) is Constant:
+                return self._is_unknown(left) or self._is_unknown(right)
+            return self._is_unknown(left) and self._is_unknown(right) and left != right
+        if type(operator) is not str or self._program.arity(operator) != len(args):
+            return False
+        return any(map(self._is_unknown, args)) and all(
+            type(arg) is Constant or self._is_unknown(arg) for arg in args
+        )
+
+    def _is_unknown(self, term: Term) -> bool:
+        return type(term) is Ref and is_path(term) and self._unknowns.reaches(term.parts, None)
+
+
+def _variables_of(rule: Rule) -> Iterator[str]:
+    """Each variable as often as a rule has it."""
+    heads = [*rule.path, *(rule.args or ())]
+    heads += [term for term in (rule.key, rule.value) if term is not None]
+    for term in heads:
+        yield from variables(term)
+    for expr in rule.body:
+        for term in expr_terms(expr):
+            yield from variables(term)
