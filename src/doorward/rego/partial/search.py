@@ -128,7 +128,7 @@ class Search:
         solutions: list[Solutions] = []
         has_solution = [False] * count
         try:
-            solutions.append(self._step(body[0], 0, bindings, number))
+            solutions.append(self._part(body[0], 0, bindings, number))
             while solutions:
                 index = len(solutions)
                 if next(solutions[-1], solutions) is solutions:
@@ -141,16 +141,16 @@ class Search:
                     yield
                 else:
                     has_solution[index] = False
-                    solutions.append(self._step(body[index], index, bindings, number))
+                    solutions.append(self._part(body[index], index, bindings, number))
         finally:
             while solutions:
                 solutions.pop().close()  # type: ignore[attr-defined] # they are generators
 
-    def _step(self, step: Step, index: int, bindings: Bindings, number: int) -> Solutions:
-        if type(step) is Run:
-            return self._save_run(step)
-        assert isinstance(step, Expr)
-        return self.expr(Site(step, index, bindings, number))
+    def _part(self, part: Step, index: int, bindings: Bindings, number: int) -> Solutions:
+        if type(part) is Run:
+            return self._save_run(part)
+        assert isinstance(part, Expr)
+        return self.expr(Site(part, index, bindings, number))
 
     def _save_run(self, run: Run) -> Solutions:
         count = len(run.saved)
