@@ -201,17 +201,19 @@ class ModuleWriter:
         self.layout.keep_final_comment = True
         if self.uses_if(rule.head):
             self.layout.write(" if")
-            if self.fits_on_line(rule):
+            if self.fits_on_line(rule, is_else=is_else):
                 self.one_line_body(rule)
                 return
         self.block(rule, spoiled=spoiled, is_else=is_else)
 
-    def fits_on_line(self, rule: Rule) -> bool:
+    def fits_on_line(self, rule: Rule, *, is_else: bool) -> bool:
         if len(rule.body) != 1:
             return False
         (expr,) = rule.body
+        # OPA looks at the row in which a head begins; that of `else` has its place at its end.
+        row = last_row(rule.head.span) if is_else else rule.head.span.row
         # A set alone would be read as the body's braces, even behind `not`.
-        return expr.span.row == _head_row(rule) and not isinstance(expr.term, Set)
+        return expr.span.row == row and not isinstance(expr.term, Set)
 
     def one_line_body(self, rule: Rule) -> None:
         self.layout.write(" ")
@@ -304,8 +306,10 @@ class ModuleWriter:
         value = head.value
         has_key = len(head.ref.args) == 1 and not head.args and not is_else and not rule.default
         if value is None:
-            # `f(1)` stays as it is; anything else without a body needs its value to mean the same.
-            if not is_constant or (head.args and not rule.body and not is_else):
+            # `f(1)` and, in v0, `a.b.c` stay as they are; anything else without a body needs its
+            # value to mean the same.
+            stays = head.args or (head.ref.args and not self.v1)
+            if not is_constant or (stays and not rule.body and not is_else):
                 return
             value = Scalar(True, head.span)
         elif value == Scalar(True) and not (has_key or is_constant or rule.default):
@@ -320,12 +324,6 @@ class ModuleWriter:
                 self.layout.write(scalar_text(value))
                 return
         self.terms.term(value)
-
-
-def _head_row(rule: Rule) -> int:
-    """The row in which a head ends; a further body after the same head has no head but its `{`."""
-    span = rule.head.span
-    return span.row if span.text.startswith("{") else last_row(span)
 
 
 def _needs_ref_heads(head: Head) -> bool:

@@ -426,11 +426,12 @@ class TermWriter:
             write(item)
 
     def member_term(self, term: Term) -> None:
-        """A union among members would read as a comprehension."""
-        self.parenthesized(_is_union(term), lambda: self.term(term))
+        """A union that was never read from a text could be read as a comprehension."""
+        parens = _is_union(term) and (not term.span.text or _gets_parens(term))
+        self.parenthesized(parens, lambda: self.term(term))
 
     def argument(self, term: Term) -> None:
-        self.parenthesized(_is_union(term) and _in_parens(term), lambda: self.term(term))
+        self.parenthesized(_is_union(term) and _gets_parens(term), lambda: self.term(term))
 
     def pair(self, pair: tuple[Term, Term]) -> None:
         self.member_term(pair[0])
@@ -522,6 +523,18 @@ def _row(item: object) -> int:
 
 def _in_parens(term: Term) -> bool:
     return term.span.text.startswith("(")
+
+
+def _gets_parens(union: Term) -> bool:
+    """Whether OPA puts a union in parentheses, now or when it formats its own text again.
+
+    It does where the text begins with one, which may be that of its left operand.
+    """
+    if _in_parens(union):
+        return True
+    assert isinstance(union, Call), "asked about unions"
+    left = union.args[0]
+    return isinstance(left, Call) and left.name in _INFIX and not _is_negation(left)
 
 
 def _is_union(term: Term) -> bool:
