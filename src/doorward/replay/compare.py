@@ -28,11 +28,13 @@ _VERDICTS: Final = ("allowed", "allow", "decision")
 
 
 class Answer(NamedTuple):
-    """What policies said of one event. `missing`: what would have to be known to say it."""
+    """What policies said of one event. `missing`: what would have to be known to say it;
+    `is_late`: the error is that of the deadline."""
 
     value: Value | Undefined = UNDEFINED
     error: str = ""
     missing: str = ""
+    is_late: bool = False
 
 
 def kind_of(before: Answer, now: Answer) -> str:

@@ -16,6 +16,7 @@ from doorward.pdp.loader import Loaded, LoadError
 from doorward.pdp.snapshot import PathKey, Settings, Snapshot, build
 from doorward.pdp.sources import Sources
 from doorward.rego import (
+    CANCEL_ERROR,
     REGISTRY,
     Environment,
     EvalError,
@@ -107,7 +108,8 @@ class Version:
         except RegoError as error:
             if self._recorded.missing:
                 return Answer(missing=self._recorded.missing)
-            return Answer(error=str(error.diagnostics[0].message))
+            first = error.diagnostics[0]
+            return Answer(error=str(first.message), is_late=first.code == CANCEL_ERROR)
 
     def trail(self, event: Event) -> Trail:
         """Why: the same decision, traced."""

@@ -14,6 +14,7 @@ from doorward.pdp.loader import Loaded
 from doorward.rego import Engine, Value
 from doorward.replay.compare import allows
 from doorward.replay.deciding import Version
+from doorward.replay.events import Event
 from doorward.replay.search import Search, entry_points, rego_test, search
 from doorward.replay.search.candidates import Candidates
 from doorward.replay.search.shape import shape_of
@@ -288,3 +289,19 @@ def test_versions_without_a_common_document_are_an_error(
         (tmp_path / f"{name}.rego").write_text(f"package {name}\n\np := 1\n")
     assert run(["diff", str(tmp_path / "a.rego"), str(tmp_path / "b.rego")]) == 1
     assert "no document in common" in capsys.readouterr().err
+
+
+def test_time_that_runs_out_is_no_difference() -> None:
+    slow = "count([1 | some i in numbers.range(1, 500); some j in numbers.range(1, 500)]) > 0"
+    sources = "allow if input.x == 1", f"allow if {{ input.x == 1; {slow} }}"
+    old, new = (
+        Version.compile(Loaded({"p.rego": f"package app\n\n{each}\n"}, {}), deadline=0.001)
+        for each in sources
+    )
+    found = search(old, new, ["app/allow"], seconds=0.1)
+    assert (found.different, found.findings) == (0, [])
+    assert new.answer(_event({"x": 1})).is_late
+
+
+def _event(input: Any) -> Event:
+    return Event("", "app/allow", "", input, None, False, 0, (), {}, {})

@@ -100,9 +100,12 @@ class _Pair:
         return Event("", self.path, "", input, None, False, NOW_NS, (), {}, {})
 
     def kind(self, input: Any) -> str:
-        """What kind of difference an input makes; what cannot be decided is none."""
+        """What kind of difference an input makes; what cannot be decided, or not in time, is none:
+        a machine that is busy is not a difference."""
         event = self.event(input)
         old, new = (version.answer(event) for version in self.versions)
+        if old.is_late or new.is_late:
+            return UNCHANGED
         kind = kind_of(old, new)
         return UNCHANGED if kind == "not-replayable" else kind
 
