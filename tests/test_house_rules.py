@@ -196,6 +196,7 @@ LOOPS = {
     "pdp/tracing.py": {"close"},
     "replay/shadow.py": {"__init__"},
     "rest/request_log.py": {"__init__"},
+    "transport/peers.py": {"serve"},
 }
 """The functions that hand a loop to `edge.repeat`, by file."""
 

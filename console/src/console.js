@@ -8,7 +8,7 @@ import { html } from "./html.js";
 const KEPT = 1000;
 
 function useDecisions() {
-  const [state, set] = useState({ decisions: [], seconds: [], leftOut: 0, status: "connecting" });
+  const [state, set] = useState({ decisions: [], seconds: [], leftOut: 0, silent: [], workers: 1, status: "connecting" });
   const paused = useRef(false);
   useEffect(() => {
     const source = new EventSource("/console/api/decisions");
@@ -17,10 +17,12 @@ function useDecisions() {
       set((old) => ({
         status: "live",
         seconds: batch.seconds,
+        silent: batch.silent,
+        workers: batch.workers,
         leftOut: old.leftOut + (paused.current ? 0 : batch.skipped),
         decisions: paused.current
           ? old.decisions
-          : [...newest(batch), ...old.decisions].slice(0, KEPT),
+          : [...newest(batch, old.decisions), ...old.decisions].slice(0, KEPT),
       }));
     };
     source.onerror = () => set((old) => ({ ...old, status: "reconnecting" }));
@@ -29,9 +31,12 @@ function useDecisions() {
   return [state, paused];
 }
 
-// The Docker plugin's decisions come from its log: they are put among the others by time.
-function newest(batch) {
-  return [...batch.decisions, ...(batch.docker || [])].sort((a, b) => b.time_ms - a.time_ms);
+// The Docker plugin's decisions come from its log, which a process that starts again reads again:
+// what is there is left out, the others are put in the order of time.
+function newest(batch, known) {
+  const ids = new Set(batch.docker.length ? known.map((each) => each.id) : []);
+  const docker = batch.docker.filter((each) => !ids.has(each.id));
+  return [...batch.decisions, ...docker].sort((a, b) => b.time_ms - a.time_ms);
 }
 
 function matches(decision, filter, verdict) {
@@ -42,7 +47,7 @@ function matches(decision, filter, verdict) {
 }
 
 function Live({ open, shown }) {
-  const [{ decisions, seconds, leftOut, status }, paused] = useDecisions();
+  const [{ decisions, seconds, leftOut, silent, workers, status }, paused] = useDecisions();
   const [filter, setFilter] = useState("");
   const [verdict, setVerdict] = useState("");
   const [isPaused, setPaused] = useState(false);
@@ -65,21 +70,26 @@ function Live({ open, shown }) {
         )}
       </select></label>
       <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Continue" : "Pause"}</button>
-      <span class="quiet" role="status">${status}${leftOut ? `, ${leftOut} not shown` : ""}</span>
+      <span class="quiet" role="status">${status}${leftOut ? `, ${leftOut} not shown` : ""}${unanswered(silent)}</span>
     </div>
     <table>
-      <thead><tr><th>Time</th><th>Answer</th><th>Path</th><th>Request</th><th>µs</th></tr></thead>
+      <thead><tr><th>Time</th><th>Answer</th><th>Path</th><th>Request</th><th>µs</th>${workers > 1 && html`<th>Worker</th>`}</tr></thead>
       <tbody>${rows.map(
-        (each) => html`<tr key=${each.number} class=${each.id === shown ? "chosen" : ""}>
+        (each) => html`<tr key=${`${each.worker}.${each.number}`} class=${each.id === shown ? "chosen" : ""}>
           <td><button class="link" onClick=${() => open(each.id)}>${clock(each.time_ms)}</button></td>
           <td><span class=${`verdict ${each.verdict}`}>${each.verdict}</span></td>
           <td class="code">${each.path}</td><td class="code">${each.request}</td>
           <td class="number">${each.eval_us.toFixed(1)}</td>
+          ${workers > 1 && html`<td class="number">${each.worker ?? ""}</td>`}
         </tr>`,
       )}</tbody>
     </table>
     ${rows.length ? null : html`<p class="quiet">No decision yet.</p>`}
   </section>`;
+}
+
+function unanswered(workers) {
+  return workers?.length ? `, without ${workers.map((each) => `worker ${each}`).join(", ")}` : "";
 }
 
 function clock(ms) {
@@ -173,14 +183,26 @@ function State() {
     return () => clearInterval(timer);
   }, []);
   if (!state) return null;
-  const parts = [...Object.entries(state.parts), ...Object.entries(state.threads).map(([name, problem]) => [name, problem || "OK"])];
   return html`<section aria-label="State"><h2>State</h2>
-    <p>Doorward ${state.version}, revision <code>${state.revision || "none"}</code></p>
-    <ul>${parts.map(([name, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${name}</li>`)}</ul>
-    ${Object.keys(state.bundles).length > 0 && html`<pre>${text(state.bundles)}</pre>`}
-    ${Object.keys(state.status).length > 0 && html`<details><summary>Status of bundles, discovery and uploads</summary>
-      <pre tabindex="0">${text(state.status)}</pre></details>`}
+    <p>Doorward ${state.version}${state.workers.length > 1 ? `, ${state.workers.length} workers` : ""}</p>
+    ${state.workers.map((each) => html`<${Worker} key=${each.worker} of=${each} title=${state.workers.length > 1} />`)}
   </section>`;
+}
+
+// What one process says of itself: in force, at work, decided.
+function Worker({ of, title }) {
+  const name = title && html`<h3>Worker ${of.worker}</h3>`;
+  if (of.is_silent) return html`${name}<p><span class="down">does not answer</span></p>`;
+  const parts = [...Object.entries(of.parts), ...Object.entries(of.threads).map(([part, problem]) => [part, problem || "OK"])];
+  const { minute } = of;
+  return html`<div class="worker">${name}
+    <p>Revision <code>${of.revision || "none"}</code>${minute && html`; in the last minute ${minute.decisions} decisions,
+      ${" "}${minute.refused} refused, ${minute.errors} errors, ${minute.mean_us.toFixed(1)} µs each, ${minute.longest_us.toFixed(1)} at most`}</p>
+    <ul>${parts.map(([part, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${part}</li>`)}</ul>
+    ${Object.keys(of.bundles).length > 0 && html`<pre tabindex="0">${text(of.bundles)}</pre>`}
+    ${Object.keys(of.status).length > 0 && html`<details><summary>Status of bundles, discovery and uploads</summary>
+      <pre tabindex="0">${text(of.status)}</pre></details>`}
+  </div>`;
 }
 
 function usePolled(url, ms) {
@@ -203,7 +225,7 @@ function Policies() {
   const never = all.filter((each) => !each.answered);
   return html`<section aria-label="Policies">
     <p role="status">${state.decisions} decisions by revision <code>${state.revision || "none"}</code>:
-      ${" "}${all.length - never.length} of ${all.length} definitions answered.</p>
+      ${" "}${all.length - never.length} of ${all.length} definitions answered${unanswered(state.missing)}.</p>
     <p class="quiet">Functions, defaults and rules that depend on data alone are not counted.</p>
     ${never.length > 0 && html`<h2>Never answered</h2><ul class="never">${never.map((each) => html`<li>
       <code>${each.path}</code> <span class="quiet">row ${each.row}, ${each.failed ? `its conditions failed ${each.failed} times` : "never asked"}</span></li>`)}</ul>`}
@@ -234,7 +256,7 @@ function ShadowView({ open }) {
   if (!state.differences) return html`<section><p class="quiet">No candidate decides here: \`shadow\` in the configuration names one.</p></section>`;
   const counts = [...Object.entries(state.kinds), ...Object.entries(state.dropped).map(([name, count]) => [`dropped: ${name}`, count])];
   return html`<section aria-label="Shadow">
-    <p role="status">What the candidate, revision <code>${state.candidate}</code>, decides otherwise.</p>
+    <p role="status">What the candidate, revision <code>${state.candidate}</code>, decides otherwise${unanswered(state.silent)}.</p>
     <ul>${counts.map(([name, count]) => html`<li>${name}: ${count}</li>`)}</ul>
     <table class="shadow"><thead><tr><th>Time</th><th>Kind</th><th>Path</th><th>Rule</th><th>Cause</th></tr></thead>
       <tbody>${state.differences.map((each) => html`<tr key=${each.id}>

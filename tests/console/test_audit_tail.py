@@ -28,12 +28,16 @@ def line(number: int, **more: Any) -> str:
     return json.dumps(fields | more) + "\n"
 
 
+def ids(tail: AuditTail, after: int, most: int = 10) -> list[str]:
+    return [each["id"] for each in tail.after(after, most)[0]]
+
+
 def test_lines_are_followed_where_the_file_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     tail = AuditTail(str(path))
-    assert tail.after(0, 10) == []
+    assert tail.after(0, 10) == ([], 0)
     path.write_text(line(1) + "not JSON\n[1]\n\n" + line(2, decision="allow") + line(3)[:20])
-    first, second = tail.after(0, 10)
+    (first, second), last = tail.after(0, 10)
     assert (first["id"], first["verdict"], first["path"]) == ("id-1", "deny", "docker")
     assert first["request"] == "create container alpine (ann)"
     assert first["eval_us"] == 250
@@ -41,23 +45,27 @@ def test_lines_are_followed_where_the_file_goes_on(tmp_path: Path) -> None:
     assert second["verdict"] == "allow"
     with path.open("a") as file:
         file.write(line(3)[20:])
-    assert [each["id"] for each in tail.after(tail.last, 10)] == ["id-3"]
+    assert ids(tail, last) == ["id-3"]
     path.rename(tmp_path / "audit.log.1")
     path.write_text(line(4))
-    assert [each["id"] for each in tail.after(3, 10)] == ["id-4"]
+    assert ids(tail, 3) == ["id-4"]
     path.write_text("")
-    assert tail.after(tail.last, 10) == []
+    assert tail.after(4, 10) == ([], 4)
+    # What another process counted is not of this one.
+    assert ids(AuditTail(str(path), start=7), 4) == []
+    path.write_text(line(5))
+    assert ids(AuditTail(str(path), start=7), 4) == ["id-5"]
+    assert ids(AuditTail(str(path), start=7), 99) == ["id-5"]
 
 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_tail, "PIECE", 2_000)
     path = tmp_path / "audit.log"
     path.write_text("".join(line(n) for n in range(1_000)))
-    shown = AuditTail(str(path)).after(0, 3)
-    assert [each["id"] for each in shown] == ["id-997", "id-998", "id-999"]
+    assert ids(AuditTail(str(path)), 0, 3) == ["id-997", "id-998", "id-999"]
     odd = tmp_path / "odd.log"
     odd.write_text(line(1, time=5, latency_ms="x", user=["x"], target="t" * 1_500))
-    (summary,) = AuditTail(str(odd)).after(0, 3)
+    (summary,), _ = AuditTail(str(odd)).after(0, 3)
     assert (summary["time_ms"], summary["eval_us"], len(summary["request"])) == (0, 0.0, 200)
 
 
@@ -69,7 +77,7 @@ def test_one_decision_is_shown_with_its_reason_and_without_credentials(tmp_path:
     log.write(Entry(verdict, request, "id-9", "request", "POST", "ann", 0.001))
     log.close()
     tail = AuditTail(str(path))
-    (summary,) = tail.after(0, 9)
+    (summary,), _ = tail.after(0, 9)
     detail = tail.get(summary["id"])
     assert detail is not None
     assert detail["why"] == "privileged: no privileged containers"

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.ports import free_port
 
-from doorward.console import AuditTail, Console, Ring, Traffic
+from doorward.console import AuditTail, Console, Process, Ring, Traffic
 from doorward.console.app import _STATIC, is_host_allowed
 from doorward.docker.audit import AuditLog, Entry
 from doorward.docker.reply import Verdict
@@ -87,7 +87,7 @@ class Served:
         )
         health = Health()
         health.set("bundle", State.OK)
-        self.console = Console(
+        process = Process(
             self.pdp,
             ring,
             health,
@@ -96,6 +96,7 @@ class Served:
             docker=AuditTail(str(self.audit)),
             status=lambda: {"bundles": {EVIL[0]: {"active_revision": EVIL[1]}}},
         )
+        self.console = Console(process)
         parts = self.pdp, Config(), health, Metrics("test")
         api = Api(*parts, diagnostic=True, console=self.console.answer)
         self.port = free_port()
@@ -340,7 +341,7 @@ def test_only_what_is_there_is_answered(served: Served) -> None:
         assert served.get(f"/console/{path}")[0] == 404, path
     assert served.get("/console/api/decisions/nothing")[0] == 404
     state = json.loads(served.get("/console/api/state")[1])
-    assert state["parts"] == {"bundle": "OK"}
+    assert state["workers"][0]["parts"] == {"bundle": "OK"}
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_what_each_revision_decided_is_counted_by_the_minute(
         (1, 1),
         (3, 1),
     ]
-    newest, oldest = revisions(ring)
+    newest, oldest = revisions(ring.revisions())
     assert newest["revision"] != oldest["revision"]
     assert (newest["decisions"], newest["refused"], newest["errors"]) == (2, 2, 0)
     assert newest["minutes"] == [[60, 1, 1, 0], [180, 1, 1, 0]]
@@ -91,7 +91,7 @@ def test_the_oldest_go_where_there_are_too_many_or_too_large_ones() -> None:
     assert ring.get(first.decision_id) is None
     assert ring.after(0, 10)[1] == 1
     last = decide(pdp, {}, size=9_950)
-    entries, skipped = ring.after(0, 10)
+    entries, skipped, _ = ring.after(0, 10)
     assert [entry.decision for entry in entries] == [last]
     assert skipped == 4
 
@@ -157,3 +157,17 @@ def test_one_decision_is_explained_with_everything_masked() -> None:
     assert shown["input"] == {"method": "GET", "user": "eve"}
     assert '`input.user == "ann"` does not hold' in shown["why"]
     assert [each["row"] for each in shown["failed"]] == [7]
+
+
+def test_a_page_goes_on_where_a_process_is_started_again() -> None:
+    pdp = PDP(build(Loaded({"p.rego": POLICY})))
+    decision = pdp.decide("app/allow", {})
+    ring = Ring(start=1_000)
+    assert ring.after(0, 10) == ([], 0, 1_000)
+    for _ in range(3):
+        ring.observe(Answered(decision, {}, pdp.snapshot, None, None, 10, 0))
+    for number in (0, 17, 999, 1_000, 5_000):
+        entries, skipped, last = ring.after(number, 2)
+        assert [each.number for each in entries] == [1_002, 1_003]
+        assert (skipped, last) == (1, 1_003)
+    assert ring.after(1_003, 2) == ([], 0, 1_003)

@@ -8,9 +8,11 @@ import pytest
 
 from doorward.console import Traffic
 from doorward.console import traffic as traffics
+from doorward.console.together import policies
+from doorward.console.traffic import document
 from doorward.pdp.loader import Loaded
 from doorward.pdp.pdp import PDP, Tee
-from doorward.pdp.snapshot import Settings, build
+from doorward.pdp.snapshot import Settings, Snapshot, build
 
 POLICY = """package app
 
@@ -33,12 +35,20 @@ def counted(text: str = POLICY, **options: Any) -> tuple[PDP, Traffic]:
     return PDP(build(Loaded(files), Settings(marked=True), **options), Tee(traffic, None)), traffic
 
 
+def shown(traffic: Traffic, snapshot: Snapshot) -> dict[str, Any]:
+    """The page of one process."""
+    own = traffic.counts(snapshot)
+    counts = policies(own, {0: own}, 1)
+    assert counts.pop("missing") == []
+    return document(snapshot, **counts)
+
+
 def decide(pdp: PDP, input: Any, path: str = "app/allow") -> None:
     pdp.record(pdp.decide(path, input), input)
 
 
 def rows(pdp: PDP, traffic: Traffic) -> list[tuple[int, int, int]]:
-    definitions = traffic.document(pdp.snapshot)["files"]["p.rego"]["definitions"]
+    definitions = shown(traffic, pdp.snapshot)["files"]["p.rego"]["definitions"]
     return [(each["row"], each["answered"], each["failed"]) for each in definitions]
 
 
@@ -49,10 +59,10 @@ def test_definitions_are_counted(patterns: int, monkeypatch: pytest.MonkeyPatch)
     for user in ("ann", "ann", "bob", "eve"):
         decide(pdp, {"user": user})
     assert rows(pdp, traffic) == [(5, 2, 2), (7, 0, 2), (12, 0, 1)]
-    document = traffic.document(pdp.snapshot)
-    assert document["decisions"] == 4
-    assert document["files"]["p.rego"]["text"] == POLICY
-    assert document["files"]["p.rego"]["definitions"][2]["path"] == "app.never"
+    page = shown(traffic, pdp.snapshot)
+    assert page["decisions"] == 4
+    assert page["files"]["p.rego"]["text"] == POLICY
+    assert page["files"]["p.rego"]["definitions"][2]["path"] == "app.never"
 
 
 def test_other_policies_begin_at_nothing_and_other_data_does_not() -> None:
@@ -69,9 +79,9 @@ def test_other_policies_begin_at_nothing_and_other_data_does_not() -> None:
 def test_what_notes_nothing_is_not_counted() -> None:
     pdp, traffic = counted()
     pdp.record(pdp.decide_query("1"))
-    assert traffic.document(pdp.snapshot)["decisions"] == 0
+    assert shown(traffic, pdp.snapshot)["decisions"] == 0
     unmarked = build(Loaded({"p.rego": POLICY}))
-    assert traffic.document(unmarked)["files"]["p.rego"]["definitions"] == []
+    assert shown(traffic, unmarked)["files"]["p.rego"]["definitions"] == []
 
 
 def test_large_programs_are_counted_too() -> None:

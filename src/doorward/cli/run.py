@@ -316,12 +316,8 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
 
     config = _read_config(options)
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
-    if options["console"]:
-        if not options["diagnostic_addr"]:
-            raise click.UsageError("--console is served at --diagnostic-addr: name an address")
-        if options["workers"] > 1:
-            raise click.UsageError("--console shows the decisions of one process: --workers 1")
-        workers = 1
+    if options["console"] and not options["diagnostic_addr"]:
+        raise click.UsageError("--console is served at --diagnostic-addr: name an address")
     if config.bundles or config.discovery or config.status or config.identity:
         if options["workers"] > 1:
             names = "`bundles`, `discovery`, `status` and `identity`"

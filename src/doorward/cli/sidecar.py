@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from doorward.pdp.identity_options import Issuer
     from doorward.pdp.tracing import Tracer
     from doorward.replay.shadow import Shadow
+    from doorward.transport.peers import Peers
 
 __all__ = [
     "Shared",
@@ -149,6 +150,8 @@ class Shared:
     """Of this worker's gRPC server."""
     write: Callable[[bytes], object]
     """Writes lines of the decision log."""
+    peers: Peers | None = None
+    """The other workers, where a console shows all of them."""
 
 
 def identified_options(options: SidecarOptions) -> SidecarOptions:
@@ -368,22 +371,29 @@ class Sidecar:
         from doorward.console import (  # few want it, and it brings much
             AuditTail,
             Console,
+            Process,
             Ring,
             Traffic,
         )
 
-        ring, traffic, inner = Ring(), Traffic(), self._watched
+        peers = None if self._shared is None else self._shared.peers
+        number = 0 if peers is None else peers.number
+        # Larger than any number of the process before: nobody decides once a microsecond.
+        start = time.time_ns() // 1_000
+        ring, traffic, inner = Ring(start=start), Traffic(), self._watched
         self._watched = lambda log: Tee(ring, Tee(traffic, inner(log)))
-        docker = self._options.docker_log
-        self._console = Console(
+        docker = self._options.docker_log if number == 0 else ""
+        process = Process(
             self.pdp,
             ring,
             self.health,
+            number=number,
             traffic=traffic,
             shadow=None if self._shadow is None else self._shadow.document,
-            docker=AuditTail(docker) if docker else None,
+            docker=AuditTail(docker, start=start) if docker else None,
             status=lambda: self.plane.status.document(),
         )
+        self._console = Console(process, peers=peers)
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)
@@ -555,6 +565,8 @@ class Sidecar:
             announce(options, self.pdp.snapshot)
         if self._identity is not None:
             self._wait_for_keys(self._identity)
+        if self._console is not None:
+            self._console.serve(self.health.parts)
         try:
             if options.ready_timeout > 0:
                 self.plane.start()

@@ -42,6 +42,7 @@ from doorward.pdp.loader import Loaded
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
 from doorward.pdp.worker_state import Totals, state_of
+from doorward.transport.peers import Mailbox, Peers
 from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
 
 __all__ = ["WorkerGroup"]
@@ -105,6 +106,7 @@ class WorkerGroup:
             )
         self._loaded, self._snapshot = self._read()
         self._sockets, self._checks = self._bind()
+        self._mailboxes: list[Mailbox] = []
         self._supervisor = Supervisor(
             options.workers, grace=options.grace, on_end=self._note_end, greet=self._group_state
         )
@@ -144,10 +146,17 @@ class WorkerGroup:
         gc.collect()
         gc.freeze()
         loaded, snapshot = self._loaded, self._snapshot
+        count = self._options.workers if self._options.console else 0
+        mailboxes = [Mailbox() for _ in range(count)]
 
         def work(number: int, channel: Channel) -> int:
             shared = Shared(
-                loaded, snapshot, self._sockets, self._checks[number], self._errors.write_bytes
+                loaded,
+                snapshot,
+                self._sockets,
+                self._checks[number],
+                self._errors.write_bytes,
+                Peers(number, mailboxes) if mailboxes else None,
             )
             for numbered, listeners in enumerate(self._checks):
                 if numbered != number:
@@ -156,7 +165,14 @@ class WorkerGroup:
             _log_to(self._errors)
             return _work(self._options, shared, number, channel)
 
-        self._supervisor.begin(work)
+        try:
+            self._supervisor.begin(work)
+        except GenerationError:
+            _close_all(mailboxes)
+            raise
+        # Those of the generation before have theirs.
+        _close_all(self._mailboxes)
+        self._mailboxes = mailboxes
 
     def _reload(self) -> Snapshot:
         """Read everything again, and activate it in every worker, or in none."""
@@ -194,6 +210,7 @@ class WorkerGroup:
     def close(self) -> None:
         """End every worker, and take the sockets away."""
         self._supervisor.end()
+        _close_all(self._mailboxes)
         _close([*self._sockets, *[each for listeners in self._checks for each in listeners]])
 
     def wake(self) -> None:
@@ -355,6 +372,11 @@ def _log_to(errors: _SharedErrors) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.setStream(errors)
+
+
+def _close_all(mailboxes: list[Mailbox]) -> None:
+    for each in mailboxes:
+        each.close()
 
 
 def _close(sockets: list[Socket]) -> None:

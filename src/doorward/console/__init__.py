@@ -1,7 +1,8 @@
 """Pages over a decision point: what it decides now and why, and a playground for policies.
 
-    PDP ─record─▶ Ring ─summaries─▶ server-sent events ─▶ page
-                     └─detail, explained in a thread of its own
+    PDP ─record─▶ Ring ─▶ Process ─summaries─▶ Console ─server-sent events─▶ page
+                             │  └─detail, explained in a thread of its own
+                             └─ asked by the other workers, where there are several
 
 Only for reading: nothing here changes a policy or data. Inputs are kept in memory as they were
 decided, a bounded number of them, and masked before anybody is shown anything.
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from doorward.console.app import Console
 from doorward.console.audit_tail import AuditTail
+from doorward.console.process import Process
 from doorward.console.ring import Ring
 from doorward.console.traffic import Traffic
 
-__all__ = ["AuditTail", "Console", "Ring", "Traffic"]
+__all__ = ["AuditTail", "Console", "Process", "Ring", "Traffic"]

@@ -10,7 +10,7 @@ import asyncio
 import json
 import mimetypes
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib import resources
 from ipaddress import ip_address
 from typing import Any, Final
@@ -19,15 +19,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
-from doorward.console import views
-from doorward.console.audit_tail import AuditTail
+from doorward.console import together, views
 from doorward.console.playground import PlaygroundError, answer
-from doorward.console.ring import Ring
-from doorward.console.traffic import Traffic
-from doorward.pdp.health import Health
-from doorward.pdp.pdp import PDP
-from doorward.rego import from_json, to_python
+from doorward.console.process import Process
+from doorward.console.traffic import document
+from doorward.edge import Parts
+from doorward.rego import from_json
 from doorward.rest.workers import Workers
+from doorward.transport.peers import Peers
 
 __all__ = ["Console", "is_host_allowed"]
 
@@ -41,36 +40,36 @@ THREADS: Final = 2
 """Explanations and evaluations at the same time."""
 STREAMS: Final = 8
 """Pages that are told of decisions at the same time."""
+WITHIN: Final = 1.0
+"""Seconds in which another worker must have answered."""
+EXPLAINING: Final = 6.0
+"""The same where it evaluates a decision once more."""
+FEWEST: Final = 10
+"""Decisions of each worker that a message holds at least."""
 _STATIC: Final = resources.files("doorward.console") / "static"
 
 
 class Console:
-    """The pages of one decision point; `ring` is None for a playground alone."""
+    """The pages of one decision point."""
 
     def __init__(
         self,
-        pdp: PDP | None = None,
-        ring: Ring | None = None,
-        health: Health | None = None,
+        process: Process | None = None,
         *,
-        traffic: Traffic | None = None,
-        shadow: Callable[[], dict[str, Any]] | None = None,
-        docker: AuditTail | None = None,
-        status: Callable[[], dict[str, Any]] | None = None,
+        peers: Peers | None = None,
         files: Mapping[str, str] | None = None,
         data: Any = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
-        """`shadow` gives what a candidate decides otherwise, `status` what `/v1/status` shows,
-        `docker` the decisions of the Docker plugin. `files` and `data` are what the playground
-        begins with; without them, the policies in force. `hosts`: names besides addresses and
-        names without a dot that it may be called by.
+        """`process` is what this process knows, None for a playground alone; `peers` are the other
+        workers, which `serve` them as well. `files` and `data` are what the playground begins with;
+        without them, the policies in force. `hosts`: names besides addresses and names without a
+        dot that it may be called by.
         """
-        self._pdp = pdp
-        self._ring = ring
-        self._health = health
-        self._traffic, self._shadow = traffic, shadow
-        self._docker, self._status = docker, status
+        self._process = process or Process(None, None, None)
+        self._peers = peers
+        self._number = 0 if peers is None else peers.number
+        self._count = 1 if peers is None else peers.count
         self._files = files
         self._data = data
         self._hosts = hosts
@@ -78,9 +77,16 @@ class Console:
         self._streams = 0
         self._closed = False
 
+    def serve(self, parts: Parts) -> None:
+        """Answer the other workers as well, until `close`."""
+        if self._peers is not None:
+            self._peers.serve(self._process.answer, parts)
+
     def close(self) -> None:
         """End all streams."""
         self._closed = True
+        if self._peers is not None:
+            self._peers.close()
 
     async def answer(self, request: Request, path: tuple[str, ...]) -> Response:
         """The answer to a request below `/console`."""
@@ -96,13 +102,15 @@ class Console:
             case "GET", ("api", "decisions", decision_id):
                 return await self._detail(decision_id)
             case "GET", ("api", "state"):
-                return self._state()
-            case "GET", ("api", "revisions") if self._ring is not None:
-                return _json(views.revisions(self._ring))
+                return await self._state()
+            case "GET", ("api", "revisions") if self._process.ring is not None:
+                answers = await self._all({"about": "revisions"})
+                return _json(views.revisions(together.revisions(answers)))
             case "GET", ("api", "policies"):
-                return await self._workers.run(self._policies)
-            case "GET", ("api", "shadow") if self._shadow is not None:
-                return _json(self._shadow())
+                return await self._policies()
+            case "GET", ("api", "shadow") if self._process.shadow is not None:
+                answers = await self._all({"about": "shadow"})
+                return _json(together.shadows(answers, self._count))
             case "GET", ("api", "files"):
                 return await self._workers.run(self._sources)
             case "POST", ("api", "playground", action):
@@ -118,74 +126,88 @@ class Console:
         policy = _POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
         return Response(text, 200, _headers(policy), "text/html; charset=utf-8")
 
-    def _state(self) -> Response:
-        """Which parts are up, and what is in force."""
-        health, pdp = self._health, self._pdp
+    async def _all(self, question: Mapping[str, Any]) -> dict[int, Any]:
+        """What all processes answer, by their numbers; of others only those that do in time."""
+        own, others = await asyncio.gather(
+            self._workers.run(self._process.answer, question), self._ask(question)
+        )
+        return {self._number: own, **others}
+
+    async def _ask(self, question: Mapping[str, Any]) -> dict[int, Any]:
+        return {} if self._peers is None else await self._peers.ask(question, WITHIN)
+
+    async def _state(self) -> Response:
+        """Which parts of which processes are up, and what is in force."""
+        answers = await self._all({"about": "state"})
         return _json(
             {
                 "version": __version__,
-                "live": self._ring is not None,
-                "revision": pdp.snapshot.revision if pdp is not None else "",
-                "bundles": to_python(pdp.snapshot.bundles) if pdp is not None else {},
-                "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
-                "threads": {} if health is None else health.parts.problems,
-                "shadow": self._shadow is not None,
-                "status": {} if self._status is None else self._status(),
+                "live": self._process.ring is not None,
+                "shadow": self._process.shadow is not None,
+                "workers": together.states(answers, self._count),
             }
         )
 
-    def _policies(self) -> Response:
+    async def _policies(self) -> Response:
         """The policies in force with what real decisions reached of them."""
-        if self._traffic is None or self._pdp is None:
+        answers = await self._all({"about": "policies"})
+        own, pdp = answers[self._number], self._process.pdp
+        if own is None or pdp is None:
             return _json({"error": "nothing is decided here"}, 404)
-        return _json(self._traffic.document(self._pdp.snapshot))
+        counts = together.policies(own, answers, self._count)
+        missing = counts.pop("missing")
+        shown = await self._workers.run(document, pdp.snapshot, **counts)
+        return _json(shown | {"missing": missing})
 
     def _sources(self) -> Response:
         if self._files is not None:
             return _json({"files": dict(self._files), "data": self._data})
-        if self._pdp is None:
+        if self._process.pdp is None:
             return _json({"files": {}, "data": {}})
         # Data may hold secrets, and is not shown.
-        trees = self._pdp.snapshot.engine.trees
+        trees = self._process.pdp.snapshot.engine.trees
         return _json({"files": {name: tree.span.source.text for name, tree in trees.items()}})
 
     async def _detail(self, decision_id: str) -> Response:
-        entry = self._ring.get(decision_id) if self._ring is not None else None
-        if entry is None and self._docker is not None:
-            document = self._docker.get(decision_id)
-            if document is not None:
-                return _json(document)
-        if entry is None:
+        question = {"about": "decision", "id": decision_id}
+        shown = await self._workers.run(self._process.answer, question)
+        if shown is None and self._peers is not None:
+            others = await self._peers.ask(question, EXPLAINING)
+            shown = next((each for each in others.values() if each is not None), None)
+            if shown is None and len(others) < self._count - 1:
+                return _json({"error": "not every worker answers: ask again"}, 503)
+        if shown is None:
             return _json({"error": "this decision is not kept any more"}, 404)
-        return _json(await self._workers.run(views.detail, entry))
+        return _json(shown)
 
     def _stream(self, request: Request) -> Response:
-        ring = self._ring
-        if ring is None or self._streams >= STREAMS:
-            return _json({"error": "too many pages" if ring else "nothing is decided here"}, 503)
-        given, _, docker = request.headers.get("last-event-id", "").partition(".")
+        if self._process.ring is None:
+            return _json({"error": "nothing is decided here"}, 503)
+        if self._streams >= STREAMS:
+            return _json({"error": "too many pages"}, 503)
+        *after, docker = _numbers(request.headers.get("last-event-id", ""), self._count + 1)
         return StreamingResponse(
-            self._events(ring, _number(given), _number(docker)),
-            200,
-            _headers(),
-            "text/event-stream; charset=utf-8",
+            self._events(after, docker), 200, _headers(), "text/event-stream; charset=utf-8"
         )
 
-    async def _events(self, ring: Ring, number: int, docker: int) -> AsyncIterator[bytes]:
+    async def _events(self, after: list[int], docker: int) -> AsyncIterator[bytes]:
+        """Messages with what is new in every process: `after` and `docker` are the numbers of what
+        a page has, of each process and of the Docker plugin."""
         loop = asyncio.get_running_loop()
         until = loop.time() + STREAM
         self._streams += 1
-        # A number of another process would be in the future.
-        number = number if number <= ring.last else 0
+        most = views.BATCH if self._count == 1 else max(2 * views.BATCH // self._count, FEWEST)
         try:
             while loop.time() < until and not self._closed:
-                document = views.batch(ring, number)
-                number = document["last"]
-                if self._docker is not None:
-                    docker = docker if docker <= self._docker.last else 0
-                    document["docker"] = self._docker.after(docker, views.BATCH)
-                    docker = self._docker.last
-                yield f"id: {number}.{docker}\ndata: {json.dumps(document)}\n\n".encode()
+                question = {"about": "decisions", "after": after, "docker": docker, "most": most}
+                others = await self._ask(question)
+                answers = {self._number: self._process.answer(question), **others}
+                for number, each in answers.items():
+                    after[number] = each["last"]
+                    docker = each.get("docker_last", docker)
+                message = together.batches(answers, self._count, views.BATCH)
+                numbers = ".".join(map(str, [*after, docker]))
+                yield f"id: {numbers}\ndata: {json.dumps(message)}\n\n".encode()
                 await asyncio.sleep(ROUND)
         finally:
             self._streams -= 1
@@ -206,8 +228,11 @@ class Console:
             return _json({"error": str(error)}, 400)
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+def _numbers(text: str, count: int) -> list[int]:
+    """So many numbers that stand between points; from the beginning where it is anything else."""
+    parts = text.split(".")
+    are_numbers = all(each.isascii() and each.isdecimal() and len(each) < 19 for each in parts)
+    return [int(each) for each in parts] if are_numbers and len(parts) == count else [0] * count
 
 
 def _played(action: str, body: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ away.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,32 +27,33 @@ LONGEST: Final = 200
 
 
 class AuditTail:
-    """Follows one file; used from one thread."""
+    """Follows one file; safe in any number of threads."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, start: int = 0) -> None:
+        """`start`: the number before the first line, as of a `Ring`."""
         self._path = path
         self._place: tuple[int, int] | None = None
         self._offset = 0
         self._rest = b""
-        self._number = 0
+        self._number = self._start = start
         self._lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=LINES)
+        self._lock = threading.Lock()
 
-    @property
-    def last(self) -> int:
-        """The number of the newest line; 0 before the first."""
-        return self._number
-
-    def after(self, number: int, most: int) -> list[dict[str, Any]]:
-        """Summaries of the newest `most` decisions after a number, the oldest first."""
-        self._read()
-        new = [_summary(n, line) for n, line in self._lines if n > number]
-        return new[-most:]
+    def after(self, number: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        """Summaries of the newest `most` decisions after a number, the oldest first; and the number
+        of the newest."""
+        with self._lock:
+            self._read()
+            number = number if number <= self._number else self._start
+            new = [_summary(n, line) for n, line in self._lines if n > number]
+            return new[-most:], self._number
 
     def get(self, decision_id: str) -> dict[str, Any] | None:
         """The decision with an id, as long as its line is kept."""
-        for number, line in reversed(self._lines):
-            if line.get("decision_id") == decision_id:
-                return _detail(number, line)
+        with self._lock:
+            for number, line in reversed(self._lines):
+                if line.get("decision_id") == decision_id:
+                    return _detail(number, line)
         return None
 
     def _read(self) -> None:

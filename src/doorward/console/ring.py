@@ -58,15 +58,17 @@ class Second:
 
 
 class Ring:
-    """Decisions by the number in which they came, from 1; safe in any number of threads."""
+    """Decisions by the number in which they came; safe in any number of threads."""
 
-    def __init__(self, decisions: int = DECISIONS, limit: int = BYTES) -> None:
+    def __init__(self, decisions: int = DECISIONS, limit: int = BYTES, *, start: int = 0) -> None:
+        """`start`: the number before the first. Of a process that is started again it must be
+        larger than what the one before came to: a page goes on from there."""
         self._entries: deque[Entry] = deque()
         self._by_id: dict[str, Entry] = {}
         self._decisions = decisions
         self._limit = limit
         self._bytes = 0
-        self._number = 0
+        self._number = self._start = start
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
         self._revisions: dict[tuple[int, str], list[int]] = {}
         self._lock = threading.Lock()
@@ -125,15 +127,19 @@ class Ring:
 
     @property
     def last(self) -> int:
-        """The number of the newest decision; 0 before the first."""
+        """The number of the newest decision."""
         return self._number
 
-    def after(self, number: int, most: int) -> tuple[list[Entry], int]:
-        """The newest `most` decisions after `number`, and how many of those are left out."""
+    def after(self, number: int, most: int) -> tuple[list[Entry], int, int]:
+        """The newest `most` decisions after `number`, how many of those are left out, and the
+        number of the newest. A number that cannot be of this process is before its first."""
         with self._lock:
-            left = min(self._number - number, len(self._entries))
+            last = self._number
+            if not self._start <= number <= last:
+                number = self._start
+            left = min(last - number, len(self._entries))
             entries = list(self._newest(min(left, most)))
-        return entries[::-1], max(self._number - number - len(entries), 0)
+        return entries[::-1], last - number - len(entries), last
 
     def _newest(self, count: int) -> Iterator[Entry]:
         for entry in reversed(self._entries):

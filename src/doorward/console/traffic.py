@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any, Final
 
 from doorward.pdp.decision import Answered
 from doorward.pdp.snapshot import Snapshot
 from doorward.rego import Policies
 
-__all__ = ["Traffic"]
+__all__ = ["Traffic", "document"]
 
 PATTERNS: Final = 2_000
 """Patterns that are counted apart; then they are added up."""
@@ -30,6 +32,7 @@ class Traffic:
 
     def _start_anew(self) -> None:
         self._decisions = 0
+        self._digest: str | None = None
         self._patterns: Counter[tuple[Any, ...]] = Counter()
         self._answered: Counter[int] = Counter()
         self._failed: Counter[int] = Counter()
@@ -58,33 +61,56 @@ class Traffic:
                     (self._failed if failed else self._answered)[number] += count
         self._patterns.clear()
 
-    def document(self, snapshot: Snapshot) -> dict[str, Any]:
-        """The policies in force with their definitions: how often each answered, how often its
-        conditions failed. Functions, defaults and what depends on data alone are not counted."""
+    def counts(self, snapshot: Snapshot) -> dict[str, Any]:
+        """How often each definition of the policies in force answered, and how often its conditions
+        failed: `definitions`, by number. `policies` is the same wherever policies are."""
         policies = snapshot.engine.policies
         with self._lock:
             if policies is not self._policies:
                 self._policies = policies
                 self._start_anew()
             self._add_up()
-            decisions, answered, failed = self._decisions, +self._answered, +self._failed
-        files: dict[str, Any] = {
-            name: {"text": module.span.source.text, "definitions": []}
-            for name, module in policies.modules.items()
-        }
-        by_source = {id(module.span.source): name for name, module in policies.modules.items()}
-        for mark in policies.definitions:
-            span = mark.rule.span
-            name = by_source.get(id(span.source), span.file)
-            if name in files:
-                files[name]["definitions"].append(
-                    {
-                        "path": mark.path.removeprefix("data."),
-                        "row": span.row,
-                        "answered": answered[mark.number],
-                        "failed": failed[mark.number],
-                    }
-                )
-        for file in files.values():
-            file["definitions"].sort(key=lambda each: each["row"])
-        return {"decisions": decisions, "revision": snapshot.revision, "files": files}
+            numbers = sorted({*self._answered, *self._failed})
+            definitions = [[each, self._answered[each], self._failed[each]] for each in numbers]
+            return {
+                "policies": self._digest_of(policies),
+                "decisions": self._decisions,
+                "definitions": definitions,
+            }
+
+    def _digest_of(self, policies: Policies) -> str:
+        if self._digest is None:
+            digest = blake2b(digest_size=16)
+            for name, module in policies.modules.items():
+                for text in (name, module.span.source.text):
+                    digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+            self._digest = digest.hexdigest()
+        return self._digest
+
+
+def document(
+    snapshot: Snapshot, decisions: int, answered: Mapping[int, int], failed: Mapping[int, int]
+) -> dict[str, Any]:
+    """The policies in force with their definitions: how often each answered, how often its
+    conditions failed. Functions, defaults and what depends on data alone are not counted."""
+    policies = snapshot.engine.policies
+    files: dict[str, Any] = {
+        name: {"text": module.span.source.text, "definitions": []}
+        for name, module in policies.modules.items()
+    }
+    by_source = {id(module.span.source): name for name, module in policies.modules.items()}
+    for mark in policies.definitions:
+        span = mark.rule.span
+        name = by_source.get(id(span.source), span.file)
+        if name in files:
+            files[name]["definitions"].append(
+                {
+                    "path": mark.path.removeprefix("data."),
+                    "row": span.row,
+                    "answered": answered.get(mark.number, 0),
+                    "failed": failed.get(mark.number, 0),
+                }
+            )
+    for file in files.values():
+        file["definitions"].sort(key=lambda each: each["row"])
+    return {"decisions": decisions, "revision": snapshot.revision, "files": files}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from doorward.console.ring import Entry, Ring, Second, is_refusal
@@ -10,7 +11,7 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
 
-__all__ = ["batch", "detail", "revisions", "summary"]
+__all__ = ["BATCH", "batch", "detail", "minute", "revisions", "summary"]
 
 BATCH: Final = 100
 """Decisions that one message to a page holds."""
@@ -22,11 +23,11 @@ MAX_DOCUMENT: Final = 256 << 10
 """Characters of an input or a result that is shown whole."""
 
 
-def batch(ring: Ring, number: int) -> dict[str, Any]:
-    """The newest decisions after `number`, and the counts of the last seconds."""
-    entries, skipped = ring.after(number, BATCH)
+def batch(ring: Ring, number: int, most: int = BATCH) -> dict[str, Any]:
+    """The newest `most` decisions after `number`, and the counts of the last seconds."""
+    entries, skipped, last = ring.after(number, most)
     return {
-        "last": ring.last,
+        "last": last,
         "skipped": skipped,
         "decisions": [summary(entry) for entry in entries],
         "seconds": _seconds(ring.seconds(), int(time.time())),
@@ -47,10 +48,24 @@ def _counts(number: int, second: Second | None) -> list[int]:
     return [number, second.count, second.refused, second.errors, mean, second.longest_ns]
 
 
-def revisions(ring: Ring) -> list[dict[str, Any]]:
-    """What each revision decided over time, the newest first."""
+def minute(ring: Ring) -> dict[str, Any]:
+    """What was decided in the last minute."""
+    counts = _seconds(ring.seconds(), int(time.time()))
+    number, refused, errors = (sum(each[at] for each in counts) for at in (1, 2, 3))
+    total = sum(each[1] * each[4] for each in counts)
+    return {
+        "decisions": number,
+        "refused": refused,
+        "errors": errors,
+        "mean_us": total / max(number, 1) / 1000,
+        "longest_us": max(each[5] for each in counts) / 1000,
+    }
+
+
+def revisions(counted: Iterable[tuple[int, str, list[int]]]) -> list[dict[str, Any]]:
+    """What each revision decided over time, the newest first, from `Ring.revisions`."""
     by_revision: dict[str, list[tuple[int, list[int]]]] = {}
-    for minute, revision, counts in ring.revisions():
+    for minute, revision, counts in counted:
         by_revision.setdefault(revision, []).append((minute, counts))
     documents = []
     for revision, minutes in by_revision.items():

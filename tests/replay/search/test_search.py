@@ -298,8 +298,8 @@ def test_time_that_runs_out_is_no_difference() -> None:
         Version.compile(Loaded({"p.rego": f"package app\n\n{each}\n"}, {}), deadline=0.001)
         for each in sources
     )
-    found = search(old, new, ["app/allow"], seconds=0.1)
-    assert (found.different, found.findings) == (0, [])
+    result = search(old, new, ["app/allow"], seconds=0.1)
+    assert (result.different, result.findings) == (0, [])
     assert new.answer(_event({"x": 1})).is_late
 
 

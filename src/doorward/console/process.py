@@ -1,0 +1,95 @@
+"""What one process knows of its decisions, as answers to the questions of the pages.
+
+A page is about all processes of a decision point: the one that was asked for it asks the others the
+same question, and puts the answers together (`together`). Questions and answers are JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from doorward.console import views
+from doorward.console.audit_tail import AuditTail
+from doorward.console.ring import Ring
+from doorward.console.traffic import Traffic
+from doorward.pdp.health import Health
+from doorward.pdp.pdp import PDP
+from doorward.rego import to_python
+
+__all__ = ["Process"]
+
+
+class Process:
+    """The answers of one process; safe in any number of threads."""
+
+    def __init__(
+        self,
+        pdp: PDP | None,
+        ring: Ring | None,
+        health: Health | None,
+        *,
+        number: int = 0,
+        traffic: Traffic | None = None,
+        shadow: Callable[[], dict[str, Any]] | None = None,
+        docker: AuditTail | None = None,
+        status: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """`number`: that of this worker, where there are several."""
+        self.pdp = pdp
+        self.ring = ring
+        self.docker = docker
+        self.shadow = shadow
+        self._health = health
+        self._number = number
+        self._traffic = traffic
+        self._status = status
+
+    def answer(self, question: Mapping[str, Any]) -> Any:
+        """The answer to a question that a page is made of; None where there is nothing to say."""
+        match question["about"]:
+            case "decisions":
+                after: list[int] = question["after"]
+                return self.decisions(after[self._number], question["docker"], question["most"])
+            case "decision":
+                return self.decision(question["id"])
+            case "revisions":
+                return [] if self.ring is None else self.ring.revisions()
+            case "policies":
+                if self._traffic is None or self.pdp is None:
+                    return None
+                return self._traffic.counts(self.pdp.snapshot)
+            case "shadow":
+                return None if self.shadow is None else self.shadow()
+            case "state":
+                return self.state()
+        return None
+
+    def decisions(self, after: int, docker: int, most: int) -> dict[str, Any]:
+        """The newest `most` decisions after a number, those of the Docker plugin after another,
+        and counts."""
+        assert self.ring is not None
+        document = views.batch(self.ring, after, most)
+        if self.docker is not None:
+            document["docker"], document["docker_last"] = self.docker.after(docker, most)
+        return document
+
+    def decision(self, decision_id: str) -> dict[str, Any] | None:
+        """All of one decision, explained."""
+        entry = self.ring.get(decision_id) if self.ring is not None else None
+        if entry is not None:
+            return views.detail(entry)
+        return None if self.docker is None else self.docker.get(decision_id)
+
+    def state(self) -> dict[str, Any]:
+        """Which parts are up, what is in force, and what was decided in the last minute."""
+        health, pdp, ring = self._health, self.pdp, self.ring
+        return {
+            "worker": self._number,
+            "revision": pdp.snapshot.revision if pdp is not None else "",
+            "bundles": to_python(pdp.snapshot.bundles) if pdp is not None else {},
+            "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
+            "threads": {} if health is None else health.parts.problems,
+            "status": {} if self._status is None else self._status(),
+            "minute": None if ring is None else views.minute(ring),
+        }

@@ -1,0 +1,117 @@
+"""What several processes answered, as one document for a page. Answers are by their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["batches", "policies", "revisions", "shadows", "states"]
+
+DIFFERENCES: Final = 200
+"""Differences of a candidate that a page is shown."""
+
+_Answers = Mapping[int, Any]
+
+
+def batches(answers: _Answers, count: int, most: int) -> dict[str, Any]:
+    """One message to a page: the newest `most` decisions of all in the order of time, counts by
+    second, and which of the `count` processes said nothing."""
+    decisions = [
+        {**each, "worker": number}
+        for number, answer in answers.items()
+        for each in answer["decisions"]
+    ]
+    decisions.sort(key=lambda each: (each["time_ms"], each["number"]))
+    beyond = max(len(decisions) - most, 0)
+    return {
+        "workers": count,
+        "silent": _silent(answers, count),
+        "skipped": sum(answer["skipped"] for answer in answers.values()) + beyond,
+        "decisions": decisions[beyond:],
+        "docker": [each for answer in answers.values() for each in answer.get("docker", ())],
+        "seconds": _seconds([answer["seconds"] for answer in answers.values()]),
+    }
+
+
+def _silent(answers: _Answers, count: int) -> list[int]:
+    return [number for number in range(count) if answers.get(number) is None]
+
+
+def _seconds(parts: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
+    """Seconds with their counts added up. Where one process is a second ahead, it goes first."""
+    if len(parts) == 1:
+        return [[*each] for each in parts[0]]
+    known: dict[int, list[int]] = {}
+    for part in parts:
+        for second, count, refused, errors, mean, longest in part:
+            sums = known.setdefault(second, [second, 0, 0, 0, 0, 0])
+            sums[1] += count
+            sums[2] += refused
+            sums[3] += errors
+            sums[4] += mean * count
+            sums[5] = max(sums[5], longest)
+    length = max(map(len, parts), default=0)
+    newest = sorted(known)[-length:] if length else []
+    return [_with_mean(known[second]) for second in newest]
+
+
+def _with_mean(sums: list[int]) -> list[int]:
+    sums[4] //= max(sums[1], 1)
+    return sums
+
+
+def revisions(answers: _Answers) -> list[tuple[int, str, list[int]]]:
+    """What each revision decided in each minute, in all processes, the oldest first."""
+    sums: dict[tuple[int, str], list[int]] = {}
+    for answer in answers.values():
+        for minute, revision, counts in answer or ():
+            known = sums.get((minute, revision))
+            added = counts if known is None else [a + b for a, b in zip(known, counts, strict=True)]
+            sums[minute, revision] = added
+    return [(minute, revision, counts) for (minute, revision), counts in sorted(sums.items())]
+
+
+def policies(own: dict[str, Any], answers: _Answers, count: int) -> dict[str, Any]:
+    """Counts by definition of those processes that decide by the same policies as `own`."""
+    same = {
+        number: each
+        for number, each in answers.items()
+        if each is not None and each["policies"] == own["policies"]
+    }
+    answered: Counter[int] = Counter()
+    failed: Counter[int] = Counter()
+    for each in same.values():
+        for number, times, refused in each["definitions"]:
+            answered[number] += times
+            failed[number] += refused
+    return {
+        "decisions": sum(each["decisions"] for each in same.values()),
+        "answered": answered,
+        "failed": failed,
+        "missing": _silent(same, count),
+    }
+
+
+def shadows(answers: _Answers, count: int) -> dict[str, Any]:
+    """What the candidate of each process decides otherwise."""
+    known = [each for each in answers.values() if each is not None]
+    kinds: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    for each in known:
+        kinds.update(each["kinds"])
+        dropped.update(each["dropped"])
+    differences = [difference for each in known for difference in each["differences"]]
+    differences.sort(key=lambda each: -int(each["time_ms"]))
+    return {
+        "candidate": known[0]["candidate"] if known else "",
+        "kinds": kinds,
+        "dropped": dropped,
+        "differences": differences[:DIFFERENCES],
+        "silent": _silent(answers, count),
+    }
+
+
+def states(answers: _Answers, count: int) -> list[dict[str, Any]]:
+    """The state of each process; of a silent one that it is."""
+    return [answers.get(number) or {"worker": number, "is_silent": True} for number in range(count)]

@@ -1,0 +1,168 @@
+"""Questions of one worker process to the others, for pages that show what all of them know.
+
+    asker ─question, one end of a connection─▶ mailbox of the other ─▶ its thread ─answer─▶ asker
+
+The parent makes a mailbox for each worker before it forks: a pair of datagram sockets, so that only
+its workers can write to it, and a worker that is started again finds it. Each question brings the
+connection for its answer. Nothing waits: a mailbox that is full refuses, and who does not answer in
+time is left out by the asker, who says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import select
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+
+from doorward.edge import Edge, Part, Parts, loop_thread
+from doorward.transport.workers import Alarm
+
+__all__ = ["Mailbox", "Peers"]
+
+QUESTION: Final = 16 << 10
+"""Bytes of a question."""
+ANSWER: Final = 4 << 20
+"""Bytes of an answer: a longer one is not sent."""
+SENDING: Final = 1.0
+"""Seconds in which an asker must read its answer."""
+THREADS: Final = 2
+"""Questions answered at the same time by one worker: one that takes long does not stop the rest."""
+_STUCK: Final = 60.0
+
+_log: Final = logging.getLogger(__name__)
+_EDGE: Final = Edge("peers", "a question of another worker was not answered")
+
+
+class Mailbox:
+    """Where questions for one worker wait; made by its parent."""
+
+    def __init__(self) -> None:
+        self._takes, self._puts = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._takes.setblocking(False)
+        self._puts.setblocking(False)
+
+    def fileno(self) -> int:
+        """Readable when a question waits."""
+        return self._takes.fileno()
+
+    def put(self, question: bytes, answers: socket.socket) -> bool:
+        """Whether there was room for a question, with the end on which its answer is awaited."""
+        try:
+            socket.send_fds(self._puts, [question], [answers.fileno()])
+        except OSError:
+            return False
+        return True
+
+    def take(self) -> tuple[Any, socket.socket] | None:
+        """The next question with the end for its answer; None if there is none."""
+        try:
+            text, ends, _, _ = socket.recv_fds(self._takes, QUESTION, 1)
+        except BlockingIOError:
+            return None
+        return (json.loads(text), socket.socket(fileno=ends[0])) if ends else None
+
+    def close(self) -> None:
+        self._takes.close()
+        self._puts.close()
+
+
+class Peers:
+    """The other workers, as one of them sees them."""
+
+    def __init__(self, number: int, mailboxes: Sequence[Mailbox]) -> None:
+        """`number`: that of this worker, whose mailbox is the one with this index."""
+        self.number = number
+        self.count = len(mailboxes)
+        self._mailboxes = mailboxes
+        self._stop = threading.Event()
+        self._alarm = Alarm()
+        self._threads: list[threading.Thread] = []
+
+    # Asking
+
+    async def ask(self, question: Mapping[str, Any], within: float) -> dict[int, Any]:
+        """What the others answer, by their numbers; who is missing did not in `within` seconds."""
+        until = monotonic() + within
+        text = json.dumps({**question, "until": until}).encode()
+        others = [number for number in range(self.count) if number != self.number]
+        if len(text) > QUESTION:
+            return {}
+        answers = await asyncio.gather(*[self._asked(each, text, until) for each in others])
+        return {number: each[0] for number, each in zip(others, answers, strict=True) if each}
+
+    async def _asked(self, number: int, question: bytes, until: float) -> tuple[Any] | None:
+        """The answer of one worker; None where there is none in time."""
+        ours, theirs = socket.socketpair()
+        received = bytearray()
+        with ours:
+            ours.setblocking(False)
+            with theirs:
+                if not self._mailboxes[number].put(question, theirs):
+                    return None
+            loop = asyncio.get_running_loop()
+            try:
+                async with asyncio.timeout(until - monotonic()):
+                    while part := await loop.sock_recv(ours, 1 << 16):
+                        received += part
+                return (json.loads(received),)
+            except (TimeoutError, OSError, ValueError):
+                return None  # nothing, or what a worker said before it was killed
+
+    # Answering
+
+    def serve(self, answer: Callable[[Mapping[str, Any]], Any], parts: Parts) -> None:
+        """Answer what the others ask by `answer`, in threads, until `close`."""
+
+        for number in range(THREADS):
+            part = Part(f"peers-{number}", within=_STUCK)
+            again = partial(self._answer_next, answer, part)
+            thread = loop_thread(again, _EDGE, name=part.name, stop=self._stop, part=part)
+            part.thread = thread
+            parts.add(part)
+            self._threads.append(thread)
+            thread.start()
+
+    def _answer_next(self, answer: Callable[[Mapping[str, Any]], Any], part: Part) -> bool:
+        part.rest()
+        self._wait()
+        part.beat()
+        taken = None if self._stop.is_set() else self._mailboxes[self.number].take()
+        if taken is not None:
+            _answer(*taken, answer)
+        return not self._stop.is_set()
+
+    def _wait(self) -> None:
+        waits = select.poll()
+        waits.register(self._mailboxes[self.number], select.POLLIN)
+        waits.register(self._alarm, select.POLLIN)
+        waits.poll()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._stop.set()
+        self._alarm.ring()
+        for each in self._threads:
+            each.join(SENDING * 2)
+
+
+def _answer(
+    question: dict[str, Any], end: socket.socket, answer: Callable[[Mapping[str, Any]], Any]
+) -> None:
+    with end:
+        if monotonic() > question.pop("until"):
+            return  # nobody waits any more
+        text = json.dumps(answer(question)).encode()
+        if len(text) > ANSWER:
+            _log.warning("An answer for another worker is too long.", extra={"bytes": len(text)})
+            return
+        end.settimeout(SENDING)
+        with suppress(OSError):  # nobody waits any more
+            end.sendall(text)

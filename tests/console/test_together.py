@@ -1,0 +1,63 @@
+"""What several processes say of themselves becomes one page, and who is silent is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from doorward.console import together
+
+
+def batch(last: int, *times: int, seconds: Any = (), **more: Any) -> dict[str, Any]:
+    decisions = [{"number": last - n, "time_ms": time} for n, time in enumerate(times)][::-1]
+    return {"last": last, "skipped": 0, "decisions": decisions, "seconds": seconds, **more}
+
+
+def test_decisions_of_all_are_in_the_order_of_time_and_bounded() -> None:
+    answers = {0: batch(2, 40, 10), 2: batch(9, 30, 20, skipped=5, docker=[{"id": "d"}])}
+    message = together.batches(answers, 3, 3)
+    assert [(each["time_ms"], each["worker"]) for each in message["decisions"]] == [
+        (20, 2),
+        (30, 2),
+        (40, 0),
+    ]
+    assert (message["skipped"], message["silent"], message["workers"]) == (6, [1], 3)
+    assert message["docker"] == [{"id": "d"}]
+
+
+def test_counts_by_second_add_up() -> None:
+    one = [[100, 2, 1, 0, 10, 15], [101, 0, 0, 0, 0, 0]]
+    ahead = [[101, 6, 0, 1, 30, 90], [102, 1, 0, 0, 5, 5]]
+    seconds = together.batches({0: batch(0, seconds=one), 1: batch(0, seconds=ahead)}, 2, 9)
+    assert seconds["seconds"] == [[101, 6, 0, 1, 30, 90], [102, 1, 0, 0, 5, 5]]
+    same = together.batches({0: batch(0, seconds=one), 1: batch(0, seconds=one)}, 2, 9)
+    assert same["seconds"] == [[100, 4, 2, 0, 10, 15], [101, 0, 0, 0, 0, 0]]
+    assert together.batches({0: batch(0, seconds=one)}, 1, 9)["seconds"] == one
+
+
+def test_minutes_of_a_revision_add_up() -> None:
+    answers = {0: [(5, "a", [1, 1, 0, 9]), (6, "a", [1, 0, 0, 9])], 1: [[5, "a", [2, 0, 1, 1]]]}
+    assert together.revisions(answers) == [(5, "a", [3, 1, 1, 10]), (6, "a", [1, 0, 0, 9])]
+
+
+def test_counts_of_other_policies_are_left_out() -> None:
+    own = {"policies": "x", "decisions": 2, "definitions": [[0, 1, 1]]}
+    same = {"policies": "x", "decisions": 3, "definitions": [[0, 0, 2], [4, 1, 0]]}
+    other = {"policies": "y", "decisions": 100, "definitions": [[0, 100, 0]]}
+    counts = together.policies(own, {0: own, 1: same, 2: other}, 4)
+    assert (counts["decisions"], counts["missing"]) == (5, [2, 3])
+    assert (counts["answered"], counts["failed"]) == ({0: 1, 4: 1}, {0: 3, 4: 0})
+
+
+def test_differences_of_all_candidates_are_shown_the_newest_first() -> None:
+    def of(*times: int) -> dict[str, Any]:
+        differences = [{"time_ms": each} for each in times]
+        return {"candidate": "c", "kinds": {"same": 1}, "dropped": {}, "differences": differences}
+
+    document = together.shadows({0: of(9, 3), 1: of(5)}, 3)
+    assert [each["time_ms"] for each in document["differences"]] == [9, 5, 3]
+    assert (document["kinds"], document["silent"]) == ({"same": 2}, [2])
+
+
+def test_a_silent_process_is_shown_as_one() -> None:
+    states = together.states({0: {"worker": 0, "revision": "r"}}, 2)
+    assert states == [{"worker": 0, "revision": "r"}, {"worker": 1, "is_silent": True}]
