@@ -59,36 +59,27 @@ class HttpCheck:
         self._pdp = pdp
         self._path = "/".join([part for part in self.options.path.split("/") if part])
         self._quiet = Quiet()
-        self._history = History()
+        self.history = History()
+        """Whether checks take milliseconds, so that an event loop should not wait for them."""
 
     def check(self, request: HttpRequest) -> Verdict:
-        """What is done with a request."""
+        """What is done with a request; `history` notes how long it took."""
         started = perf_counter_ns()
         try:
-            return self._check(request, started)
+            verdict = self._check(request, started)
         except FAULTS as fault:
             decision_id = new_decision_id()
             said = _EDGE.report(fault, **{"decision-id": decision_id})
             decision = Decision(decision_id, self._path, error=DecisionError(said))
-            return self._deny(decision, UNDEFINED, "internal_error", started)
+            verdict = self._deny(decision, UNDEFINED, "internal_error", started)
+        self.history.note((perf_counter_ns() - started) / 1e9)
+        return verdict
 
     async def check_async(self, request: HttpRequest) -> Verdict:
         """The same on an event loop of asyncio; in a thread while it takes milliseconds."""
-        if self._history.is_slow:
-            return await asyncio.to_thread(self.check_timed, request)
-        return self.check_timed(request)
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether checks take milliseconds, so that an event loop should not wait for them."""
-        return self._history.is_slow
-
-    def check_timed(self, request: HttpRequest) -> Verdict:
-        """`check`, noting for `is_slow` how long it took."""
-        started = perf_counter_ns()
-        verdict = self.check(request)
-        self._history.note((perf_counter_ns() - started) / 1e9)
-        return verdict
+        if self.history.is_slow:
+            return await asyncio.to_thread(self.check, request)
+        return self.check(request)
 
     def refuse(self, error: RequestError) -> Verdict:
         """The verdict on a request that cannot be read: 400, with the reason."""

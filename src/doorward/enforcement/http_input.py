@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from functools import lru_cache
 from time import time_ns
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -28,6 +29,16 @@ Address: TypeAlias = tuple[str, int]
 # INVARIANT: shared by every input; a value is never changed.
 _VERSION: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
 _NO_HEADERS: Final[dict[str, str]] = {}
+_USUAL: Final = {
+    name.encode(): name
+    for name in (
+        "accept accept-encoding accept-language authorization cache-control connection "
+        "content-length content-type cookie host origin priority referer sec-fetch-dest "
+        "sec-fetch-mode sec-fetch-site te traceparent tracestate transfer-encoding user-agent "
+        "x-request-id"
+    ).split()
+}
+"""Names that most requests have."""
 _SINGLE: Final = frozenset({b"content-length", b"content-type", b"host"})
 
 
@@ -61,13 +72,16 @@ def join_headers(
     headers: dict[str, str] = {}
     has_stripped = False
     for raw_name, raw_value in pairs:
-        name = raw_name.decode("latin-1")
-        if not name.islower():
-            name = name.lower()
+        name = _USUAL.get(raw_name)
+        if name is None:
+            name = raw_name.decode("latin-1").lower()
         if name in stripped:
             has_stripped = True
             continue
-        value = raw_value.decode() if raw_value.isascii() else text_of(raw_value)
+        try:
+            value = str(raw_value, "ascii")
+        except UnicodeDecodeError:
+            value = text_of(raw_value)
         if name in headers:
             if strict and raw_name.lower() in _SINGLE:
                 _refuse(f"more than one {name} header")
@@ -128,6 +142,7 @@ def to_input(request: HttpRequest, *, strict: bool = False, skip_body: bool = Fa
     return out
 
 
+@lru_cache(maxsize=256)
 def address_of(address: Address) -> Value:
     """The peer that an address and a port are."""
     host, port = address

@@ -34,6 +34,8 @@ VERDICT: Final = "doorward"
 
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
+# The constructor of a NamedTuple calls this one.
+_to_request: Final[Callable[[type[HttpRequest], tuple[object, ...]], HttpRequest]] = tuple.__new__
 _RESPONSE: Final = "websocket.http.response"
 
 
@@ -78,10 +80,10 @@ class Authorization:
             verdict = check.refuse(error)
         else:
             # `check_async`, written out: a coroutine costs as much as a part of the check.
-            if check.is_slow:
+            if check.history.is_slow:
                 verdict = await check.check_async(request)
             else:
-                verdict = check.check_timed(request)
+                verdict = check.check(request)
         if not verdict.allowed:
             await (_deny if kind == "http" else _deny_websocket)(scope, receive, send, verdict)
             return
@@ -121,7 +123,7 @@ def request_of(
     )
     scheme: str = scope.get("scheme", "http")
     client, server = scope.get("client"), scope.get("server")
-    request = HttpRequest(
+    fields = (
         scope.get("method", "GET"),
         target.decode() if target.isascii() else text_of(target),
         headers,
@@ -133,7 +135,7 @@ def request_of(
         (client[0], client[1]) if client else None,
         (server[0], server[1]) if server and server[1] is not None else None,
     )
-    return request, has_stripped
+    return _to_request(HttpRequest, fields), has_stripped
 
 
 def _refuse(reason: str) -> NoReturn:
