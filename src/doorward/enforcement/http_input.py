@@ -30,13 +30,13 @@ Address: TypeAlias = tuple[str, int]
 _VERSION: Final[Value] = {"ext_authz": "v3", "encoding": "protojson"}
 _NO_HEADERS: Final[dict[str, str]] = {}
 _USUAL: Final = {
-    name.encode(): name
-    for name in (
-        "accept accept-encoding accept-language authorization cache-control connection "
-        "content-length content-type cookie host origin priority referer sec-fetch-dest "
-        "sec-fetch-mode sec-fetch-site te traceparent tracestate transfer-encoding user-agent "
-        "x-request-id"
-    ).split()
+    each.encode(): each
+    for each in (
+        *("accept", "accept-encoding", "accept-language", "authorization", "cache-control"),
+        *("connection", "content-length", "content-type", "cookie", "host", "origin", "priority"),
+        *("referer", "te", "traceparent", "tracestate", "transfer-encoding", "user-agent"),
+        *("sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "x-request-id"),
+    )
 }
 """Names that most requests have."""
 _SINGLE: Final = frozenset({b"content-length", b"content-type", b"host"})
