@@ -199,11 +199,18 @@ function Worker({ of, title }) {
     <p>Revision <code>${of.revision || "none"}</code>${minute && html`; in the last minute ${minute.decisions} decisions,
       ${" "}${minute.refused} refused, ${minute.errors} errors, ${minute.mean_us.toFixed(1)} µs each, ${minute.longest_us.toFixed(1)} at most`}</p>
     <ul>${parts.map(([part, value]) => html`<li><span class=${value === "OK" ? "up" : "down"}>${value}</span> ${part}</li>`)}</ul>
+    ${Object.keys(of.caches).length > 0 && html`<table class="caches"><caption>Caches</caption>
+      <thead><tr><th>Cache</th><th>Entries</th><th>Hits</th><th>Misses</th><th>Share of hits</th></tr></thead>
+      <tbody>${Object.entries(of.caches).map(([cache, { entries, hits, misses }]) => html`<tr key=${cache}><td>${cache}</td>
+        <td class="number">${entries}</td><td class="number">${hits ?? "not counted"}</td><td class="number">${misses}</td>
+        <td class="number">${hits === null || hits + misses === 0 ? "" : share(hits, hits + misses)}</td></tr>`)}</tbody></table>`}
     ${Object.keys(of.bundles).length > 0 && html`<pre tabindex="0">${text(of.bundles)}</pre>`}
     ${Object.keys(of.status).length > 0 && html`<details><summary>Status of bundles, discovery and uploads</summary>
       <pre tabindex="0">${text(of.status)}</pre></details>`}
   </div>`;
 }
+
+const share = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(1)} %`;
 
 function usePolled(url, ms) {
   const [document, set] = useState(null);
@@ -273,7 +280,6 @@ function Revisions() {
   if (!state) return html`<p class="quiet">Loading…</p>`;
   if (!Array.isArray(state)) return html`<section><p class="quiet">Nothing is decided here.</p></section>`;
   const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
-  const share = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(1)} %`;
   return html`<section aria-label="Revisions">
     <p role="status">What each revision decided, by the minute (UTC).</p>
     ${state.map((each) => html`<h2>Revision <code>${each.revision || "none"}</code></h2>

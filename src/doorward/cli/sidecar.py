@@ -296,6 +296,7 @@ class Sidecar:
         else:
             loaded, snapshot = shared.loaded, shared.snapshot
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
+        self.metrics.watch_caches(lambda: self.pdp.snapshot.engine.cache_counts())
         self._console: Console | None = None
         self._watched: Callable[[DecisionLog | None], DecisionSink | None] = lambda log: log
         self._shadow: Shadow | None = None

@@ -91,5 +91,11 @@ class Process:
             "parts": {} if health is None else {k: v.value for k, v in health.states.items()},
             "threads": {} if health is None else health.parts.problems,
             "status": {} if self._status is None else self._status(),
+            "caches": {} if pdp is None else _caches(pdp),
             "minute": None if ring is None else views.minute(ring),
         }
+
+
+def _caches(pdp: PDP) -> dict[str, Any]:
+    counts = pdp.snapshot.cache_counts()
+    return {name: each._asdict() for name, each in sorted(counts.items())}

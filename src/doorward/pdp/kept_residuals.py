@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from doorward.rego import CacheCounts
+
 if TYPE_CHECKING:
     # Loads all of partial evaluation.
     from doorward.rego import Partial
@@ -29,20 +31,30 @@ LARGEST: Final = 500
 class KeptResiduals:
     """A cache in two generations; safe in any number of threads."""
 
-    __slots__ = ("_before", "_newest")
+    __slots__ = ("_before", "_newest", "hits", "misses")
 
     def __init__(self) -> None:
         self._newest: dict[Question, Partial] = {}
         self._before: dict[Question, Partial] = {}
+        # Not exact: threads that count at the same time may count once.
+        self.hits = self.misses = 0
 
     def get(self, question: Question) -> Partial | None:
         """The residual of a question, if it is kept."""
         left = self._newest.get(question)
         if left is None:
             left = self._before.get(question)
-            if left is not None:
-                self.keep(question, left)
+            if left is None:
+                self.misses += 1
+                return None
+            self.keep(question, left)
+        self.hits += 1
         return left
+
+    @property
+    def counts(self) -> CacheCounts:
+        """How often a residual was kept, for these policies and data."""
+        return CacheCounts(len(self._newest) + len(self._before), self.hits, self.misses)
 
     def keep(self, question: Question, left: Partial) -> None:
         """Keep a residual, unless it or its question is large."""

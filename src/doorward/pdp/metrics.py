@@ -5,7 +5,7 @@ Nothing here is counted on the path of a decision: what an adapter measures is i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import (
     CollectorRegistry,
@@ -17,11 +17,12 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from doorward.edge import counts
 from doorward.pdp.health import Health, State
+from doorward.rego import CacheCounts
 
 __all__ = ["Metrics"]
 
@@ -39,6 +40,25 @@ class _Faults(Collector):
         for name, count in counts().items():
             family.add_metric((name,), count)
         return [family]
+
+
+class _Caches(Collector):
+    """What the caches of the policies in force count, read when it is requested."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ("cache",)
+        hits = CounterMetricFamily("cache_hits", "Uses of what a cache kept.", labels=labels)
+        misses = CounterMetricFamily("cache_misses", "What a cache did not have.", labels=labels)
+        entries = GaugeMetricFamily("cache_entries", "What a cache keeps.", labels=labels)
+        for name, (kept, hit, missed) in self._counts().items():
+            if hit is not None:
+                hits.add_metric((name,), hit)
+            misses.add_metric((name,), missed)
+            entries.add_metric((name,), kept)
+        return [hits, misses, entries]
 
 
 class Metrics:
@@ -103,6 +123,10 @@ class Metrics:
         self.policy_current.set(1)
         for result in ("success", "failure"):
             self.policy_reloads.labels(result)
+
+    def watch_caches(self, counts: Callable[[], Mapping[str, CacheCounts]]) -> None:
+        """Show what `counts` says, which must never fall while the server runs."""
+        self.registry.register(_Caches(counts))
 
     def lost(self, reason: str, events: int = 1) -> None:
         self.decision_logs_lost.labels(reason).inc(events)

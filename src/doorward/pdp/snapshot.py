@@ -33,6 +33,7 @@ from doorward.rego import (
     COMPILE_ERROR,
     REGISTRY,
     UNDEFINED,
+    CacheCounts,
     Capabilities,
     CompileError,
     Diagnostic,
@@ -225,6 +226,15 @@ class Snapshot:
         assert isinstance(query, Query)
         return query
 
+    def cache_counts(self) -> dict[str, CacheCounts]:
+        """What the caches hold, and how often it was used: those of `Engine.cache_counts`, and
+        queries that were compiled and filters that were made for these policies."""
+        return {
+            **self.engine.cache_counts(),
+            "filters": self.kept_residuals.counts,
+            "queries": self._queries.counts,
+        }
+
     def warm(self, paths: Iterable[PathKey]) -> None:
         """Prepare the documents at `paths` for good, and generate what they ask for.
 
@@ -274,6 +284,11 @@ class _Queries:
         self._ready: dict[object, Document] = {}
         self._before: dict[object, Document] = {}
         self._lock = threading.Lock()
+        self._compiled = 0
+
+    @property
+    def counts(self) -> CacheCounts:
+        return CacheCounts(len(self._ready) + len(self._before), None, self._compiled)
 
     def get(self, key: object, text: str, *, strict: bool) -> Document:
         """The query `text`, known by `key`."""
@@ -293,6 +308,7 @@ class _Queries:
             self._lock.release()
 
     def _compile(self, text: str, *, strict: bool) -> Document:
+        self._compiled += 1
         try:
             return self._engine.prepare(text, strict_builtin_errors=strict, deadline=self._deadline)
         except CompileError as error:

@@ -20,7 +20,12 @@ from doorward.pdp.metrics import Metrics
 __all__ = ["Totals", "state_of"]
 
 _ADDED_GAUGES: Final = frozenset(
-    {"process_open_fds", "process_resident_memory_bytes", "process_virtual_memory_bytes"}
+    {
+        "cache_entries",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+    }
 )
 _SUMS: Final = frozenset({"counter", "histogram"})
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from doorward.rego.builtins.registry.context import HTTPSender
     from doorward.rego.builtins.registry.foreign import ForeignError, foreign_code
     from doorward.rego.builtins.tokens import verified_token
+    from doorward.rego.caches import CacheCounts
     from doorward.rego.capabilities import Capabilities
     from doorward.rego.codegen.marks import Mark, Marks
     from doorward.rego.collector import gc_paused
@@ -112,6 +113,7 @@ else:
             "builtins.registry.context": "HTTPSender",
             "builtins.registry.foreign": "ForeignError foreign_code",
             "builtins.tokens": "verified_token",
+            "caches": "CacheCounts",
             "capabilities": "Capabilities",
             "codegen.marks": "Mark Marks",
             "collector": "gc_paused",
@@ -161,6 +163,7 @@ __all__ = [
     "Boxed",
     "Builtin",
     "BuiltinError",
+    "CacheCounts",
     "Capabilities",
     "CompileError",
     "Context",

@@ -27,6 +27,7 @@ from doorward.rego.analysis.resolve import resolve_query
 from doorward.rego.analysis.scope import source_name
 from doorward.rego.analysis.tree import RuleNode, data_conflicts, insert_rules, path_text
 from doorward.rego.builtins import Environment, Registry
+from doorward.rego.caches import CacheCounts, function_counts
 from doorward.rego.clock import CLOCK
 from doorward.rego.code import Code, generate_code
 from doorward.rego.codegen.constants import Constants
@@ -262,6 +263,15 @@ class Engine:
     def trees(self) -> Mapping[str, Module]:
         """The policies as they were parsed, by file name."""
         return self.policies.modules
+
+    def cache_counts(self) -> dict[str, CacheCounts]:
+        """What the caches hold that decisions share, and how often it was used: responses of
+        `http.send`, verified tokens, and patterns that come from inputs and data."""
+        environment = self.environment
+        known = dict(function_counts()) | {"http.send": environment.responses.counts}
+        # A cache of somebody else need not count.
+        counts = getattr(environment.tokens, "counts", None)
+        return known | {"tokens": counts} if isinstance(counts, CacheCounts) else known
 
     def check_data(self) -> None:
         """CompileError where a rule is in a place that `data` fills.

@@ -158,7 +158,9 @@ def _respond(context: Context, options: Options) -> Value:
     key = _cache_key(options)
     responses = context.environment.responses
     stored = responses.get(key)
-    if stored is None or stored.fresh_until <= context.now_ns:
+    is_fresh = stored is not None and stored.fresh_until > context.now_ns
+    responses.note_use(was_fresh=is_fresh)
+    if stored is None or not is_fresh:
         stored = _refreshed(context, request, stored if forced is None else None, forced)
         if stored.fresh_until > context.now_ns or stored.validators:
             responses.put(key, stored)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import re2
 
+from doorward.rego.caches import counted
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp_literals import literal_matcher
 
@@ -142,12 +143,14 @@ def next_character(data: bytes, at: int) -> int:
     return at
 
 
+@counted("regex")
 @lru_cache(maxsize=CACHED)
 def pattern(text: str) -> Pattern:
     """The pattern, compiled once; BuiltinError in Go's words where it is none."""
     return Pattern(text)
 
 
+@counted("regex")
 @lru_cache(maxsize=CACHED)
 def matcher(text: str) -> Any:
     """A function of a string that tells whether the pattern matches somewhere in it."""

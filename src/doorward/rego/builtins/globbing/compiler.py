@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from doorward.records import record
+from doorward.rego.caches import counted
 from doorward.rego.errors import BuiltinError, LimitError
 from doorward.rego.golang.regexp import matcher, quote_meta
 
@@ -24,6 +25,7 @@ MAX_GLOB: Final = 4096
 Matcher: TypeAlias = Callable[[str], bool]
 
 
+@counted("glob")
 @lru_cache(maxsize=CACHED)
 def compile_glob(glob: str, stops: str) -> Matcher:
     """A function that tells whether a string fits the glob; `stops` are the delimiters."""

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from doorward.records import record
+from doorward.rego.caches import CacheCounts
 
 if TYPE_CHECKING:
     from doorward.rego.builtins.http_client.message import HTTPResponse
@@ -51,6 +52,7 @@ class ResponseCache:
         self._used = 0
         self._entries: OrderedDict[Hashable, StoredResponse] = OrderedDict()
         self._lock = Lock()
+        self.hits = self.misses = 0
 
     def get(self, key: Hashable) -> StoredResponse | None:
         """What was stored, fresh or not."""
@@ -81,6 +83,17 @@ class ResponseCache:
         stored = self._entries.pop(key, None)
         if stored is not None:
             self._used -= stored.size
+
+    def note_use(self, *, was_fresh: bool) -> None:
+        """Count a request that was answered by what is here, or was not."""
+        with self._lock:
+            self.hits += was_fresh
+            self.misses += not was_fresh
+
+    @property
+    def counts(self) -> CacheCounts:
+        """How many requests needed not to be sent, and how many were."""
+        return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:
         return len(self._entries)

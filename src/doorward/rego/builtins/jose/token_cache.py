@@ -10,6 +10,8 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
+from doorward.rego.caches import CacheCounts
+
 __all__ = ["VerifiedTokens"]
 
 
@@ -20,11 +22,13 @@ class VerifiedTokens:
     takes no lock.
     """
 
-    __slots__ = ("_half", "_lock", "_old", "_young")
+    __slots__ = ("_half", "_lock", "_old", "_young", "hits", "misses")
 
     def __init__(self, capacity: int = 8192) -> None:
         self._half = max(capacity // 2, 1)
         self._lock = Lock()
+        # Not exact: threads that count at the same time may count once.
+        self.hits = self.misses = 0
         self._young: dict[Hashable, Any] = {}
         self._old: dict[Hashable, Any] = {}
 
@@ -33,8 +37,11 @@ class VerifiedTokens:
         entry = self._young.get(key)
         if entry is None:
             entry = self._old.get(key)
-            if entry is not None:
-                self.put(key, entry)
+            if entry is None:
+                self.misses += 1
+                return None
+            self.put(key, entry)
+        self.hits += 1
         return entry
 
     def put(self, key: Hashable, value: Any) -> None:
@@ -43,6 +50,11 @@ class VerifiedTokens:
             if len(self._young) >= self._half and key not in self._young:
                 self._old, self._young = self._young, {}
             self._young[key] = value
+
+    @property
+    def counts(self) -> CacheCounts:
+        """How often a token was known, whatever it was asked for."""
+        return CacheCounts(len(self), self.hits, self.misses)
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)

@@ -1,0 +1,51 @@
+"""How often what caches keep could be used again.
+
+Caches of functions say it themselves (`counted`); the others count where they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+__all__ = ["CacheCounts", "counted", "function_counts"]
+
+
+class CacheCounts(NamedTuple):
+    """What a cache holds now, and how often something was there and was not, since the start.
+
+    `hits` is None where nobody counts them: a look takes less time than to count it.
+    """
+
+    entries: int
+    hits: int | None
+    misses: int
+
+
+class _Cached(Protocol):
+    @property
+    def cache_info(self) -> Callable[[], Any]: ...
+
+
+T = TypeVar("T", bound=_Cached)
+_functions: Final[dict[str, list[_Cached]]] = {}
+
+
+def counted(name: str) -> Callable[[T], T]:
+    """A decorator: the cache of this function counts as a part of the one with this name."""
+
+    def noted(function: T) -> T:
+        _functions.setdefault(name, []).append(function)
+        return function
+
+    return noted
+
+
+def function_counts() -> Iterator[tuple[str, CacheCounts]]:
+    """The caches of functions whose modules are loaded."""
+    for name, functions in list(_functions.items()):
+        infos = [each.cache_info() for each in functions]
+        entries, hits, misses = (
+            sum(getattr(info, field) for info in infos) for field in ("currsize", "hits", "misses")
+        )
+        yield name, CacheCounts(entries, hits, misses)
