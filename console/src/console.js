@@ -64,11 +64,7 @@ function Live({ open, shown }) {
     <div class="bar">
       <label>Filter <input type="search" value=${filter} placeholder="path, request, id, revision"
         onInput=${(event) => setFilter(event.target.value)} /></label>
-      <label>Answer <select value=${verdict} onChange=${(event) => setVerdict(event.target.value)}>
-        ${["", "allow", "deny", "undefined", "error", "value"].map(
-          (each) => html`<option value=${each}>${each || "any"}</option>`,
-        )}
-      </select></label>
+      <label>Answer <${Verdicts} value=${verdict} change=${(event) => setVerdict(event.target.value)} /></label>
       <button onClick=${pause} aria-pressed=${isPaused}>${isPaused ? "Continue" : "Pause"}</button>
       <span class="quiet" role="status">${status}${leftOut ? `, ${leftOut} not shown` : ""}${unanswered(silent)}</span>
     </div>
@@ -155,6 +151,7 @@ function Shown({ of }) {
   return html`<p><span class=${`verdict ${of.verdict}`}>${of.verdict}</span>
       ${" "}<code>${of.path}</code>, ${of.eval_us.toFixed(1)} µs, revision <code>${of.revision || "none"}</code></p>
     ${error}
+    ${of.from_log && html`<p class="quiet">From the log: what is not kept in memory is not explained again.</p>`}
     ${of.why && html`<h3>Why</h3><pre>${of.why}</pre>`}
     ${of.failed?.length > 0 && html`<h3>Failed</h3><${Locations} of=${of.failed} />`}
     ${of.rules?.length > 0 && html`<h3>Rules that answered</h3><${Locations} of=${of.rules} />`}
@@ -274,6 +271,48 @@ function ShadowView({ open }) {
   </section>`;
 }
 
+// Decisions of the past, from the log: asked for, not followed.
+function Past({ open, shown }) {
+  const [question, set] = useState({ path: "", verdict: "", text: "", since: "", until: "" });
+  const [answer, setAnswer] = useState(null);
+  const change = (name) => (event) => set({ ...question, [name]: event.target.value.trim() });
+  const ask = (event) => {
+    event.preventDefault();
+    setAnswer({ isAsked: true });
+    const fields = new URLSearchParams(Object.entries(question).filter(([, value]) => value));
+    fetch(`/console/api/log?${fields}`)
+      .then((response) => response.json())
+      .then(setAnswer, (error) => setAnswer({ error: String(error) }));
+  };
+  const decisions = answer?.decisions || [];
+  const said = !answer ? "" : answer.isAsked ? "searching…" : answer.error ? answer.error
+    : `${decisions.length} decisions${answer.more ? ", there are more" : ""}${answer.unread ? `, ${answer.unread} files were not read` : ""}`;
+  return html`<section aria-label="Log">
+    <form class="bar" onSubmit=${ask}>
+      <label>Path <input type="search" value=${question.path} onInput=${change("path")} /></label>
+      <label>Answer <${Verdicts} value=${question.verdict} change=${change("verdict")} /></label>
+      <label>Text <input type="search" value=${question.text} placeholder="request, user, id" onInput=${change("text")} /></label>
+      <label>From (UTC) <input value=${question.since} placeholder="2026-11-23T10:00" onInput=${change("since")} /></label>
+      <label>To <input value=${question.until} onInput=${change("until")} /></label>
+      <button>Search the log</button>
+      <span class="quiet" role="status">${said}</span>
+    </form>
+    <table>
+      <thead><tr><th>Time</th><th>Answer</th><th>Path</th><th>Request</th><th>Revision</th></tr></thead>
+      <tbody>${decisions.map((each) => html`<tr key=${each.number} class=${each.id === shown ? "chosen" : ""}>
+        <td><button class="link" onClick=${() => open(each.id)}>${new Date(each.time_ms).toISOString().slice(0, 23)}</button></td>
+        <td><span class=${`verdict ${each.verdict}`}>${each.verdict}</span></td>
+        <td class="code">${each.path}</td><td class="code">${each.request}</td><td class="code">${each.revision}</td></tr>`)}</tbody>
+    </table>
+  </section>`;
+}
+
+function Verdicts({ value, change }) {
+  return html`<select value=${value} onChange=${change}>
+    ${["", "allow", "deny", "undefined", "error", "value"].map((each) => html`<option value=${each}>${each || "any"}</option>`)}
+  </select>`;
+}
+
 // One line for each revision: the share of what it refused, by the minute.
 function Revisions() {
   const state = usePolled("/console/api/revisions", 5000);
@@ -330,12 +369,12 @@ function Playground() {
 
 function App() {
   const at = useLocation();
-  const view = ["playground", "policies", "revisions", "shadow"].find((name) => window.location.pathname.endsWith(`/${name}`)) || "";
-  const id = /#decision=([0-9a-f-]+)$/.exec(at)?.[1];
+  const view = ["log", "playground", "policies", "revisions", "shadow"].find((name) => window.location.pathname.endsWith(`/${name}`)) || "";
+  const id = /#decision=([0-9A-Za-z._-]+)$/.exec(at)?.[1];
   const open = (id) => (window.location.hash = id ? `decision=${id}` : "");
   return html`<header>
       <h1>Doorward</h1>
-      <nav>${[["", "Decisions"], ["policies", "Policies"], ["revisions", "Revisions"], ["shadow", "Shadow"], ["playground", "Playground"]].map(
+      <nav>${[["", "Decisions"], ["log", "Log"], ["policies", "Policies"], ["revisions", "Revisions"], ["shadow", "Shadow"], ["playground", "Playground"]].map(
         ([name, title]) => html`<a href=${`/console${name && "/"}${name}`} aria-current=${view === name ? "page" : null}>${title}</a>`,
       )}</nav>
     </header>
@@ -344,6 +383,7 @@ function App() {
       : html`<div class=${id ? "two" : "one"}>
           <div>${{
             "": () => html`<${Live} open=${open} shown=${id} /><${State} />`,
+            log: () => html`<${Past} open=${open} shown=${id} />`,
             policies: () => html`<${Policies} />`,
             revisions: () => html`<${Revisions} />`,
             shadow: () => html`<${ShadowView} open=${open} />`,

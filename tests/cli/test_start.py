@@ -89,7 +89,7 @@ ONE_SUM = (
     r"|doorward\.cli(\.(capabilities|durations|errors|eval|extensions|input_document|main|metrics"
     r"|profiles|queries|results|schemas))?|doorward\.cli\.extras"
     r"|doorward\.pdp(\.(error_documents|extensions|loader|solutions|sources))?"
-    r"|doorward\.rego(\.(capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|source"
+    r"|doorward\.rego(\.(caches|capabilities|clock|code|collector|conversion|engine|errors|json_text|modules|numbers|options|source"
     r"|timers|tools|values))?"
     r"|doorward\.rego\.(analysis|codegen|runtime)(\..*)?"
     r"|doorward\.rego\.golang(\.(json|json_decoder|json_documents|octets|strings))?"

@@ -62,7 +62,7 @@ pytestmark = [
 ]
 
 
-VIEWS = ["", "/policies", "/revisions", "/shadow", "/playground"]
+VIEWS = ["", "/log", "/policies", "/revisions", "/shadow", "/playground"]
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
 
 
@@ -96,7 +96,8 @@ class Served:
             docker=AuditTail(str(self.audit)),
             status=lambda: {"bundles": {EVIL[0]: {"active_revision": EVIL[1]}}},
         )
-        self.console = Console(process)
+        self.log = folder / "decisions.jsonl"
+        self.console = Console(process, log=lambda: [str(self.log)])
         parts = self.pdp, Config(), health, Metrics("test")
         api = Api(*parts, diagnostic=True, console=self.console.answer)
         self.port = free_port()
@@ -110,6 +111,21 @@ class Served:
         decision = self.pdp.decide("app/allow", document)
         self.pdp.record(decision, document)
         return decision.decision_id
+
+    def write(self, user: str, path: str) -> None:
+        """Put a decision into the log, as of the past."""
+        event = {
+            "decision_id": f"past-{user}-{path}",
+            "timestamp": "2026-11-23T10:00:00Z",
+            "path": f"app/{path}",
+            "input": {"method": user, "path": path, "password": "hunter2"},
+            "result": user == "ann",
+            "bundles": {user: {"revision": user}},
+            "error": {"message": path} if user in EVIL else None,
+            "custom": {"rules": [{"path": user, "file": path, "row": 1, "failed": 2}]},
+        }
+        with self.log.open("a") as file:
+            file.write(json.dumps(event) + "\n")
 
     def get(
         self, path: str, method: str = "GET", body: str = "", **headers: str
@@ -245,6 +261,45 @@ def test_shadow_shows_what_a_candidate_decides_otherwise(page: Page, served: Ser
     assert page.evaluate("window.hit") is None
 
 
+def test_the_log_is_searched_and_nothing_in_it_runs(page: Page, served: Served) -> None:
+    for text in EVIL:
+        served.write(text, text)
+    served.write("bob", "/past")
+    page.goto(f"{served.url}/log")
+    page.get_by_label("Text").fill("/past")
+    page.get_by_role("button", name="Search").click()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page).first).to_contain_text("denyapp//pastbob /past")
+    page.get_by_label("Text").fill("")
+    page.get_by_label("Answer").select_option("error")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("status")).to_contain_text(f"{len(EVIL)} decisions")
+    assert page.evaluate("window.hit") is None
+    assert served.get("/console/api/decisions/past-bob-nothing")[0] == 404
+
+
+def test_a_decision_that_is_not_kept_is_shown_from_the_log(page: Page, served: Served) -> None:
+    served.write("eve", "past")
+    page.goto(f"{served.url}#decision=past-eve-past")
+    expect(page.locator("aside")).to_contain_text("From the log")
+    expect(page.locator("aside")).to_contain_text("Masked: /input/password")
+    expect(page.locator("aside")).not_to_contain_text("hunter2")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("file=/etc/passwd", "unknown field: file"),
+        ("verdict=no", "verdict is one of"),
+        (f"text={'x' * 201}", "text is longer than 200 characters"),
+        ("since=0&until=now()", "until is a time"),
+    ],
+)
+def test_questions_to_the_log_are_few(query: str, said: str, served: Served) -> None:
+    status, text = served.get(f"/console/api/log?{query}")
+    assert (status, said in text) == (400, True)
+
+
 def test_decisions_of_the_docker_plugin_are_in_the_same_list(page: Page, served: Served) -> None:
     page.goto(served.url)
     log = AuditLog(str(served.audit))
@@ -276,8 +331,12 @@ def test_everybody_can_use_it(view: str, scheme: Any, browser: Browser, served: 
     context = browser.new_context(bypass_csp=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{served.url}{view or f'#decision={decision_id}'}")
+    if view == "/log":
+        served.write("bob", "/people")
+        page.get_by_role("button", name="Search").click()
     signs = {
         "": "aside h3",
+        "/log": "tbody .verdict",
         "/policies": ".source",
         "/revisions": ".u-wrap",
         "/shadow": ".shadow",
@@ -305,8 +364,13 @@ def test_pictures_of_the_documentation_are_of_this_console(
     context = browser.new_context(viewport={"width": 1200, "height": 720})
     page = context.new_page()
     page.goto(f"{served.url}{view or f'#decision={last}'}")
+    if view == "/log":
+        for number in range(15):
+            served.write(["bob", "ann"][number % 2], f"/people/{number % 7}")
+        page.get_by_role("button", name="Search").click()
     signs = {
         "": "aside h3",
+        "/log": "tbody .verdict",
         "/policies": ".answered",
         "/revisions": ".u-wrap",
         "/shadow": ".shadow tbody tr",

@@ -375,6 +375,7 @@ class Sidecar:
             Process,
             Ring,
             Traffic,
+            log_files,
         )
 
         peers = None if self._shared is None else self._shared.peers
@@ -394,7 +395,9 @@ class Sidecar:
             docker=AuditTail(docker, start=start) if docker else None,
             status=lambda: self.plane.status.document(),
         )
-        self._console = Console(process, peers=peers)
+        self._console = Console(
+            process, peers=peers, log=lambda: log_files(self.plane.config.decision_logs)
+        )
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from doorward.console.app import Console
 from doorward.console.audit_tail import AuditTail
+from doorward.console.past import log_files
 from doorward.console.process import Process
 from doorward.console.ring import Ring
 from doorward.console.traffic import Traffic
 
-__all__ = ["AuditTail", "Console", "Process", "Ring", "Traffic"]
+__all__ = ["AuditTail", "Console", "Process", "Ring", "Traffic", "log_files"]

@@ -10,16 +10,17 @@ import asyncio
 import json
 import mimetypes
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import resources
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from doorward import __version__
 from doorward.console import together, views
+from doorward.console.past import SECONDS, PastError, Question, Search
 from doorward.console.playground import PlaygroundError, answer
 from doorward.console.process import Process
 from doorward.console.traffic import document
@@ -46,6 +47,7 @@ EXPLAINING: Final = 6.0
 """The same where it evaluates a decision once more."""
 FEWEST: Final = 10
 """Decisions of each worker that a message holds at least."""
+T = TypeVar("T")
 _STATIC: Final = resources.files("doorward.console") / "static"
 
 
@@ -57,12 +59,14 @@ class Console:
         process: Process | None = None,
         *,
         peers: Peers | None = None,
+        log: Callable[[], list[str]] | None = None,
         files: Mapping[str, str] | None = None,
         data: Any = None,
         hosts: frozenset[str] = frozenset(),
     ) -> None:
         """`process` is what this process knows, None for a playground alone; `peers` are the other
-        workers, which `serve` them as well. `files` and `data` are what the playground begins with;
+        workers, which `serve` them as well. `log` gives the files of the decision log, the newest
+        first. `files` and `data` are what the playground begins with;
         without them, the policies in force. `hosts`: names besides addresses and names without a
         dot that it may be called by.
         """
@@ -70,10 +74,13 @@ class Console:
         self._peers = peers
         self._number = 0 if peers is None else peers.number
         self._count = 1 if peers is None else peers.count
+        self._log = log
         self._files = files
         self._data = data
         self._hosts = hosts
         self._workers = Workers("console", THREADS, deadline=5.0)
+        self._searches = Workers("console-log", 1, deadline=SECONDS)
+        self._is_searching = False
         self._streams = 0
         self._closed = False
 
@@ -93,7 +100,9 @@ class Console:
         if not is_host_allowed(request.headers.get("host", ""), self._hosts):
             return _refused("the console is not known by this host name")
         match request.method, path:
-            case "GET" | "HEAD", () | ("" | "playground" | "policies" | "revisions" | "shadow",):
+            case "GET" | "HEAD", () | (
+                ("" | "log" | "playground" | "policies" | "revisions" | "shadow"),
+            ):
                 return self._page("/".join(path))
             case "GET" | "HEAD", ("static", name):
                 return _static(name)
@@ -101,6 +110,8 @@ class Console:
                 return self._stream(request)
             case "GET", ("api", "decisions", decision_id):
                 return await self._detail(decision_id)
+            case "GET", ("api", "log"):
+                return await self._past(dict(request.query_params))
             case "GET", ("api", "state"):
                 return await self._state()
             case "GET", ("api", "revisions") if self._process.ring is not None:
@@ -171,14 +182,44 @@ class Console:
     async def _detail(self, decision_id: str) -> Response:
         question = {"about": "decision", "id": decision_id}
         shown = await self._workers.run(self._process.answer, question)
+        silent = False
         if shown is None and self._peers is not None:
             others = await self._peers.ask(question, EXPLAINING)
             shown = next((each for each in others.values() if each is not None), None)
-            if shown is None and len(others) < self._count - 1:
-                return _json({"error": "not every worker answers: ask again"}, 503)
-        if shown is None:
-            return _json({"error": "this decision is not kept any more"}, 404)
-        return _json(shown)
+            silent = len(others) < self._count - 1
+        if shown is None and self._log is not None:
+            try:
+                shown = await self._searched(lambda search: search.one(decision_id))
+            except PastError as error:
+                return _json({"error": f"this decision is not kept any more; {error}"}, 404)
+        if shown is not None:
+            return _json(shown)
+        if silent:
+            return _json({"error": "not every worker answers: ask again"}, 503)
+        return _json({"error": "this decision is not kept any more"}, 404)
+
+    async def _past(self, fields: Mapping[str, str]) -> Response:
+        """Decisions in the log."""
+        try:
+            question = Question.read(fields)
+            return _json(await self._searched(lambda search: search.newest(question)))
+        except PastError as error:
+            return _json({"error": str(error)}, 400)
+
+    async def _searched(self, work: Callable[[Search], T]) -> T:
+        """What a search of the log gives; one at a time, and in so many seconds. PastError."""
+        if self._log is None:
+            raise PastError("nothing is decided here")
+        if self._is_searching:
+            raise PastError("another search of the log is under way: ask again")
+        search = Search(self._log)
+        end = asyncio.get_running_loop().call_later(SECONDS, search.stop)
+        self._is_searching = True
+        try:
+            return await self._searches.run(work, search)
+        finally:
+            self._is_searching = False
+            end.cancel()
 
     def _stream(self, request: Request) -> Response:
         if self._process.ring is None:

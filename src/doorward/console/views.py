@@ -11,7 +11,7 @@ from doorward.pdp.decision import Decision, error_document
 from doorward.pdp.hiding import hide_credentials
 from doorward.rego import RegoError, Undefined, to_json, to_python, trail_of
 
-__all__ = ["BATCH", "batch", "detail", "minute", "revisions", "summary"]
+__all__ = ["BATCH", "LONGEST", "batch", "detail", "minute", "request", "revisions", "summary"]
 
 BATCH: Final = 100
 """Decisions that one message to a page holds."""
@@ -94,7 +94,7 @@ def summary(entry: Entry) -> dict[str, Any]:
         "time_ms": entry.time_ns // 1_000_000,
         "path": (decision.query if decision.query is not None else decision.path)[:LONGEST],
         "verdict": _verdict(decision),
-        "request": _request(entry.input)[:LONGEST],
+        "request": request(entry.input)[:LONGEST],
         "revision": decision.revision[:LONGEST],
         "eval_us": decision.eval_ns / 1000,
     }
@@ -110,7 +110,7 @@ def _verdict(decision: Decision) -> str:
     return "allow" if decision.result is True or isinstance(decision.result, dict) else "value"
 
 
-def _request(input: Any) -> str:
+def request(input: Any) -> str:
     """What was asked for, where the input is a request as proxies and daemons describe it."""
     http = _at(input, "attributes", "request", "http")
     for method, path in (

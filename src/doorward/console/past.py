@@ -1,0 +1,300 @@
+"""Decisions of the past: a question about the decision log, answered by DuckDB where it is there.
+
+The log is what `decision_logs.file` writes, or what waits in `decision_logs.spool`: files are read,
+the newest first, until there are enough decisions or the time is over; what was not read is said.
+A question is a few values. None of it is SQL, and it names no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from doorward.console import views
+from doorward.pdp.config import DecisionLogs
+from doorward.pdp.hiding import hide_credentials
+from doorward.rego import from_json, to_python
+
+__all__ = ["VERDICTS", "PastError", "Question", "Search", "log_files"]
+
+MOST: Final = 200
+"""Decisions that one answer holds."""
+SECONDS: Final = 5.0
+"""Seconds after which a search is to be stopped."""
+LONGEST: Final = 200
+"""Characters of a word that is looked for."""
+SHOWN: Final = 1 << 20
+"""Characters of an event that is shown, and of an input that is read for its summary."""
+FILES: Final = 1_000
+"""Files that are looked at."""
+VERDICTS: Final = ("allow", "deny", "undefined", "error", "value")
+
+_CONFIG: Final[dict[str, Any]] = {
+    "threads": 1,
+    "memory_limit": "256MB",
+    # Nothing is written, and nothing is fetched.
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_FIELDS: Final = ("result", "allowed", "allow", "decision")
+_ALLOWS: Final = " OR ".join(f"(json->'$.result.{name}')::VARCHAR = 'true'" for name in _FIELDS[1:])
+_NAMES: Final = " OR ".join(f"(json->'$.result.{name}') IS NOT NULL" for name in _FIELDS[1:])
+_VERDICT: Final = f"""CASE
+    WHEN json_type(json->'error') <> 'NULL' THEN 'error'
+    WHEN (json->'result') IS NULL THEN 'undefined'
+    WHEN (json->'result')::VARCHAR = 'true' THEN 'allow'
+    WHEN (json->'result')::VARCHAR = 'false' THEN 'deny'
+    WHEN json_type(json->'result') <> 'OBJECT' THEN 'value'
+    WHEN {_ALLOWS} THEN 'allow'
+    WHEN {_NAMES} THEN 'deny'
+    ELSE 'allow' END"""
+"""`views.verdict`, of an event."""
+_EVENTS: Final = f"""SELECT json, {_VERDICT} AS verdict,
+        coalesce(json->>'query', json->>'path', '') AS path,
+        coalesce(json->>'timestamp', '') AS moment
+    FROM read_json_objects($1, format = 'auto', ignore_errors = true)
+    WHERE (json->>'decision_id') IS NOT NULL"""
+_LIST: Final = f"""SELECT json->>'decision_id', moment, path, verdict,
+        CASE WHEN length((json->'input')::VARCHAR) <= {SHOWN} THEN (json->'input')::VARCHAR END,
+        (json->'bundles')::VARCHAR, json->>'$.metrics.timer_rego_query_eval_ns'
+    FROM ({_EVENTS})
+    WHERE ($2 = '' OR contains(lower(path), $2)) AND ($3 = '' OR verdict = $3)
+        AND ($4 = '' OR moment >= $4) AND ($5 = '' OR moment < $5)
+        AND ($6 = '' OR contains(lower(json::VARCHAR), $6))
+    ORDER BY moment DESC LIMIT $7"""
+_ONE: Final = f"""SELECT CASE WHEN length(json::VARCHAR) <= {SHOWN} THEN json::VARCHAR END, verdict
+    FROM ({_EVENTS}) WHERE (json->>'decision_id') = $2 LIMIT 1"""
+
+
+class PastError(Exception):
+    """Why a question is not answered, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which decisions are looked for; what is empty holds for all of them."""
+
+    path: str = ""
+    """A part of the path or the query."""
+    verdict: str = ""
+    text: str = ""
+    """A part of the whole event, in any case of its letters."""
+    since: str = ""
+    until: str = ""
+    """Times as the log writes them, or the beginning of one: `2026-11-23T10`."""
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> Question:
+        """PastError where a field is unknown, or has no value of its kind."""
+        for name, value in fields.items():
+            if name not in cls.__slots__:
+                raise PastError(f"unknown field: {name[:LONGEST]}")
+            if len(value) > LONGEST:
+                raise PastError(f"{name} is longer than {LONGEST} characters")
+        question = cls(**fields)
+        if question.verdict not in ("", *VERDICTS):
+            raise PastError(f"verdict is one of {', '.join(VERDICTS)}")
+        for name in ("since", "until"):
+            if not set(getattr(question, name)) <= set("0123456789-:.TZ"):
+                raise PastError(f"{name} is a time, such as 2026-11-23T10:00")
+        return question
+
+
+def log_files(options: DecisionLogs) -> list[str]:
+    """The files of a decision log, the newest first."""
+    if options.file is not None:
+        path = options.file.path
+        numbered = [f"{path}.{number}" for number in range(1, options.file.keep + 1)]
+        return [each for each in (path, *numbered) if os.path.isfile(each)]
+    if options.upload is None or not options.upload.spool:
+        return []
+    files = []
+    with os.scandir(options.upload.spool) as parts:
+        for part in parts:
+            if part.is_dir():
+                with os.scandir(part) as entries:
+                    names = [each.path for each in entries if each.name.endswith(_ENDS)]
+                files += names
+    # A journal is newer than chunks, whose names begin with their time.
+    return sorted(files, key=os.path.basename, reverse=True)[:FILES]
+
+
+_ENDS: Final = (".jsonl", ".json.gz")
+
+
+class Search:
+    """One question; `stop` may be called from another thread while it is answered."""
+
+    def __init__(self, files: Callable[[], list[str]]) -> None:
+        """`files` are those of the log, the newest first."""
+        self._files = files
+        self._connection: Any = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End soon, with what there is."""
+        with self._lock:
+            self._stopped = True
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    def newest(self, question: Question) -> dict[str, Any]:
+        """Summaries of the newest decisions that `question` means. PastError."""
+        words = [question.path.lower(), question.verdict, question.since, question.until]
+        words.append(question.text.lower())
+        rows, unread = self._rows(_LIST, words, MOST)
+        return {
+            "decisions": [_summary(number, row) for number, row in enumerate(rows, start=1)],
+            "more": len(rows) == MOST,
+            "unread": unread,
+        }
+
+    def one(self, decision_id: str) -> dict[str, Any] | None:
+        """All that the log holds of one decision; None if it is not there. PastError."""
+        rows, _ = self._rows(_ONE, [decision_id], 1)
+        return _detail(*rows[0]) if rows else None
+
+    def _some_files(self) -> list[str]:
+        try:
+            files = self._files()
+        except OSError as error:
+            raise PastError(f"the log cannot be read: {_line(error)}") from None
+        if not files:
+            raise PastError("no log is kept here: `decision_logs.file` in the configuration does")
+        return files
+
+    def _rows(self, sql: str, words: list[str], most: int) -> tuple[list[Any], int]:
+        """The newest `most` rows, and how many files were not read to the end."""
+        files = self._some_files()
+        try:
+            import duckdb
+        except ImportError:
+            raise PastError(
+                "the log is read by DuckDB, which is not installed: pip install 'doorward[duckdb]'"
+            ) from None
+        # Half a character cannot be in a file.
+        words = [each.encode("utf-8", "backslashreplace").decode() for each in words]
+        rows: list[Any] = []
+        unread = 0
+        connection = duckdb.connect(config=_CONFIG)
+        try:
+            with self._lock:
+                self._connection = connection
+            for file in files:
+                if self._stopped or len(rows) >= most:
+                    unread += 1
+                    continue
+                limit = [most - len(rows)] if "$7" in sql else []
+                try:
+                    rows += connection.execute(sql, [file, *words, *limit]).fetchall()
+                except duckdb.InterruptException:
+                    unread += 1
+                except duckdb.IOException:
+                    continue  # it was sent, or moved on, meanwhile
+        except duckdb.Error as error:
+            raise PastError(f"the log cannot be read: {_line(error)}") from None
+        finally:
+            with self._lock:
+                self._connection = None
+            connection.close()
+        return rows, unread
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:LONGEST]
+
+
+def _summary(number: int, row: Any) -> dict[str, Any]:
+    """One line of a list, in the form of `views.summary`."""
+    decision_id, time, path, verdict, input, bundles, eval_ns = row
+    return {
+        "number": number,
+        "id": decision_id[:LONGEST],
+        "time_ms": _time_ms(time),
+        "path": path[: views.LONGEST],
+        "verdict": verdict,
+        "request": views.request(_document(input))[: views.LONGEST],
+        "revision": _revision(_document(bundles)),
+        "eval_us": int(eval_ns) / 1000 if str(eval_ns).isdecimal() else 0.0,
+    }
+
+
+def _document(text: str | None) -> Any:
+    try:
+        return None if text is None else to_python(from_json(text.encode("utf-8", "replace")))
+    except ValueError:
+        return None
+
+
+def _revision(bundles: Any) -> str:
+    known = bundles.values() if isinstance(bundles, dict) else ()
+    texts = [str(each.get("revision", "")) for each in known if isinstance(each, dict)]
+    return ", ".join(texts)[: views.LONGEST]
+
+
+def _time_ms(text: str) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _detail(text: str | None, verdict: str) -> dict[str, Any]:
+    """All of one event, in the form of `views.detail`."""
+    event = _document(text)
+    if not isinstance(event, dict):
+        return {"error": f"the event is longer than {SHOWN:,} characters"}
+    shown = hide_credentials({name: event[name] for name in ("input", "result") if name in event})
+    path = event.get("query", event.get("path", ""))
+    metrics = event.get("metrics")
+    eval_ns = metrics.get("timer_rego_query_eval_ns") if isinstance(metrics, dict) else 0
+    hidden = [name for key in ("erased", "masked") for name in _names(event.get(key))]
+    document = {
+        "id": str(event.get("decision_id", "")),
+        "time_ms": _time_ms(str(event.get("timestamp", ""))),
+        "path": path if isinstance(path, str) else json.dumps(path),
+        "verdict": verdict,
+        "revision": _revision(event.get("bundles")),
+        "eval_us": eval_ns / 1000 if isinstance(eval_ns, (int, float)) else 0.0,
+        "has_input": True,
+        "hidden": [*hidden, *_names(shown.get("erased")), *_names(shown.get("masked"))],
+        "from_log": True,
+    }
+    for name in ("input", "result"):
+        if name in shown:
+            document[name] = to_python(shown[name])
+    if event.get("error") is not None:
+        document["error"] = event["error"]
+    return document | _rules(event.get("custom"))
+
+
+def _names(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _rules(custom: Any) -> dict[str, Any]:
+    """The definitions that `decision_logs.rules` noted, as explanations name them."""
+    noted = custom.get("rules") if isinstance(custom, dict) else None
+    rules = [each for each in noted if isinstance(each, dict)] if isinstance(noted, list) else []
+    shown = [
+        {
+            "text": str(each.get("path", "")),
+            "file": str(each.get("file", "")),
+            "row": each.get("failed", each.get("row", 0)),
+            "rule": "",
+            "has_failed": "failed" in each,
+        }
+        for each in rules
+    ]
+    return {
+        "rules": [each for each in shown if not each["has_failed"]],
+        "failed": [each for each in shown if each["has_failed"]],
+    }
