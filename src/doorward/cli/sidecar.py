@@ -66,7 +66,7 @@ from doorward.transport.tls import TlsContext, TlsError, TlsOptions
 
 if TYPE_CHECKING:
     from doorward.console import Console
-    from doorward.pdp.control.client import ServiceClient
+    from doorward.pdp.control.answers import Client
     from doorward.pdp.identity import Identity
     from doorward.pdp.identity_options import Issuer
     from doorward.pdp.tracing import Tracer
@@ -415,7 +415,7 @@ class Sidecar:
             before.close()
         self._start_uploads()
 
-    def _log_client(self, config: Config) -> ServiceClient | None:
+    def _log_client(self, config: Config) -> Client | None:
         upload = config.decision_logs.upload
         return None if upload is None else self.plane.client(upload.service)
 

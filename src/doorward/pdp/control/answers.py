@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-__all__ = ["WITHIN", "Answer", "ServiceError", "status_text"]
+if TYPE_CHECKING:
+    from doorward.pdp.control.services import Service
+
+__all__ = ["WITHIN", "Answer", "Client", "ServiceError", "status_text"]
 
 WITHIN: Final = 900.0
 """Seconds in which a response must be here as a whole."""
@@ -28,6 +31,26 @@ class Answer:
     headers: Mapping[str, str]
     """By lower-case names."""
     body: bytes
+
+
+class Client(Protocol):
+    """Asks one service."""
+
+    @property
+    def service(self) -> Service: ...
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        wait: float = 0.0,
+        limit: int = 1 << 20,
+    ) -> Answer: ...
+
+    def close(self) -> None: ...
 
 
 def status_text(status: int) -> str:

@@ -16,14 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
+from doorward.edge import FAULTS, Edge, Parts
 from doorward.pdp.bundle import Bundle, BundleError, read_download
-from doorward.pdp.control.answers import WITHIN
+from doorward.pdp.control.answers import WITHIN, Client
 from doorward.pdp.control.bundle_options import BundleOptions
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.downloads import Download, Downloader, DownloadError, limits_for
+from doorward.pdp.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.edit import StorageError
 from doorward.pdp.loader import Limits, LoadError
@@ -31,9 +32,6 @@ from doorward.pdp.manifest import ManifestError
 from doorward.pdp.owners import OwnedError
 from doorward.pdp.store import BusyError, Store
 from doorward.rego import RegoError, Timers
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Bundles", "backoff", "failure_of", "jittered"]
 
@@ -97,14 +95,14 @@ class Bundles:
         v0: bool = False,
         saved: SavedBundles | None = None,
         on_change: Callable[[Statuses], object] = lambda _statuses: None,
-        parts: Parts | None = None,
+        runner: Runner | None = None,
     ) -> None:
         """`on_change` is called after each attempt with how all bundles are now."""
         self._store = store
         self._v0 = v0
         self._saved = saved
         self._on_change = on_change
-        self._parts = parts or Parts()
+        self._runner = runner or Threads(Parts())
         self._lock = threading.RLock()
         """Held while one is put into force."""
         self._pollers: dict[str, _Poller] = {}
@@ -130,7 +128,7 @@ class Bundles:
     def configure(
         self,
         options: Mapping[str, BundleOptions],
-        clients: Mapping[str, ServiceClient],
+        clients: Mapping[str, Client],
         *,
         starts: bool = True,
     ) -> None:
@@ -164,7 +162,7 @@ class Bundles:
     def start(self) -> None:
         """Begin to ask; those that ask already go on."""
         for poller in self._pollers.values():
-            poller.start(self._parts)
+            poller.start(self._runner)
 
     def close(self) -> None:
         for poller in self._pollers.values():
@@ -172,7 +170,7 @@ class Bundles:
 
     def poll(self, name: str) -> float:
         """Ask for a bundle once; the seconds until it is to be asked for again."""
-        return self._pollers[name].poll()
+        return drive(self._pollers[name].round())
 
     def _activate_saved(self, names: list[str]) -> None:
         """Put what an earlier run left into force."""
@@ -347,10 +345,10 @@ def _type(bundle: Bundle) -> str:
 
 
 class _Poller:
-    """Asks for one bundle, from a thread of its own."""
+    """Asks for one bundle, again and again."""
 
     def __init__(
-        self, bundles: Bundles, options: BundleOptions, client: ServiceClient | None, v0: bool
+        self, bundles: Bundles, options: BundleOptions, client: Client | None, v0: bool
     ) -> None:
         self.options = options
         self.client = client
@@ -359,55 +357,38 @@ class _Poller:
         self._active = ""
         """The ETag of what is in force."""
         self._failures = 0
-        self._stop = threading.Event()
-        self._pause = 0.0
-        within = WITHIN + 2 * (options.polling.long_polling or 0) + 300.0
-        self._part = Part(f"bundle-{options.name}", within=within)
-        self._thread: threading.Thread | None = None
-        self._parts: Parts | None = None
+        self._is_stopped = False
+        self._task: Task | None = None
 
-    def start(self, parts: Parts) -> None:
-        if self._thread is not None or self.options.trigger == "manual":
+    def start(self, runner: Runner) -> None:
+        options = self.options
+        if self._task is not None or options.trigger == "manual":
             return
-        self._thread = loop_thread(
-            self._round, _POLL, name=f"bundle-{self.options.name}", stop=self._stop, part=self._part
-        )
-        self._part.thread = self._thread
-        self._parts = parts
-        self._thread.start()
-        # From here on it counts: a thread that was not started yet looks like a dead one.
-        parts.add(self._part)
+        within = WITHIN + 2 * (options.polling.long_polling or 0) + 300.0
+        self._task = runner.start(Job(f"bundle-{options.name}", _POLL, within, self.round))
 
     def stop(self) -> None:
         """Ask no more. A request that is under way ends by itself, and is not used."""
-        self._stop.set()
-        if self._parts is not None:
-            self._parts.remove(self._part)
+        self._is_stopped = True
+        if self._task is not None:
+            self._task.stop()
 
     def accept(self, etag: str) -> None:
         """What came earlier is in force now."""
         self._active = self._downloader.etag = etag
 
-    def _round(self) -> bool:
-        self._part.rest()
-        if self._stop.wait(self._pause):
-            return False
-        self._part.beat()
-        self._pause = self.poll()
-        return True
-
-    def poll(self) -> float:
+    def round(self) -> Steps[float]:
         """Ask once; the seconds until the next time."""
         polling, downloader = self.options.polling, self._downloader
         timers = Timers(())
         try:
-            download = downloader.fetch(timers)
+            download = yield from downloader.fetch(timers)
         except DownloadError as error:
-            if not self._stop.is_set():
+            if not self._is_stopped:
                 self._bundles.failed(self.options.name, error, timers)
             downloader.etag = self._active
             return self._failed()
-        if self._stop.is_set():
+        if self._is_stopped:
             return 0.0
         is_current = self._bundles.take(self.options.name, download, timers)
         if is_current:

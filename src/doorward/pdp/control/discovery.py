@@ -8,19 +8,19 @@ depends on cannot change. A configuration that cannot be followed leaves the one
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from doorward.edge import FAULTS, Edge, Part, Parts, loop_thread
+from doorward.edge import FAULTS, Edge, Parts
 from doorward.pdp.bundle import Bundle, BundleError, read_download
-from doorward.pdp.control.answers import WITHIN
+from doorward.pdp.control.answers import WITHIN, Client
 from doorward.pdp.control.bundle_options import DiscoveryOptions
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.bundles import backoff, failure_of, jittered, text_of
 from doorward.pdp.control.downloads import Downloader, DownloadError, limits_for
+from doorward.pdp.control.rounds import Job, Runner, Steps, Task, Threads, drive
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.loader import Limits, Loaded, LoadError
 from doorward.pdp.manifest import ManifestError
@@ -28,9 +28,6 @@ from doorward.pdp.snapshot import Settings, build
 from doorward.pdp.sources import with_bundles
 from doorward.pdp.yaml_block import ConfigError
 from doorward.rego import UNDEFINED, RegoError, Timers, Undefined, Value
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Discovery"]
 
@@ -47,13 +44,13 @@ class Discovery:
     def __init__(
         self,
         options: DiscoveryOptions,
-        client: ServiceClient | None,
+        client: Client | None,
         apply: Callable[[Value], object],
         *,
         settings: Settings,
         saved: SavedBundles | None = None,
         on_change: Callable[[BundleStatus], object] = lambda _status: None,
-        parts: Parts | None = None,
+        runner: Runner | None = None,
     ) -> None:
         """`apply` follows a document; ConfigError says why it cannot."""
         self.options = options
@@ -64,13 +61,9 @@ class Discovery:
         self._downloader = Downloader(options.bundle, client, v0=settings.v0)
         self._active = ""
         self._failures = 0
-        self._pause = 0.0
         self.status = BundleStatus("discovery")
-        self._stop = threading.Event()
-        self._parts = parts or Parts()
-        within = WITHIN + 2 * (options.bundle.polling.long_polling or 0) + 300.0
-        self._part = Part("discovery", within=within)
-        self._thread: threading.Thread | None = None
+        self._runner = runner or Threads(Parts())
+        self._task: Task | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -81,38 +74,28 @@ class Discovery:
         self.activate_saved()
         if self.options.bundle.trigger == "manual":
             return
-        self._thread = loop_thread(
-            self._round, _POLL, name="discovery", stop=self._stop, part=self._part
-        )
-        self._part.thread = self._thread
-        self._thread.start()
-        # From here on it counts: a thread that was not started yet looks like a dead one.
-        self._parts.add(self._part)
+        within = WITHIN + 2 * (self.options.bundle.polling.long_polling or 0) + 300.0
+        self._task = self._runner.start(Job("discovery", _POLL, within, self._round))
 
     def forget(self) -> None:
         """Follow what is there at the next request, even if it is the same."""
         self._active = self._downloader.etag = ""
 
     def close(self) -> None:
-        self._parts.remove(self._part)
-        self._stop.set()
-
-    def _round(self) -> bool:
-        self._part.rest()
-        if self._stop.wait(self._pause):
-            return False
-        self._part.beat()
-        self._pause = self.poll()
-        return True
+        if self._task is not None:
+            self._task.stop()
 
     def poll(self) -> float:
         """Ask once; the seconds until the next time."""
+        return drive(self._round())
+
+    def _round(self) -> Steps[float]:
         polling, downloader = self.options.bundle.polling, self._downloader
         timers = Timers(())
         now = time.time_ns()
         status = replace(self.status, last_request=now)
         try:
-            download = downloader.fetch(timers)
+            download = yield from downloader.fetch(timers)
         except DownloadError as error:
             _log.error(f"Discovery download failed: {text_of(error)}", extra=_FIELDS)
             downloader.etag = self._active

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from doorward.pdp.bundle import Bundle, BundleError, read_download, read_local_bundle
-from doorward.pdp.control.answers import Answer, ServiceError, status_text
+from doorward.pdp.control.answers import Answer, Client, ServiceError, status_text
 from doorward.pdp.control.bundle_options import BundleOptions
-from doorward.pdp.control.registry import RegistryError, pull
+from doorward.pdp.control.registry import RegistryError
+from doorward.pdp.control.rounds import Ask, Steps
 from doorward.pdp.loader import Limits
 from doorward.rego import RegoError, Timers
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Download", "DownloadError", "Downloader", "limits_for"]
 
@@ -57,9 +55,7 @@ def limits_for(options: BundleOptions) -> Limits:
 class Downloader:
     """Asks for one bundle. `client` is None for a bundle that is a file. For one thread."""
 
-    def __init__(
-        self, options: BundleOptions, client: ServiceClient | None, *, v0: bool = False
-    ) -> None:
+    def __init__(self, options: BundleOptions, client: Client | None, *, v0: bool = False) -> None:
         self.options = options
         self.etag = ""
         """What the server is told is here already."""
@@ -69,12 +65,13 @@ class Downloader:
         self.long_polls = self._waits is not None
         """Whether the server keeps requests waiting, so that the next may follow at once."""
 
-    def fetch(self, timers: Timers) -> Download:
+    def fetch(self, timers: Timers) -> Steps[Download]:
         """What is there now; DownloadError, and nothing remembered, where that is not a bundle."""
         path = self.options.file
         if path is not None:
             return self._from_file(path, timers)
-        answer = self._pulled(timers) if self._is_registry else self._answer(timers)
+        steps = self._pulled(timers) if self._is_registry else self._answer(timers)
+        answer = yield from steps
         if answer.status == 304:
             return Download(None, answer.headers.get("etag", self.etag))
         self.long_polls = False
@@ -87,7 +84,7 @@ class Downloader:
         )
         return Download(bundle, answer.headers.get("etag", ""), answer.body)
 
-    def _answer(self, timers: Timers) -> Answer:
+    def _answer(self, timers: Timers) -> Steps[Answer]:
         headers, wait = {"prefer": _MODES}, 0
         if self._waits is not None and self.long_polls:
             wait = self._waits
@@ -97,13 +94,15 @@ class Downloader:
         assert self._client is not None
         try:
             with timers.measure("bundle_request"):
-                return self._client.request(
-                    "GET",
-                    self.options.resource,
-                    headers=headers,
-                    # A server that waits longer than it was asked to is given a minute more.
-                    wait=wait + 60.0 if wait else 0.0,
-                    limit=Limits().archive_bytes,
+                return (
+                    yield Ask(
+                        self._client,
+                        self.options.resource,
+                        headers=headers,
+                        # A server that waits longer than it was asked to is given a minute more.
+                        wait=wait + 60.0 if wait else 0.0,
+                        limit=Limits().archive_bytes,
+                    )
                 )
         except ServiceError as error:
             raise DownloadError(f"request failed: {error}") from None
@@ -112,13 +111,14 @@ class Downloader:
     def _is_registry(self) -> bool:
         return self._client is not None and self._client.service.is_registry
 
-    def _pulled(self, timers: Timers) -> Answer:
+    def _pulled(self, timers: Timers) -> Steps[Answer]:
         """The bundle of a registry."""
         client, resource = self._client, self.options.resource
         assert client is not None
         try:
             with timers.measure("bundle_request"):
-                return pull(client, resource, self.etag, Limits().archive_bytes)
+                limit = Limits().archive_bytes
+                return (yield Ask(client, resource, limit=limit, pulls=True, etag=self.etag))
         except RegistryError as error:
             raise DownloadError(
                 f"failed to pull {resource}: {error}", status=error.status

@@ -18,6 +18,7 @@ from doorward.pdp.config import Config, ConfigError, config_of
 from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.bundles import Bundles
 from doorward.pdp.control.discovery import Discovery
+from doorward.pdp.control.rounds import Runner, Threads
 from doorward.pdp.control.saved_bundles import SavedBundles
 from doorward.pdp.control.status import StatusReporter
 from doorward.pdp.health import Health, State
@@ -30,7 +31,7 @@ from doorward.rego.golang import marshal
 if TYPE_CHECKING:
     import httpx
 
-    from doorward.pdp.control.client import ServiceClient
+    from doorward.pdp.control.answers import Client
     from doorward.pdp.control.services import Service
 
 __all__ = ["ControlPlane"]
@@ -66,10 +67,13 @@ class ControlPlane:
         environment: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
         parts: Parts | None = None,
+        runner: Runner | None = None,
+        client_for: Callable[[Service], Client] | None = None,
     ) -> None:
         """`on_config` is called with each configuration that is followed after the first.
 
-        `transport`: what requests go over, in place of the network.
+        `transport`: what requests go over, in place of the network. `runner`: what waits for
+        services, in place of threads; `client_for`: what asks them.
         """
         self._boot = self._config = config
         self._health = health
@@ -78,19 +82,20 @@ class ControlPlane:
         self._environment = environment
         self._transport = transport
         self._lock = threading.RLock()
-        self._clients: dict[str, ServiceClient] = {}
+        self._clients: dict[str, Client] = {}
+        self._client_for = client_for or self._http_client
         self.is_started = False
         saved = SavedBundles(config.persistence_directory)
-        parts = parts or health.parts
+        runner = runner or Threads(parts or health.parts)
         self.status = StatusReporter(
-            plugins=self._states, metrics=metrics, on_report=on_bundles, parts=parts
+            plugins=self._states, metrics=metrics, on_report=on_bundles, runner=runner
         )
         self.bundles = Bundles(
             store,
             v0=self._settings.v0,
             saved=saved,
             on_change=self._note_bundles,
-            parts=parts,
+            runner=runner,
         )
         self.discovery: Discovery | None = None
         self._health.set("discovery", State.NOT_READY if config.discovery else State.OK)
@@ -103,7 +108,7 @@ class ControlPlane:
                 settings=self._settings,
                 saved=saved,
                 on_change=self._note_discovery,
-                parts=parts,
+                runner=runner,
             )
 
     @property
@@ -111,7 +116,7 @@ class ControlPlane:
         """What is followed now."""
         return self._config
 
-    def client(self, service: str) -> ServiceClient | None:
+    def client(self, service: str) -> Client | None:
         """The client of a service of the configuration."""
         return self._clients.get(service)
 
@@ -158,7 +163,7 @@ class ControlPlane:
             self._follow(config)
             self._on_config(config)
 
-    def _client_for(self, service: Service) -> ServiceClient:
+    def _http_client(self, service: Service) -> Client:
         # It brings httpx, and with that 60 modules that no other decision point needs.
         from doorward.pdp.control.client import ServiceClient
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from doorward.pdp.control.answers import Answer, ServiceError, status_text
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
+from doorward.pdp.control.answers import Answer, Client, ServiceError, status_text
 
 __all__ = ["Reference", "RegistryError", "parse_reference", "pull"]
 
@@ -71,7 +68,7 @@ def parse_reference(text: str) -> Reference:
     return Reference(name, tag, digest)
 
 
-def pull(client: ServiceClient, text: str, etag: str, limit: int) -> Answer:
+def pull(client: Client, text: str, etag: str, limit: int) -> Answer:
     """The tarball that `text` refers to, as an answer with an `etag`: 304 where it is `etag` still.
 
     `limit`: the most bytes of it. RegistryError, ServiceError.
@@ -94,7 +91,7 @@ def pull(client: ServiceClient, text: str, etag: str, limit: int) -> Answer:
     return Answer(200, {"etag": hexadecimal}, answer.body)
 
 
-def _manifest(client: ServiceClient, reference: Reference, text: str) -> dict[str, Any]:
+def _manifest(client: Client, reference: Reference, text: str) -> dict[str, Any]:
     answer = client.request(
         "GET",
         f"v2/{reference.name}/manifests/{reference.object}",

@@ -7,18 +7,15 @@ is part of the next one. An update that fails is not repeated: the next says mor
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.control.answers import ServiceError, status_text
+from doorward.edge import Edge, Parts
+from doorward.pdp.control.answers import Client, ServiceError, status_text
 from doorward.pdp.control.bundle_status import BundleStatus
+from doorward.pdp.control.rounds import Ask, Job, Runner, Steps, Task, Threads, drive
 from doorward.pdp.control.status_options import StatusOptions
 from doorward.rego.golang import marshal
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["StatusReporter"]
 
@@ -36,7 +33,7 @@ class StatusReporter:
         plugins: Callable[[], Mapping[str, str]],
         metrics: Callable[[], Mapping[str, Any]] = dict,
         on_report: Callable[[Mapping[str, BundleStatus]], object] = lambda _statuses: None,
-        parts: Parts | None = None,
+        runner: Runner | None = None,
     ) -> None:
         """`plugins`: the state of each; `metrics`: numbers of this process, by their system.
 
@@ -46,16 +43,15 @@ class StatusReporter:
         self._metrics = metrics
         self._on_report = on_report
         self._options: StatusOptions | None = None
-        self._client: ServiceClient | None = None
+        self._client: Client | None = None
         self._labels: Mapping[str, str] = {}
         self._bundles: Mapping[str, BundleStatus] = {}
         self._discovery: BundleStatus | None = None
         self._decision_logs: Mapping[str, Any] | None = None
-        self._changed = threading.Event()
-        self._stop = threading.Event()
-        self._parts = parts or Parts()
-        self._part = Part("status", within=120.0)
-        self._thread: threading.Thread | None = None
+        self._runner = runner or Threads(Parts())
+        self._task: Task | None = None
+        self.news = 0
+        """How often something changed."""
 
     @property
     def is_enabled(self) -> bool:
@@ -64,7 +60,7 @@ class StatusReporter:
     def configure(
         self,
         options: StatusOptions | None,
-        client: ServiceClient | None,
+        client: Client | None,
         labels: Mapping[str, str],
         *,
         starts: bool = True,
@@ -76,33 +72,27 @@ class StatusReporter:
 
     def start(self) -> None:
         """Begin to report."""
-        if self._thread is not None or self._options is None:
-            return
-        self._thread = loop_thread(
-            self._round, _EDGE, name="status", stop=self._stop, part=self._part
-        )
-        self._part.thread = self._thread
-        self._thread.start()
-        # From here on it counts: a thread that was not started yet looks like a dead one.
-        self._parts.add(self._part)
-        self._changed.set()
+        if self._task is None and self._options is not None:
+            self._task = self._runner.start(Job("status", _EDGE, 120.0, self._round))
+
+    def _note(self) -> None:
+        self.news += 1
+        if self._task is not None:
+            self._task.wake()
 
     def note_bundles(self, statuses: Mapping[str, BundleStatus]) -> None:
         self._bundles = statuses
-        self._changed.set()
+        self._note()
 
     def note_discovery(self, status: BundleStatus) -> None:
         self._discovery = status
-        self._changed.set()
+        self._note()
 
     def note_decision_logs(self, status: Mapping[str, Any]) -> None:
         """`code`, `message` and `http_code` of the last upload, or nothing."""
         if status != self._decision_logs:
             self._decision_logs = dict(status)
-            self._changed.set()
-
-    def note_plugins(self) -> None:
-        self._changed.set()
+            self._note()
 
     def document(self) -> dict[str, Any]:
         """The whole status, as `/v1/status` shows it."""
@@ -120,6 +110,9 @@ class StatusReporter:
 
     def report(self) -> None:
         """Send one update everywhere it goes."""
+        drive(self._reports())
+
+    def _reports(self) -> Steps[None]:
         options = self._options
         if options is None:
             return
@@ -129,15 +122,15 @@ class StatusReporter:
         if options.prometheus:
             self._on_report(self._bundles)
         if options.service and self._client is not None:
-            self._send(self._client, options, document)
+            yield from self._send(self._client, options, document)
 
     def _send(
-        self, client: ServiceClient, options: StatusOptions, document: Mapping[str, Any]
-    ) -> None:
+        self, client: Client, options: StatusOptions, document: Mapping[str, Any]
+    ) -> Steps[None]:
         content = marshal(dict(document.items())).encode(errors="replace") + b"\n"
         headers = {"content-type": "application/json"}
         try:
-            answer = client.request("POST", options.resource, headers=headers, content=content)
+            answer = yield Ask(client, options.resource, "POST", headers, content)
         except ServiceError as error:
             _log.error(f"status update failed: {error}.", extra={"plugin": "status"})
             return
@@ -146,22 +139,12 @@ class StatusReporter:
             message = f"status update failed, server replied with HTTP {answer.status} {text}."
             _log.error(message, extra={"plugin": "status"})
 
-    def _round(self) -> bool:
-        self._part.rest()
-        self._changed.wait()
-        if self._stop.is_set():
-            return False
-        self._part.beat()
-        self._changed.clear()
+    def _round(self) -> Steps[None]:
         options = self._options
         if options is not None and options.trigger == "periodic":
-            self.report()
-        return True
+            yield from self._reports()
 
     def close(self, timeout: float = 2.0) -> None:
         """Report no more, at the latest in `timeout` seconds."""
-        self._parts.remove(self._part)
-        self._stop.set()
-        self._changed.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        if self._task is not None:
+            self._task.stop(timeout)

@@ -14,18 +14,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from doorward.edge import Edge, Part, Parts, loop_thread
-from doorward.pdp.control.answers import ServiceError, status_text
+from doorward.pdp.control.answers import Client, ServiceError, status_text
 from doorward.pdp.control.bundles import backoff, jittered
 from doorward.pdp.control.chunks import Chunk, ChunkEncoder
 from doorward.pdp.control.deliveries import delivery_of, rejected
 from doorward.pdp.control.outbox import DiskOutbox, MemoryOutbox, Outbox
 from doorward.pdp.control.upload_options import UploadOptions
-
-if TYPE_CHECKING:
-    from doorward.pdp.control.client import ServiceClient
 
 __all__ = ["Uploads"]
 
@@ -51,7 +48,7 @@ class Uploads:
     def __init__(
         self,
         options: UploadOptions,
-        client: ServiceClient,
+        client: Client,
         *,
         on_lost: Callable[[str, int], object] = lambda _reason, _count: None,
         on_status: Callable[[Mapping[str, Any]], object] = lambda _status: None,
