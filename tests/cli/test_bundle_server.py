@@ -5,10 +5,12 @@ Never half a bundle, never an unsigned one, and what the health says is true.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,6 +30,8 @@ KEY = "a secret of at least thirty-two bytes"
 FILLING = 4_000
 """Entries of data that make a bundle long enough to be cut."""
 ROUNDS = 14
+FEWER = 6
+"""The same with workers, each with one that is killed."""
 SERVER = """\
 daemon off;
 master_process off;
@@ -105,10 +109,10 @@ def nginx(tmp_path: Path) -> Iterator[Nginx]:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[int], Process]]:
+def start(tmp_path: Path) -> Iterator[Callable[[int, int], Process]]:
     started: list[Process] = []
 
-    def run(port: int) -> Process:
+    def run(port: int, workers: int) -> Process:
         config = {
             "services": {"s": {"url": f"http://127.0.0.1:{port}", "headers": {"x-a": "b"}}},
             "keys": {"k": {"algorithm": "HS256", "key": KEY}},
@@ -124,7 +128,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[int], Process]]:
             "status": {"console": True, "prometheus": True},
         }
         (tmp_path / "c.json").write_text(json.dumps(config))
-        started.append(Process(tmp_path, "--config-file=c.json"))
+        started.append(Process(tmp_path, "--config-file=c.json", f"--workers={workers}"))
         return started[-1]
 
     yield run
@@ -143,24 +147,45 @@ def status(process: Process) -> dict[str, Any]:
     return document
 
 
+def children(process: Process) -> list[int]:
+    pid = process.process.pid
+    return sorted(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def kill_one(process: Process, chance: random.Random) -> None:
+    """End a worker, or what asks services for them, at once."""
+    with contextlib.suppress(ProcessLookupError, IndexError):  # it has been replaced by now
+        os.kill(chance.choice(children(process)), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("workers", "rounds"), [(1, ROUNDS), (2, FEWER)])
 def test_no_half_and_no_unsigned_bundle_ever_decides(
-    nginx: Nginx, start: Callable[[int], Process], tmp_path: Path
+    nginx: Nginx,
+    start: Callable[[int, int], Process],
+    tmp_path: Path,
+    workers: int,
+    rounds: int,
 ) -> None:
     chance = random.Random(14)
     number = 1
     valid = {1}
     nginx.publish(bundle(tmp_path, 1))
-    process = start(nginx.port)
+    process = start(nginx.port, workers)
     # Nothing is there yet: it lives, and says that it has no bundle.
     wait_until(lambda: process.log.exists() and process.messages("Server initialized."))
-    assert process.ask("/health")[0] == 200
+    wait_until(lambda: process.ask("/health")[0] == 200)
     assert process.ask("/health?bundles")[0] == 500
     nginx.start()
     wait_until(lambda: process.ask("/health?bundles")[0] == 200)
 
     def seen() -> int:
         """What decides now; it is one whole bundle that was signed."""
-        result = numbers(process)
+        while True:
+            try:
+                result = numbers(process)
+                break
+            except OSError:
+                assert workers > 1  # one was killed while it answered
         assert len(result) == 1, result
         assert result[0] in valid, result
         return int(result[0])
@@ -171,7 +196,7 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
             seen() == number and known["active_revision"] == f"r{number}" and "message" not in known
         )
 
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         number += 1
         action = chance.choice(["good", "cut", "unsigned", "kill", "slow", "wrong"])
         if action == "cut":
@@ -199,6 +224,8 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
             seen()
             nginx.kill()
         nginx.start()
+        if workers > 1:
+            kill_one(process, chance)
         wait_until(partial(is_newest, number))
     metrics = process.ask_text("/metrics")
     assert 'bundle_loaded_counter{name="app"}' in metrics
@@ -206,7 +233,7 @@ def test_no_half_and_no_unsigned_bundle_ever_decides(
     # The service is gone at the next start: the last good bundle decides.
     nginx.kill()
     assert process.end() == 0
-    again = start(nginx.port)
+    again = start(nginx.port, workers)
     wait_until(lambda: again.messages("Server initialized."))
     wait_until(lambda: again.ask("/health?bundles")[0] == 200)
     assert numbers(again) == [number]

@@ -99,7 +99,10 @@ def bundle(folder: Path, number: int) -> bytes:
     return path.read_bytes()
 
 
-def test_a_bundle_is_pulled_each_time_that_it_is_pushed(registry: Registry, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_bundle_is_pulled_each_time_that_it_is_pushed(
+    registry: Registry, tmp_path: Path, workers: int
+) -> None:
     registry.push("org/policies", "stable", bundle(tmp_path, 1))
     service = {
         "url": f"http://127.0.0.1:{registry.port}",
@@ -115,7 +118,7 @@ def test_a_bundle_is_pulled_each_time_that_it_is_pushed(registry: Registry, tmp_
         "status": {"console": False, "service": "r"},
     }
     (tmp_path / "c.json").write_text(json.dumps(config))
-    server = Process(tmp_path, "-c", "c.json")
+    server = Process(tmp_path, "-c", "c.json", f"--workers={workers}")
     try:
         assert server.ready(), server.log.read_text()
         assert server.ask("/v1/data/app/number")[1]["result"] == 1
@@ -131,7 +134,7 @@ def test_a_bundle_is_pulled_each_time_that_it_is_pushed(registry: Registry, tmp_
         assert wait_until(complaint).startswith(f"failed to pull {resource}: ")
         assert server.ask("/v1/data/app/number")[1]["result"] == 2
         server.end()
-        server = Process(tmp_path, "-c", "c.json")
+        server = Process(tmp_path, "-c", "c.json", f"--workers={workers}")
         assert server.ready()
         assert server.ask("/v1/data/app/number")[1]["result"] == 2
         assert server.end() == 0

@@ -318,10 +318,9 @@ def _options(files: Sequence[str], log_format: str, options: dict[str, Any]) -> 
     workers = options["workers"] or min(MOST_BY_DEFAULT, len(os.sched_getaffinity(0)))
     if options["console"] and not options["diagnostic_addr"]:
         raise click.UsageError("--console is served at --diagnostic-addr: name an address")
-    if config.bundles or config.discovery or config.status or config.identity:
+    if config.identity:
         if options["workers"] > 1:
-            names = "`bundles`, `discovery`, `status` and `identity`"
-            raise ConfigError(f"{names} need a single process: --workers 1")
+            raise ConfigError("the keys of `identity` need a single process: --workers 1")
         workers = 1
     return SidecarOptions(
         sources=_sources(files, options),

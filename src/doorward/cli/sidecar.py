@@ -35,6 +35,7 @@ from doorward.pdp.control.bundle_status import BundleStatus
 from doorward.pdp.control.log_file import LogFile
 from doorward.pdp.control.outbox import SpoolError
 from doorward.pdp.control.plane import ControlPlane
+from doorward.pdp.control.status import Status, ToldStatus
 from doorward.pdp.control.uploads import Uploads
 from doorward.pdp.decision_log import DecisionLog, EventSink
 from doorward.pdp.health import Health, State
@@ -83,6 +84,7 @@ __all__ = [
     "envoy_options",
     "identified_options",
     "load",
+    "reread",
     "settings_of",
     "tls_context",
     "warm",
@@ -140,9 +142,8 @@ class SidecarOptions:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What one of several workers has from its parent: nothing is read or bound again."""
+    """What one of several workers has from its parent: nothing is read, bound or fetched again."""
 
-    loaded: Loaded
     snapshot: Snapshot
     sockets: Sequence[Socket]
     """Of the HTTP API, in the order of `all_addresses`."""
@@ -152,6 +153,7 @@ class Shared:
     """Writes lines of the decision log."""
     peers: Peers | None = None
     """The other workers, where a console shows all of them."""
+    status: ToldStatus = field(default_factory=ToldStatus)
 
 
 def identified_options(options: SidecarOptions) -> SidecarOptions:
@@ -294,7 +296,7 @@ class Sidecar:
             snapshot = build(loaded, settings)
             self._warm(snapshot)
         else:
-            loaded, snapshot = shared.loaded, shared.snapshot
+            loaded, snapshot = Loaded(), shared.snapshot
         self.pdp = PDP(snapshot, secrets=options.config.secrets)
         self.metrics.watch_caches(lambda: self.pdp.snapshot.engine.cache_counts())
         self._console: Console | None = None
@@ -393,7 +395,7 @@ class Sidecar:
             traffic=traffic,
             shadow=None if self._shadow is None else self._shadow.document,
             docker=AuditTail(docker, start=start) if docker else None,
-            status=lambda: self.plane.status.document(),
+            status=lambda: self._status.document(),
         )
         self._console = Console(
             process, peers=peers, log=lambda: log_files(self.plane.config.decision_logs)
@@ -401,6 +403,11 @@ class Sidecar:
 
     def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy_options, self._options.access)
+
+    @property
+    def _status(self) -> Status:
+        """The status of the whole decision point."""
+        return self._shared.status if self._shared else self.plane.status
 
     def _follow(self, config: Config) -> None:
         for api in self._apis:
@@ -515,7 +522,7 @@ class Sidecar:
             store=self.store,
             access=options.access,
             read_only=read_only,
-            status=self.plane.status,
+            status=self._status,
             requests=self._requests,
             tracer=self._tracer,
         )
@@ -613,19 +620,7 @@ class Sidecar:
 
     def _reload(self) -> None:
         """Follow the configuration as it is now; one that cannot be leaves the one before."""
-        read = self._options.read_config
-        if read is None:
-            return
-        try:
-            config = read()
-            labels = {name: self._options.config.labels[name] for name in ("id", "version")}
-            self.plane.reload(replace(config, labels={**labels, **config.labels}))
-        except (ConfigError, StartupError) as error:
-            _log.error("Configuration not reloaded.", extra={"error": str(error)})
-            return
-        for warning in config.warnings:
-            _log.warning(warning)
-        _log.info("Configuration reloaded.")
+        reread(self._options, self.plane.reload)
 
     def run(self) -> int:
         """Wait until told to stop; the exit code. A part that died ends the rest with 1."""
@@ -683,6 +678,22 @@ class Sidecar:
         self.plane.close()
         if self._tracer is not None:
             self._tracer.close()
+
+
+def reread(options: SidecarOptions, follow: Callable[[Config], object]) -> None:
+    """Read the configuration again and follow it; one that cannot be followed is said."""
+    if options.read_config is None:
+        return
+    try:
+        config = options.read_config()
+        labels = {name: options.config.labels[name] for name in ("id", "version")}
+        follow(replace(config, labels={**labels, **config.labels}))
+    except (ConfigError, StartupError) as error:
+        _log.error("Configuration not reloaded.", extra={"error": str(error)})
+        return
+    for warning in config.warnings:
+        _log.warning(warning)
+    _log.info("Configuration reloaded.")
 
 
 def tls_context(options: TlsOptions) -> TlsContext:

@@ -1,9 +1,10 @@
 """Several worker processes as one decision point: what `--workers N` starts.
 
 The parent reads and compiles the policies, binds every socket, and forks; a worker is a `Sidecar`
-on what it was given. The parent answers nothing: it watches the files, puts a new generation of
-workers in place of the old one when they change, adds up what the workers say of themselves, and
-tells each of them, so that any worker can answer for all.
+on what it was given. The parent answers nothing: it watches the files, follows bundles and
+discovery (`parent_plane`), puts a new generation of workers in place of the old one when something
+changes, adds up what the workers say of themselves, and tells each of them, so that any worker can
+answer for all.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from socket import AF_UNIX
 from socket import socket as Socket
 from typing import Any, Final
 
+from doorward.cli.asking import AskingProcess
+from doorward.cli.parent_plane import ParentPlane, has_asks, note_told, without_asks
 from doorward.cli.sidecar import (
     Shared,
     Sidecar,
@@ -31,16 +36,21 @@ from doorward.cli.sidecar import (
     envoy_options,
     identified_options,
     load,
+    reread,
     settings_of,
     tls_context,
     warm,
 )
 from doorward.edge import Edge, repeat
 from doorward.envoy.server import PLUGIN, StartError, bind_workers
+from doorward.pdp.config import Config, ConfigError
+from doorward.pdp.control.plane import followed
+from doorward.pdp.control.status import ToldStatus
 from doorward.pdp.health import Health
-from doorward.pdp.loader import Loaded
 from doorward.pdp.reload import Stop, Watcher
 from doorward.pdp.snapshot import Snapshot, build
+from doorward.pdp.store import NotReplacedError, Store
+from doorward.pdp.turns import Turns
 from doorward.pdp.worker_state import Totals, state_of
 from doorward.transport.peers import Mailbox, Peers
 from doorward.transport.workers import Alarm, Channel, GenerationError, Supervisor, Worker
@@ -85,10 +95,15 @@ class WorkerGroup:
         options = self._options = identified_options(options)
         self._stop = _Stop(self)
         self._health = Health()
-        self._totals = Totals()
         self._reloads = {"success": 0, "failure": 0}
+        self._rereads = False
+        self._serves = False
         self._told = 0.0
-        self._told_of: tuple[int, str | None] | None = None
+        self._told_of: tuple[object, ...] | None = None
+        # Before anything is loaded: what this process holds at a fork, the other one keeps.
+        self._asking = AskingProcess(self._let_go)
+        if has_asks(options.config):
+            self._asking.start()
         self._errors = _SharedErrors()
         self._settings = settings_of(options)
         self._envoy = envoy_options(options.config)
@@ -104,18 +119,33 @@ class WorkerGroup:
                 roots=options.sources.roots,
                 stop=self._stop,
             )
-        self._loaded, self._snapshot = self._read()
-        self._sockets, self._checks = self._bind()
+        loaded = load(options)
+        snapshot = build(loaded, self._settings)
+        self._warm(snapshot)
+        self._active = _Active(snapshot, self._begin)
+        self._store = Store(self._active, loaded, self._settings, prepare=self._warm)
         self._mailboxes: list[Mailbox] = []
         self._supervisor = Supervisor(
             options.workers, grace=options.grace, on_end=self._note_end, greet=self._group_state
         )
+        self._plane = ParentPlane(
+            options.config,
+            self._store,
+            self._health,
+            self._asking,
+            self._settings,
+            on_config=self._follow,
+        )
+        self._totals = Totals(self._plane.registry)
+        self._sockets, self._checks = self._bind()
 
-    def _read(self, before: Snapshot | None = None) -> tuple[Loaded, Snapshot]:
-        loaded = load(self._options)
-        snapshot = build(loaded, self._settings, before=before)
+    def _warm(self, snapshot: Snapshot) -> None:
         warm(snapshot, self._options.config, self._envoy, self._options.access)
-        return loaded, snapshot
+
+    def _let_go(self) -> None:
+        """In the process that asks services: what is the parent's only."""
+        if self._serves:
+            self._supervisor.let_go()
 
     def _bind(self) -> tuple[list[Socket], list[list[Socket]]]:
         """The sockets of the HTTP API, and of each worker's gRPC server."""
@@ -130,7 +160,12 @@ class WorkerGroup:
 
     def start(self) -> None:
         """Serve. StartupError, with nothing left running, where a worker cannot."""
-        announce(self._options, self._snapshot)
+        options = self._options
+        announce(options, self._active.snapshot)
+        if options.ready_timeout > 0:
+            self._plane.start()
+            self._wait_until_ready(options.ready_timeout)
+        self._serves = True
         try:
             self._begin()
         except GenerationError as error:
@@ -138,20 +173,36 @@ class WorkerGroup:
             raise StartupError(str(error)) from None
         self.look_after(0.0)
         _log.info("Server initialized.")
+        if options.ready_timeout <= 0:
+            self._plane.start()
+
+    def _wait_until_ready(self, timeout: float) -> None:
+        """StartupError where bundles and discovery are not ready in time."""
+        until = time.monotonic() + timeout
+        while not self._plane.is_ready:
+            left = until - time.monotonic()
+            if left <= 0 or self._stop.is_set():
+                _log.error("Failed to wait for plugins activation.", extra={"err": "timeout"})
+                self.close()
+                raise StartupError("bundles were not ready in time")
+            self.look_after(left)
 
     def _begin(self) -> None:
-        """Put workers to work that decide by what is read now."""
+        """Put workers to work that decide by what is active now; not before all is started."""
+        if not self._serves:
+            return
         # What the parent has is shared with the workers as long as nobody writes to it: the
-        # collector would, in each of them.
+        # collector would, in each of them. What was frozen before and is not used any more goes.
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
-        loaded, snapshot = self._loaded, self._snapshot
-        count = self._options.workers if self._options.console else 0
-        mailboxes = [Mailbox() for _ in range(count)]
+        snapshot = self._active.snapshot
+        options = replace(self._options, config=without_asks(self._options.config))
+        mailboxes = [Mailbox() for _ in range(options.workers if options.console else 0)]
 
         def work(number: int, channel: Channel) -> int:
+            self._asking.let_go()
             shared = Shared(
-                loaded,
                 snapshot,
                 self._sockets,
                 self._checks[number],
@@ -163,7 +214,7 @@ class WorkerGroup:
                     for each in listeners:
                         each.close()
             _log_to(self._errors)
-            return _work(self._options, shared, number, channel)
+            return _work(options, shared, number, channel)
 
         try:
             self._supervisor.begin(work)
@@ -175,23 +226,27 @@ class WorkerGroup:
         self._mailboxes = mailboxes
 
     def _reload(self) -> Snapshot:
-        """Read everything again, and activate it in every worker, or in none."""
-        before = self._loaded, self._snapshot
-        self._loaded, self._snapshot = self._read(self._snapshot)
+        """Read all files again, and activate them in every worker, or in none."""
+        return self._store.load(load(self._options))
+
+    def _follow(self, config: Config) -> None:
+        """Follow another configuration in every worker; ConfigError, and in none."""
+        before = self._options
+        self._options = replace(before, config=followed(config, before.config))
         try:
             self._begin()
-        except GenerationError:
-            self._loaded, self._snapshot = before
-            raise
-        return self._snapshot
+        except GenerationError as error:
+            self._options = before
+            raise ConfigError(str(error)) from None
 
     def stop(self) -> None:
         """Ask `run` to end; may be called from a signal handler."""
         self._stop.set()
 
     def ask_for_reload(self) -> None:
-        """Say that several workers follow the configuration from the start only."""
-        _log.warning("The configuration of several workers is followed after the next start.")
+        """Ask `run` to read the configuration again; may be called from a signal handler."""
+        self._rereads = True
+        self.wake()
 
     def run(self) -> int:
         """Look after the workers until told to stop; the exit code."""
@@ -209,6 +264,7 @@ class WorkerGroup:
 
     def close(self) -> None:
         """End every worker, and take the sockets away."""
+        self._plane.close()
         self._supervisor.end()
         _close_all(self._mailboxes)
         _close([*self._sockets, *[each for listeners in self._checks for each in listeners]])
@@ -222,23 +278,36 @@ class WorkerGroup:
 
         Whether `descriptor` can be read.
         """
-        self._supervisor.watch(descriptor)
+        if self._rereads:
+            self._rereads = False
+            reread(self._options, self._plane.reload)
+        until = time.monotonic() + seconds
+        # What runs may take long, and close what is watched.
+        self._supervisor.watch(())
+        due = self._plane.run_due()
+        seconds = max(0.0, min(until - time.monotonic(), due))
+        watched = {each for each in (descriptor, self._plane.descriptor) if each is not None}
+        self._supervisor.watch(watched)
+        self._plane.note_workers(self._states())
         pause = self._told + STATES / 2 - time.monotonic()
         if self._news != self._told_of and pause <= 0:
             self._told, self._told_of = time.monotonic(), self._news
             self._supervisor.send(self._group_state())
         elif self._news != self._told_of:
             seconds = min(seconds, pause)
-        return self._supervisor.poll(seconds)
+        return descriptor in self._supervisor.poll(seconds)
 
     @property
-    def _news(self) -> tuple[int, str | None]:
+    def _news(self) -> tuple[object, ...]:
         """Something else once the workers have to be told how all of them are."""
-        return self._supervisor.news, self._health.reload_error
+        return self._supervisor.news, self._health.reload_error, *self._plane.news
+
+    def _states(self) -> list[dict[str, Any]]:
+        """What each worker last said of itself."""
+        return [each.state for each in self._supervisor.workers.values() if each.state]
 
     def _group_state(self) -> dict[str, Any]:
-        workers = self._supervisor.workers
-        states = [each.state for each in workers.values() if each.state]
+        states = self._states()
         known = {state["worker"]: state for state in states}
         shown = [
             {name: known[number][name] for name in ("worker", "revision", "down", "stopped")}
@@ -251,6 +320,7 @@ class WorkerGroup:
             "workers": shown,
             "metrics": self._totals.render(states, self._supervisor.restarts, self._reloads),
             "reload_error": self._health.reload_error,
+            "plane": self._plane.told(),
         }
 
     def _note_reload(self, failed: bool) -> None:
@@ -258,6 +328,24 @@ class WorkerGroup:
 
     def _note_end(self, worker: Worker) -> None:
         self._totals.end(worker.state)
+
+
+class _Active:
+    """By what the workers decide: what the store replaces with a new generation of them."""
+
+    def __init__(self, snapshot: Snapshot, begin: Callable[[], object]) -> None:
+        self.snapshot = snapshot
+        self.turns = Turns()
+        self._begin = begin
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Decide by `snapshot` in every worker; NotReplacedError, and in none."""
+        before, self.snapshot = self.snapshot, snapshot
+        try:
+            self._begin()
+        except GenerationError as error:
+            self.snapshot = before
+            raise NotReplacedError(str(error)) from None
 
 
 def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel) -> int:
@@ -276,7 +364,7 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
         {"worker": number, "revision": "", "down": ["workers"], "stopped": ()}
     ]
     channel.send({"is": "prepared"})
-    if not _has_go(sidecar, channel, stop, alarm):
+    if not _has_go(sidecar, shared.status, channel, stop, alarm):
         sidecar.close()
         return 0
     sidecar.start()
@@ -287,7 +375,7 @@ def _work(options: SidecarOptions, shared: Shared, number: int, channel: Channel
         sidecar.refresh()
         channel.wait(STATES, alarm)
         for message in channel.receive():
-            _note_group(sidecar, message)
+            _note_group(sidecar, shared.status, message)
     code = 0 if stop.is_set() else 1
     sidecar.close()
     channel.send(_state(number, sidecar))
@@ -319,12 +407,14 @@ class _Report:
         return True
 
 
-def _has_go(sidecar: Sidecar, channel: Channel, stop: threading.Event, alarm: Alarm) -> bool:
+def _has_go(
+    sidecar: Sidecar, status: ToldStatus, channel: Channel, stop: threading.Event, alarm: Alarm
+) -> bool:
     """Whether this worker is to serve, once that is known."""
     while channel.is_open and not stop.is_set():
         channel.wait(SELDOM, alarm)
         for message in channel.receive():
-            _note_group(sidecar, message)
+            _note_group(sidecar, status, message)
             if message["is"] == "go":
                 return True
     return False
@@ -332,13 +422,18 @@ def _has_go(sidecar: Sidecar, channel: Channel, stop: threading.Event, alarm: Al
 
 def _state(number: int, sidecar: Sidecar) -> dict[str, Any]:
     revision = sidecar.pdp.snapshot.revision
-    return {"is": "state", **state_of(number, revision, sidecar.health, sidecar.metrics)}
+    return {
+        "is": "state",
+        "decision_logs": sidecar.plane.status.decision_logs,
+        **state_of(number, revision, sidecar.health, sidecar.metrics),
+    }
 
 
-def _note_group(sidecar: Sidecar, message: dict[str, Any]) -> None:
+def _note_group(sidecar: Sidecar, status: ToldStatus, message: dict[str, Any]) -> None:
     if message["is"] == "group":
         sidecar.health.workers = message["workers"]
         sidecar.metrics.of_workers = message["metrics"]
+        note_told(message["plane"], sidecar.health, status)
         if message["reload_error"] != sidecar.health.reload_error:
             sidecar.health.reloaded(message["reload_error"])
 

@@ -49,6 +49,8 @@ class Health:
         self.workers: Sequence[Mapping[str, Any]] | None = None
         """What the parent of several workers knows of them, this one among them: `worker`,
         `revision`, `down`, `stopped`."""
+        self.stopped_in_parent: Sequence[tuple[str, str]] = ()
+        """As `own_stopped`, of that parent."""
 
     def set(self, part: str, state: State) -> None:
         with self._lock:
@@ -62,6 +64,7 @@ class Health:
     def down(self, exclude: Collection[str] = ()) -> tuple[str, ...]:
         """What is not up, less what is in `exclude`: parts, threads, and policies too old."""
         down = self.own_down.union(*[worker["down"] for worker in self.workers or ()])
+        down = down.union(name for name, _ in self.stopped_in_parent)
         return tuple(sorted(down.difference(exclude)))
 
     @property
@@ -77,11 +80,12 @@ class Health:
     def stopped(self) -> tuple[tuple[str, str], ...]:
         """The threads that are dead, stuck or failing, each with which of these."""
         others = [each for each in self.workers or () if each["worker"] != self.worker]
-        return self.own_stopped + tuple(
+        of_others = [
             (f"{name} of worker {each['worker']}", problem)
             for each in others
             for name, problem in each["stopped"]
-        )
+        ]
+        return (*self.own_stopped, *self.stopped_in_parent, *of_others)
 
     @property
     def own_stopped(self) -> tuple[tuple[str, str], ...]:

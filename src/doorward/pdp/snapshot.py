@@ -134,6 +134,7 @@ class Snapshot:
         "_pinned",
         "_queries",
         "_ready",
+        "bundle_of",
         "bundles",
         "deadline",
         "engine",
@@ -164,6 +165,8 @@ class Snapshot:
         self.notes_answers = notes_answers
         self.bundles = _shown_bundles(loaded.revisions)
         """The bundles it is made of, as decision logs and provenance show them."""
+        self.bundle_of: Mapping[str, str] = loaded.bundle_of
+        """The bundle that a policy is from, by its file."""
         self.kept_residuals = KeptResiduals()
         """What is left of filters that were made before."""
         self.owners = Owners(loaded.roots)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from doorward.pdp.edit import (
     Edit,
@@ -28,9 +28,9 @@ from doorward.pdp.edit import (
 )
 from doorward.pdp.loader import Loaded
 from doorward.pdp.owners import OwnedError, Owners
-from doorward.pdp.pdp import PDP
 from doorward.pdp.snapshot import Settings, Snapshot, build
 from doorward.pdp.sources import with_bundles
+from doorward.pdp.turns import Turns
 from doorward.rego import UNDEFINED, Key, Timers, Undefined, Value, parse_modules
 from doorward.rego.golang import quote
 from doorward.rego.tools import Module
@@ -38,7 +38,7 @@ from doorward.rego.tools import Module
 if TYPE_CHECKING:
     from doorward.pdp.bundle import Bundle
 
-__all__ = ["BusyError", "PolicyNotFoundError", "Store"]
+__all__ = ["BusyError", "Deciding", "NotReplacedError", "PolicyNotFoundError", "Store"]
 
 _CONFIGURATION: Final = "configuration"
 WAIT: Final = 30.0
@@ -47,6 +47,23 @@ WAIT: Final = 30.0
 
 class BusyError(Exception):
     """Changes before this one took too long; nothing was changed."""
+
+
+class NotReplacedError(Exception):
+    """What decides cannot decide by another snapshot; nothing was changed."""
+
+
+class Deciding(Protocol):
+    """What decides: a `PDP`, or a parent of workers."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def turns(self) -> Turns: ...
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Decide by `snapshot` from now on; NotReplacedError where that cannot be."""
 
 
 class PolicyNotFoundError(StorageError):
@@ -61,13 +78,13 @@ class PolicyNotFoundError(StorageError):
 class Store:
     """Changes what `pdp` decides by. Safe in any number of threads.
 
-    Every change may raise OwnedError, BusyError, and CompileError where rules and data would fill
-    the same place.
+    Every change may raise OwnedError, BusyError, NotReplacedError, and CompileError where rules and
+    data would fill the same place.
     """
 
     def __init__(
         self,
-        pdp: PDP,
+        pdp: Deciding,
         loaded: Loaded | None = None,
         settings: Settings | None = None,
         *,
@@ -95,7 +112,8 @@ class Store:
     def policies(self) -> Mapping[str, Module]:
         """The policies in force as they were parsed, by name: those of bundles have the bundle's in
         front, as in OPA."""
-        trees, bundle_of = self._pdp.snapshot.engine.trees, self._loaded.bundle_of
+        snapshot = self._pdp.snapshot
+        trees, bundle_of = snapshot.engine.trees, snapshot.bundle_of
         return {
             f"{bundle_of[name]}/{name}" if name in bundle_of else name: module
             for name, module in trees.items()
@@ -255,12 +273,15 @@ class Store:
     def activate(self, bundles: Mapping[str, Bundle], *, timers: Timers | None = None) -> Snapshot:
         """Put bundles that were downloaded into force beside the others: all of them or none.
 
-        What clients wrote below their roots is gone. Besides what every change may raise: LoadError
-        and ManifestError where bundles and files define the same or may, and for a delta bundle
-        StorageError, and ManifestError where it does not fit the active one.
+        What clients wrote below their roots is gone. Bundles that are in force as they are change
+        nothing: a service without `ETag` sends the same again and again. Besides what every change
+        may raise: LoadError and ManifestError where bundles and files define the same or may, and
+        for a delta bundle StorageError, and ManifestError where it does not fit the active one.
         """
         timers = timers or Timers()
         with self._locked(self._compiling):
+            if all(self._is_active(name, bundle) for name, bundle in bundles.items()):
+                return self._pdp.snapshot
             whole = {name: self._changed(name, bundle) for name, bundle in bundles.items()}
             if len(bundles) == 1 and (delta := next(iter(bundles.values()))).changes is not None:
                 return self._change(whole, delta)
@@ -272,6 +293,11 @@ class Store:
         with self._locked(self._compiling):
             left = {name: each for name, each in self._bundles.items() if name not in names}
             return self._replace(self._files, left)
+
+    def _is_active(self, name: str, bundle: Bundle) -> bool:
+        active = self._bundles.get(name)
+        is_same = active is not None and bundle.digest and active.digest == bundle.digest
+        return bool(is_same and bundle.changes is None)
 
     def _changed(self, name: str, bundle: Bundle) -> Bundle:
         """The bundle as it is to be active: a delta bundle with what it changes."""

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from doorward.pdp.health import Health
+from doorward.pdp.health import Health, State
 from doorward.pdp.metrics import Metrics
 
-__all__ = ["Totals", "state_of"]
+__all__ = ["Totals", "state_of", "worst"]
 
 _ADDED_GAUGES: Final = frozenset(
     {
@@ -27,6 +27,7 @@ _ADDED_GAUGES: Final = frozenset(
         "process_virtual_memory_bytes",
     }
 )
+_SEVERITY: Final = (State.OK, State.WARN, State.NOT_READY, State.ERROR)
 _SUMS: Final = frozenset({"counter", "histogram"})
 
 
@@ -37,6 +38,7 @@ def state_of(number: int, revision: str, health: Health, metrics: Metrics) -> di
         "revision": revision,
         "down": sorted(health.own_down),
         "stopped": [list(pair) for pair in health.own_stopped],
+        "states": {name: state.value for name, state in health.states.items()},
         "metrics": [
             [
                 family.name,
@@ -49,10 +51,22 @@ def state_of(number: int, revision: str, health: Health, metrics: Metrics) -> di
     }
 
 
+def worst(states: Iterable[Mapping[str, Any]]) -> dict[str, State]:
+    """The state that each part is in where it is worst."""
+    parts: dict[str, State] = {}
+    for state in states:
+        for name, value in state["states"].items():
+            known = parts.get(name, State.OK)
+            parts[name] = max(known, State(value), key=_SEVERITY.index)
+    return parts
+
+
 class Totals(Collector):
     """The metrics of all workers, of those that ended, and of the group itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Collector | None = None) -> None:
+        """`own`: what the parent counts itself."""
+        self._own = own
         self._ended: list[Any] = []
         self._states: Sequence[Mapping[str, Any]] = ()
         self._restarts = 0
@@ -91,6 +105,8 @@ class Totals(Collector):
         restarts = Metric("worker_restarts", "Workers that died and were started again.", "counter")
         restarts.add_sample("worker_restarts_total", {}, self._restarts)
         yield restarts
+        if self._own is not None:
+            yield from self._own.collect()
 
 
 def _merged(parts: Sequence[list[Any]]) -> list[Metric]:

@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from doorward import __version__
 from doorward.edge import FAULTS, Edge, Part
 from doorward.pdp.config import Config, Server, active_config
-from doorward.pdp.control.status import StatusReporter
+from doorward.pdp.control.status import Status
 from doorward.pdp.health import Health
 from doorward.pdp.metrics import Metrics
 from doorward.pdp.pdp import PDP
@@ -122,7 +122,7 @@ class Api:
         access: Access | None = None,
         diagnostic: bool = False,
         read_only: bool = False,
-        status: StatusReporter | None = None,
+        status: Status | None = None,
         console: Pages | None = None,
         requests: RequestLog | None = None,
         tracer: Tracer | None = None,

@@ -17,15 +17,15 @@ import selectors
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from doorward.edge import FAULTS, Edge
 
-__all__ = ["Alarm", "Channel", "GenerationError", "Supervisor", "Work", "Worker"]
+__all__ = ["Alarm", "Channel", "GenerationError", "Supervisor", "Work", "Worker", "run_child"]
 
 SENDING: Final = 5.0
 """Seconds in which a message must be sent."""
@@ -38,6 +38,8 @@ PREPARING: Final = 60.0
 """Seconds in which the workers of a generation must be prepared."""
 SILENT: Final = 60.0
 """Seconds without a message after which a worker is stuck, and ended."""
+LEAVING: Final = 3
+"""Generations that may still end what they began, when another one is to begin."""
 _EXTRA: Final = 5.0
 """Seconds beside its grace in which a worker must have ended."""
 
@@ -176,7 +178,7 @@ class Supervisor:
         self._pauses: dict[int, float] = {}
         self._alarm = Alarm()
         self._selector.register(self._alarm, selectors.EVENT_READ)
-        self._watched: int | None = None
+        self._watched: frozenset[int] = frozenset()
         self.news = 0
         """How often a worker said how it is, or ended."""
         self.workers: dict[int, Worker] = {}
@@ -191,6 +193,8 @@ class Supervisor:
 
         GenerationError where one of them cannot be prepared: then the one before goes on.
         """
+        while len(self._leaving) > LEAVING * self._count:
+            self.poll(0.1)
         self._starting = [self._fork(number, work) for number in range(self._count)]
         until = monotonic() + PREPARING
         while not all(each.is_prepared for each in self._starting):
@@ -221,25 +225,25 @@ class Supervisor:
         """End a `poll` that waits; for handlers of signals, too."""
         self._alarm.ring()
 
-    def watch(self, descriptor: int | None) -> None:
-        """`poll` ends as well when `descriptor` can be read."""
-        if descriptor != self._watched:
-            if self._watched is not None:
-                self._selector.unregister(self._watched)
-            if descriptor is not None:
-                self._selector.register(descriptor, selectors.EVENT_READ)
-            self._watched = descriptor
+    def watch(self, descriptors: Collection[int]) -> None:
+        """`poll` ends as well when one of them can be read."""
+        wanted = frozenset(descriptors)
+        for each in self._watched - wanted:
+            self._selector.unregister(each)
+        for each in wanted - self._watched:
+            self._selector.register(each, selectors.EVENT_READ)
+        self._watched = wanted
 
-    def poll(self, seconds: float) -> bool:
+    def poll(self, seconds: float) -> frozenset[int]:
         """Wait for messages, for so long at most, and do what is due: starts, ends, kills.
 
-        Whether the watched descriptor can be read.
+        The watched descriptors that can be read.
         """
-        is_readable = False
+        readable: set[int] = set()
         for key, _ in self._selector.select(min(seconds, self._until_due())):
             worker: Worker | None = key.data
             if worker is None:
-                is_readable = is_readable or key.fd == self._watched
+                readable.add(key.fd)
                 self._alarm.clear()
                 continue
             for message in worker.channel.receive():
@@ -259,7 +263,7 @@ class Supervisor:
             elif since is None and now - worker.heard > SILENT:
                 _log.error("A worker is stuck.", extra={"worker": worker.number})
                 self._kill(worker)
-        return is_readable
+        return self._watched & readable
 
     def _until_due(self) -> float:
         """Seconds in which nothing has to be done."""
@@ -337,29 +341,29 @@ class Supervisor:
         pid = os.fork()
         if pid == 0:
             ours.close()
-            self._close_channels()
-            _run(work, number, Channel(theirs))
+            self.let_go()
+            run_child(lambda: work(number, Channel(theirs)))
         theirs.close()
         now = monotonic()
         worker = Worker(number, pid, Channel(ours), started=now, heard=now)
         self._selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
 
-    def _close_channels(self) -> None:
-        """In a new worker: the channels of the others are none of its business."""
+    def let_go(self) -> None:
+        """In a new process: the channels of the workers are none of its business."""
         for worker in [*self.workers.values(), *self._leaving, *self._starting]:
             worker.channel.close()
         self._selector.close()
         self._alarm.close()
 
 
-def _run(work: Work, number: int, channel: Channel) -> None:
-    """In a new worker: do the work, and end the process."""
+def run_child(work: Callable[[], int]) -> NoReturn:
+    """In a new process: do the work, and end with the code that it returns."""
     code = 1
     try:
         # What a terminal sends goes to every process: the parent says when it is over.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = work(number, channel)
+        code = work()
     except FAULTS as fault:
         _EDGE.report(fault)
     finally:

@@ -30,7 +30,7 @@ from doorward.pdp.edit import StorageError
 from doorward.pdp.loader import Limits, LoadError
 from doorward.pdp.manifest import ManifestError
 from doorward.pdp.owners import OwnedError
-from doorward.pdp.store import BusyError, Store
+from doorward.pdp.store import BusyError, NotReplacedError, Store
 from doorward.rego import RegoError, Timers
 
 __all__ = ["Bundles", "backoff", "failure_of", "jittered"]
@@ -41,6 +41,7 @@ _FAILURES: Final = (
     BusyError,
     LoadError,
     ManifestError,
+    NotReplacedError,
     OwnedError,
     RegoError,
     StorageError,

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from doorward.edge import Parts
@@ -34,21 +35,23 @@ if TYPE_CHECKING:
     from doorward.pdp.control.answers import Client
     from doorward.pdp.control.services import Service
 
-__all__ = ["ControlPlane"]
+__all__ = ["ControlPlane", "followed"]
 
 _log: Final = logging.getLogger(__name__)
-_FIXED: Final = (
-    "authzen",
-    "caching",
-    "distributed_tracing",
-    "evaluation",
-    "nd_builtin_cache",
-    "persistence_directory",
-    "plugins",
-    "secrets",
-    "server",
-)
-"""What is followed from the start only."""
+_FIXED: Final = {
+    "authzen": "authzen",
+    "caching": "caching",
+    "distributed_tracing": "tracing",
+    "evaluation": "evaluation",
+    "identity": "identity",
+    "nd_builtin_cache": "nd_builtin_cache",
+    "persistence_directory": "persistence_directory",
+    "plugins": "plugins",
+    "secrets": "secrets",
+    "server": "server",
+    "shadow": "shadow",
+}
+"""What is followed from the start only: the key, and the attribute of a configuration."""
 
 
 class ControlPlane:
@@ -220,6 +223,11 @@ class ControlPlane:
 
     def _states(self) -> dict[str, str]:
         return {name: state.value for name, state in self._health.states.items()}
+
+
+def followed(config: Config, boot: Config) -> Config:
+    """`config` with what is followed from the start only as in `boot`."""
+    return replace(config, **{name: getattr(boot, name) for name in _FIXED.values()})
 
 
 def _check_fixed(discovered: Block, boot: Config, service: str) -> None:

@@ -165,7 +165,8 @@ class Asker(Protocol):
     """Sends requests, and waits for the answers, somewhere else."""
 
     def send(self, number: int, ask: Ask) -> None:
-        """Ask. What comes of it is given to `Schedule.note` with the same number."""
+        """Ask. What comes of it is given to `Schedule.note` with the same number; ServiceError
+        where nothing can come."""
 
 
 class Schedule:
@@ -199,8 +200,12 @@ class Schedule:
 
     def ask(self, task: _Task, ask: Ask) -> None:
         self._number += 1
-        self._asked[self._number] = task
-        self._asker.send(self._number, ask)
+        try:
+            self._asker.send(self._number, ask)
+        except ServiceError as error:
+            task.go_on(error)
+        else:
+            self._asked[self._number] = task
 
     def forget(self, task: _Task) -> None:
         self._tasks.remove(task)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from doorward.edge import Edge, Parts
 from doorward.pdp.control.answers import Client, ServiceError, status_text
@@ -17,11 +17,35 @@ from doorward.pdp.control.rounds import Ask, Job, Runner, Steps, Task, Threads, 
 from doorward.pdp.control.status_options import StatusOptions
 from doorward.rego.golang import marshal
 
-__all__ = ["StatusReporter"]
+__all__ = ["Status", "StatusReporter", "ToldStatus"]
 
 TYPE: Final = "openpolicyagent.org/status"
 _log: Final = logging.getLogger(__name__)
 _EDGE: Final = Edge("status", "reporting the status failed")
+
+
+class Status(Protocol):
+    """What `/v1/status` shows."""
+
+    @property
+    def is_enabled(self) -> bool: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+
+class ToldStatus:
+    """The status in one of several workers: what their parent told it."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] | None = None
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the parent reports its status."""
+        return self.told is not None
+
+    def document(self) -> dict[str, Any]:
+        return self.told or {}
 
 
 class StatusReporter:
@@ -93,6 +117,11 @@ class StatusReporter:
         if status != self._decision_logs:
             self._decision_logs = dict(status)
             self._note()
+
+    @property
+    def decision_logs(self) -> Mapping[str, Any] | None:
+        """How the last upload ended; None before the first."""
+        return self._decision_logs
 
     def document(self) -> dict[str, Any]:
         """The whole status, as `/v1/status` shows it."""

@@ -1,0 +1,228 @@
+"""The process that asks services for a parent of workers: that forks, and so has no threads.
+
+    parent ── Ask (pickled) ──▶ process: a thread for each request, httpx, credentials, TLS
+           ◀─ head, body ──────
+
+Each message is a file in memory whose descriptor is handed over, so a bundle of any size is copied
+once. The process knows no policies: what it brings is verified and read by the parent. When it
+dies, what it was asked has no answer, and the next request starts another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from socket import AF_UNIX, SOCK_SEQPACKET, recv_fds, send_fds, socketpair
+from socket import socket as Socket
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from doorward.edge import FAULTS, Edge
+from doorward.pdp.control.answers import Answer, ServiceError
+from doorward.pdp.control.registry import RegistryError
+from doorward.pdp.control.rounds import FAILURES, Ask
+from doorward.transport.workers import run_child
+
+if TYPE_CHECKING:
+    from doorward.pdp.control.client import ServiceClient
+    from doorward.pdp.control.services import Service
+
+__all__ = ["AskingProcess", "RemoteClient"]
+
+MOST: Final = 256
+"""Requests under way at once; others wait."""
+_HEAD: Final = struct.Struct(">I")
+_EDGE: Final = Edge("asking", "asking a service failed")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteClient:
+    """Says which service a request is for: the process asks it."""
+
+    service: Service
+
+    def request(self, method: str, path: str, **_more: Any) -> NoReturn:
+        raise AssertionError(f"{method} {path} is for another process to ask")
+
+    def close(self) -> None:
+        """The process closes what it does not use any more."""
+
+
+class AskingProcess:
+    """The parent's side. For one thread."""
+
+    def __init__(self, prepare: Callable[[], object] = lambda: None) -> None:
+        """`prepare` is called first in the process: to let go of what is the parent's only."""
+        self._prepare = prepare
+        self._end: Socket | None = None
+        self._pid = 0
+        self._asked: set[int] = set()
+
+    @property
+    def descriptor(self) -> int | None:
+        """Readable when an answer has come, or the process has ended."""
+        return None if self._end is None else self._end.fileno()
+
+    def start(self) -> None:
+        """Start the process, if it does not run: the less this one holds, the smaller that is."""
+        if self._end is not None:
+            return
+        ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            self._prepare()
+            run_child(lambda: _serve(theirs))
+        theirs.close()
+        ours.setblocking(False)
+        self._end, self._pid = ours, pid
+
+    def send(self, number: int, ask: Ask) -> None:
+        """Ask; `receive` brings what comes of it. ServiceError where nobody takes it."""
+        try:
+            self.start()
+            assert self._end is not None
+            _send(self._end, pickle.dumps((number, ask)))
+        except OSError:
+            raise ServiceError("the process that asks services does not answer") from None
+        self._asked.add(number)
+
+    def receive(self) -> Iterator[tuple[int, Answer | Exception]]:
+        """What has come: each request's number with its answer, or why there is none."""
+        while self._end is not None:
+            try:
+                message = _receive(self._end)
+            except BlockingIOError:
+                return
+            except OSError:
+                message = b""
+            if not message:
+                break
+            number, outcome = _outcome(message)
+            self._asked.discard(number)
+            yield number, outcome
+        self._bury()
+        gone, self._asked = self._asked, set()
+        for number in sorted(gone):
+            yield number, ServiceError("the process that asks services ended")
+
+    def let_go(self) -> None:
+        """In another child of the parent: this process is none of its business."""
+        if self._end is not None:
+            self._end.close()
+
+    def close(self) -> None:
+        """End the process; what it was asked is forgotten."""
+        self._bury()
+
+    def _bury(self) -> None:
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def _send(end: Socket, content: bytes, more: bytes = b"") -> None:
+    descriptor = os.memfd_create("doorward-message", os.MFD_CLOEXEC)
+    try:
+        for part in (content, more):
+            view = memoryview(part)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        send_fds(end, [b"."], [descriptor])
+    finally:
+        os.close(descriptor)
+
+
+def _receive(end: Socket) -> bytes:
+    """A message; nothing at the end."""
+    received, descriptors, _, _ = recv_fds(end, 1, 1)
+    if not received:
+        return b""
+    (descriptor,) = descriptors
+    try:
+        size = os.fstat(descriptor).st_size
+        pieces: list[bytes] = []
+        at = 0
+        while at < size and (piece := os.pread(descriptor, size - at, at)):
+            pieces.append(piece)
+            at += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    finally:
+        os.close(descriptor)
+
+
+def _outcome(message: bytes) -> tuple[int, Answer | Exception]:
+    (length,) = _HEAD.unpack_from(message)
+    head = json.loads(message[_HEAD.size : _HEAD.size + length])
+    number = int(head["number"])
+    if "error" not in head:
+        body = message[_HEAD.size + length :]
+        return number, Answer(head["status"], head["headers"], body)
+    if head["is_registry"]:
+        return number, RegistryError(head["error"], head["status"])
+    return number, ServiceError(head["error"])
+
+
+# In the process
+
+
+def _serve(end: Socket) -> int:
+    """Answer until the parent is gone."""
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)  # the parent says when it is over
+    asking, sending = _Clients(), threading.Lock()
+    threads = ThreadPoolExecutor(MOST, thread_name_prefix="asking")
+    while message := _receive(end):
+        number, ask = pickle.loads(message)
+        threads.submit(_answer, asking, end, sending, number, ask)
+    return 0
+
+
+class _Clients:
+    """A client for each service, as it is now."""
+
+    def __init__(self) -> None:
+        # It brings httpx, which the parent has no need of.
+        from doorward.pdp.control.client import ServiceClient
+
+        self._made = ServiceClient
+        self._lock = threading.Lock()
+        self._clients: dict[str, ServiceClient] = {}
+
+    def of(self, service: Service) -> ServiceClient:
+        with self._lock:
+            known = self._clients.get(service.name)
+            if known is not None and known.service == service:
+                return known
+            client = self._clients[service.name] = self._made(service)
+        if known is not None:
+            known.close()
+        return client
+
+
+def _answer(clients: _Clients, end: Socket, sending: threading.Lock, number: int, ask: Ask) -> None:
+    head: dict[str, Any] = {"number": number}
+    body = b""
+    try:
+        answer = ask.answer(clients.of(ask.client.service))
+        head |= {"status": answer.status, "headers": dict(answer.headers)}
+        body = answer.body
+    except FAILURES as error:
+        is_registry = isinstance(error, RegistryError)
+        status = error.status if isinstance(error, RegistryError) else None
+        head |= {"error": str(error), "is_registry": is_registry, "status": status}
+    except FAULTS as fault:
+        head |= {"error": _EDGE.report(fault), "is_registry": False}
+    text = json.dumps(head).encode()
+    with sending, suppress(OSError):  # the parent is gone: so is this process, soon
+        _send(end, _HEAD.pack(len(text)) + text, body)
