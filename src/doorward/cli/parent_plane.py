@@ -124,7 +124,8 @@ class ParentPlane:
             "states": {name: state.value for name, state in states if name in _OWN},
             "failing_bundles": dict(self._health.failing_bundles),
             "stopped": [list(pair) for pair in self._health.own_stopped],
-            "status": status.document() if status.is_enabled else None,
+            "status": status.document(),
+            "reports_status": status.is_enabled,
         }
 
     def close(self) -> None:
@@ -146,4 +147,4 @@ def note_told(told: Mapping[str, Any], health: Health, status: ToldStatus) -> No
         health.set(name, State(state))
     health.failing_bundles = told["failing_bundles"]
     health.stopped_in_parent = [(name, problem) for name, problem in told["stopped"]]
-    status.told = told["status"]
+    status.told, status.is_enabled = told["status"], told["reports_status"]

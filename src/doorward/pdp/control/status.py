@@ -37,15 +37,12 @@ class ToldStatus:
     """The status in one of several workers: what their parent told it."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] | None = None
-
-    @property
-    def is_enabled(self) -> bool:
+        self.is_enabled = False
         """Whether the parent reports its status."""
-        return self.told is not None
+        self.told: dict[str, Any] = {}
 
     def document(self) -> dict[str, Any]:
-        return self.told or {}
+        return self.told
 
 
 class StatusReporter:
