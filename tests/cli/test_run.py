@@ -358,16 +358,3 @@ def test_a_server_whose_bundles_never_come_ends_after_its_ready_timeout(
     process = start("--config-file=b.yaml", "--ready-timeout=1", "policy.rego")
     assert process.process.wait(PATIENCE) == 1
     assert "Failed to wait for plugins activation." in process.log.read_text()
-
-
-def test_bundles_of_services_need_a_single_process(
-    folder: Path, start: Callable[..., Process]
-) -> None:
-    (folder / "b.yaml").write_text(BUNDLES)
-    process = start("--config-file=b.yaml", "--workers=2", "policy.rego")
-    assert process.process.wait(PATIENCE) == 1
-    assert "need a single process" in process.log.read_text()
-    # Where their number is left to us, it is one.
-    process = start("--config-file=b.yaml", "--workers=0", "--ready-timeout=1", "policy.rego")
-    assert process.process.wait(PATIENCE) == 1
-    assert "Failed to wait for plugins activation." in process.log.read_text()
